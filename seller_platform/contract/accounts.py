@@ -1,0 +1,55 @@
+"""Accounts: the facts that select one, and the key under which its rows are kept."""
+
+import re
+from dataclasses import dataclass
+
+_LEGAL_SELLER = re.compile(r"[A-Za-z0-9_-]+")
+_LEGAL_MARKETPLACE = re.compile(r"[A-Za-z0-9_.-]+")
+_LONGEST_KEY = 63
+
+
+@dataclass(frozen=True)
+class Account:
+    """One marketplace account, as the API describes it.
+
+    Attributes:
+        timezone: IANA name; the account's days are days of this zone.
+    """
+
+    id: int
+    title: str
+    country_code: str | None
+    currency_code: str | None
+    timezone: str
+    marketplace: str | None
+    seller_id: str | None
+
+    @property
+    def key(self) -> str:
+        return account_key(self.id, self.seller_id, self.marketplace)
+
+    @property
+    def selection(self) -> dict[str, str]:
+        """The query parameters that select this account and no other."""
+        if self.seller_id and self.marketplace:
+            return {"seller_id": self.seller_id, "marketplace_id": self.marketplace}
+        return {"account_title": self.title}
+
+
+def account_key(account_id: int, seller_id: str | None, marketplace: str | None) -> str:
+    """Return the key of an account: a Dagster partition key and a legal tag value.
+
+    It is `<seller_id>.<marketplace>`, or `account-<id>` where those are missing, hold characters
+    that neither partition keys nor tags may hold, or grow beyond 63 characters.
+    """
+    key = f"{seller_id}.{marketplace}"
+    if (
+        seller_id
+        and marketplace
+        and _LEGAL_SELLER.fullmatch(seller_id)
+        and _LEGAL_MARKETPLACE.fullmatch(marketplace)
+        and len(key) <= _LONGEST_KEY
+        and "..." not in key
+    ):
+        return key
+    return f"account-{account_id}"

@@ -1,0 +1,118 @@
+"""What a dataset is: a list of the API, declared once, from which everything else follows."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from seller_platform.contract.columns import Column, Kind
+
+
+class Slicing(Enum):
+    """What a slice of the dataset is, which is also its Dagster partition."""
+
+    MONTH = "account x month"
+    SNAPSHOT = "account"
+    CONNECTION = "connection"
+
+
+class Source(Enum):
+    """How the rows of a slice are obtained."""
+
+    LIST = "a paged list"
+    PRODUCT_LOOKUP = "one request per product"
+    REPORT = "an asynchronous report"
+    DISCOVERY = "the accounts of a user"
+
+
+@dataclass(frozen=True)
+class Facet:
+    """A filter that splits a list into parts, each of which is read by itself.
+
+    Attributes:
+        parameter: The query parameter that chooses the part.
+        values: Every value it takes.
+        tag: The column that keeps the value, where the rows themselves do not carry it.
+        required: True where the API has no unfiltered list.
+    """
+
+    parameter: str
+    values: tuple[str, ...]
+    tag: Column | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One dataset of the API.
+
+    Attributes:
+        name: The table in schema `seller` and the last part of the asset key.
+        path: The endpoint, relative to the base URL.
+        doc: One sentence: what a row is.
+        area: The endpoint's area in the API, and the asset's group.
+        columns: The fields of a row, in the order of the table.
+        slicing: What one slice is.
+        source: How its rows are obtained.
+        page_sizes: The values that `per_page` takes; empty where the endpoint has no such parameter.
+        fixed_page_size: The rows of a full page where the endpoint chooses it.
+        announces_total: Whether the endpoint sends `total`.
+        parameters: Query parameters that are always sent.
+        facet: The filter by which the list is read in parts.
+        day: The column whose local day places a row in a window; None where the slice itself is the day.
+        order: The columns by which the list is ordered, before the tie-breaker.
+        lookback_days: How many days back rows of this dataset may still change.
+    """
+
+    name: str
+    path: str
+    doc: str
+    area: str
+    columns: tuple[Column, ...]
+    slicing: Slicing
+    source: Source = Source.LIST
+    page_sizes: tuple[int, ...] = ()
+    fixed_page_size: int | None = None
+    announces_total: bool = True
+    parameters: tuple[tuple[str, str], ...] = ()
+    facet: Facet | None = None
+    day: str | None = None
+    order: tuple[str, ...] = ()
+    lookback_days: int = 0
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that identify a row; empty for a ledger, where equal rows are both true."""
+        return tuple(column.name for column in self.columns if column.key)
+
+    @property
+    def tags(self) -> tuple[Column, ...]:
+        """The columns that are not fields of a row but of the request that read it."""
+        return (self.facet.tag,) if self.facet and self.facet.tag else ()
+
+    @property
+    def money(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if column.kind is Kind.MONEY)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the list takes `start_date` and `end_date`."""
+        return self.slicing is Slicing.MONTH
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether a window may be read in parts: not where a row sums up its window."""
+        return self.is_dated and self.day is not None
+
+    @property
+    def table(self) -> str:
+        return f"seller.{self.name}"
+
+    def column(self, name: str) -> Column:
+        """Return the column of that name.
+
+        Raises:
+            KeyError: The dataset has no such column.
+        """
+        for column in (*self.columns, *self.tags):
+            if column.name == name:
+                return column
+        raise KeyError(f"{self.name} has no column {name!r}")

@@ -1,0 +1,40 @@
+"""Every dataset of the API, one module per area, each declared once."""
+
+from seller_platform.contract.dataset import Dataset, Source
+from seller_platform.contract.datasets.costs import COSTS
+from seller_platform.contract.datasets.inventory import INVENTORY_AREA
+from seller_platform.contract.datasets.notifications import NOTIFICATIONS_AREA
+from seller_platform.contract.datasets.reports import REPORTS
+from seller_platform.contract.datasets.sales import SALES
+from seller_platform.contract.datasets.user import USER
+from seller_platform.contract.datasets.warehouse import WAREHOUSE
+
+DATASETS: tuple[Dataset, ...] = (
+    *USER,
+    *SALES,
+    *INVENTORY_AREA,
+    *WAREHOUSE,
+    *NOTIFICATIONS_AREA,
+    *COSTS,
+    *REPORTS,
+)
+"""Every dataset, in the order in which people meet them."""
+
+LISTS: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.source is Source.LIST)
+"""The datasets that are read page by page."""
+
+
+def dataset_named(name: str) -> Dataset:
+    """Return the dataset of that name.
+
+    Raises:
+        KeyError: There is none; the message lists those there are.
+    """
+    for dataset in DATASETS:
+        if dataset.name == name:
+            return dataset
+    known = ", ".join(dataset.name for dataset in DATASETS)
+    raise KeyError(f"there is no dataset {name!r}; the datasets are {known}")
+
+
+__all__ = ["DATASETS", "LISTS", "dataset_named"]

@@ -1,0 +1,79 @@
+"""Windows: half-open ranges of an account's local days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, order=True)
+class Window:
+    """The local days from `start` up to, not including, `end`."""
+
+    start: date
+    end: date
+
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            raise ValueError(f"a window ends on {self.end}, before its start {self.start}")
+
+    @classmethod
+    def month_of(cls, day: date) -> Window:
+        """Return the calendar month that `day` lies in."""
+        start = day.replace(day=1)
+        return cls(start, (start + timedelta(days=32)).replace(day=1))
+
+    @classmethod
+    def day(cls, day: date) -> Window:
+        """Return the window of one day."""
+        return cls(day, day + _DAY)
+
+    @property
+    def days(self) -> int:
+        return (self.end - self.start).days
+
+    @property
+    def last_day(self) -> date:
+        """The last day inside, as the API's inclusive `end_date` wants it."""
+        return self.end - _DAY
+
+    @property
+    def is_empty(self) -> bool:
+        return self.start == self.end
+
+    def __contains__(self, day: object) -> bool:
+        return isinstance(day, date) and self.start <= day < self.end
+
+    def __str__(self) -> str:
+        return f"{self.start}..{self.last_day}"
+
+    def each_day(self) -> Iterator[date]:
+        """Yield the days inside, oldest first."""
+        return (self.start + timedelta(days=offset) for offset in range(self.days))
+
+    def until(self, end: date) -> Window:
+        """Return the part of this window before `end`; empty where nothing of it is."""
+        return Window(self.start, max(self.start, min(self.end, end)))
+
+    def since(self, start: date) -> Window:
+        """Return the part of this window from `start` on; empty where nothing of it is."""
+        return Window(min(self.end, max(self.start, start)), self.end)
+
+    def split(self, days: int) -> Iterator[Window]:
+        """Yield consecutive windows of at most `days` days that add up to this one."""
+        start = self.start
+        while start < self.end:
+            end = min(self.end, start + timedelta(days=days))
+            yield Window(start, end)
+            start = end
+
+    def months(self) -> Iterator[Window]:
+        """Yield this window cut at the borders of months."""
+        start = self.start
+        while start < self.end:
+            end = min(self.end, Window.month_of(start).end)
+            yield Window(start, end)
+            start = end

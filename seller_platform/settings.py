@@ -1,0 +1,69 @@
+"""The settings of the platform, read from the environment."""
+
+from datetime import date
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from seller_platform.errors import InvalidSettingError, MissingSettingError
+
+
+class Settings(BaseSettings):
+    """Every setting, with its default; the name of its environment variable is the alias."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+
+    home: Path = Field(Path(".seller_platform"), alias="SELLER_PLATFORM_HOME")
+    database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_DATABASE_URL")
+    secret_key: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SECRET_KEY")
+    history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")
+    base_url: str | None = Field(None, alias="SELLER_API_BASE_URL")
+    auth_url: str | None = Field(None, alias="SELLER_API_AUTH_URL")
+    client_id: str | None = Field(None, alias="SELLER_API_CLIENT_ID")
+    client_secret: SecretStr | None = Field(None, alias="SELLER_API_CLIENT_SECRET")
+    redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return home.expanduser().absolute()
+
+    @field_validator("database_url", "secret_key", "base_url", "auth_url", "client_id", "client_secret", mode="before")
+    @classmethod
+    def _empty_is_unset(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @field_validator("base_url", "auth_url", "redirect_uri")
+    @classmethod
+    def _http_url(cls, url: str | None) -> str | None:
+        if url is not None:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError("must be an http or https URL")
+        return url.rstrip("/") if url is not None else None
+
+
+def read_settings() -> Settings:
+    """Return the settings of this process's environment.
+
+    Raises:
+        InvalidSettingError: A variable has a value that cannot be used. Values are not repeated.
+    """
+    try:
+        return Settings()  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise InvalidSettingError(str(first["loc"][0]), str(first["msg"])) from None
+
+
+def required(value: str | SecretStr | None, name: str, purpose: str) -> str:
+    """Return the value of a setting that must be there.
+
+    Raises:
+        MissingSettingError: It is not set.
+    """
+    if value is None:
+        raise MissingSettingError(name, purpose)
+    return value.get_secret_value() if isinstance(value, SecretStr) else value

@@ -1,0 +1,1 @@
+"""Where rows live: the PostgreSQL server, the tables, slices and receipts, grants, and reading back."""

@@ -1,0 +1,114 @@
+"""A database of ours: its engine, its migrations, and its errors made ours at the edge."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import ArgumentError, OperationalError
+
+from seller_platform.errors import InvalidSettingError, SchemaVersionError, WarehouseUnavailableError
+
+VERSION_TABLE = "schema_version"
+VERSION_SCHEMA = "platform"
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_MIGRATION_LOCK = 0x5E11E4
+
+
+class Database:
+    """A PostgreSQL database with our schemas, and a pool of connections to it."""
+
+    def __init__(self, url: str, *, connections: int = 8) -> None:
+        """Prepare the pool; nothing connects yet.
+
+        Args:
+            url: A `postgresql://` URL, without a driver.
+            connections: How many connections may be open at once.
+
+        Raises:
+            InvalidSettingError: The URL is not one of PostgreSQL.
+        """
+        self.url = url
+        self.engine: Engine = create_engine(
+            driver_url(url, "psycopg"), pool_size=connections, max_overflow=0, pool_pre_ping=True
+        )
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a transaction, which is committed when the block ends and rolled back when it raises.
+
+        Raises:
+            WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
+        """
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except OperationalError as error:
+            raise WarehouseUnavailableError(self.where, str(error.orig).strip().splitlines()[0]) from error
+
+    @property
+    def where(self) -> str:
+        """The place of the database, without user and password."""
+        url = self.engine.url
+        return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
+
+    def migrate(self) -> None:
+        """Bring the schemas to today's version; processes that start together wait for one another.
+
+        Raises:
+            SchemaVersionError: The database is newer than this program.
+            WarehouseUnavailableError: The server cannot be reached.
+        """
+        with self.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
+            config = _alembic_config(connection)
+            scripts = ScriptDirectory.from_config(config)
+            found = MigrationContext.configure(
+                connection, opts={"version_table": VERSION_TABLE, "version_table_schema": VERSION_SCHEMA}
+            ).get_current_revision()
+            known = {script.revision for script in scripts.walk_revisions()}
+            if found is not None and found not in known:
+                raise SchemaVersionError(found)
+            if found != scripts.get_current_head():
+                command.upgrade(config, "head")
+
+    def close(self) -> None:
+        """Close the pool."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def driver_url(url: str, driver: str) -> sqlalchemy.URL:
+    """Return the URL with the driver named, so that nobody's default decides.
+
+    Raises:
+        InvalidSettingError: The URL is not one of PostgreSQL. Its text, which may hold a password, is not repeated.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InvalidSettingError("SELLER_PLATFORM_DATABASE_URL", "is not a URL") from None
+    if parsed.get_backend_name() not in ("postgresql", "postgres"):
+        raise InvalidSettingError(
+            "SELLER_PLATFORM_DATABASE_URL", f"names the database {parsed.get_backend_name()!r}; use postgresql://"
+        )
+    return parsed.set(drivername=f"postgresql+{driver}")
+
+
+def _alembic_config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config

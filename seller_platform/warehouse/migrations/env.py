@@ -1,0 +1,17 @@
+"""Runs the numbered migrations on the connection that `Database.migrate` hands over."""
+
+from alembic import context
+
+from seller_platform.warehouse import service_tables  # noqa: F401  # its tables join METADATA when it is imported
+from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE
+from seller_platform.warehouse.tables import METADATA
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=METADATA,
+    include_schemas=True,
+    version_table=VERSION_TABLE,
+    version_table_schema=VERSION_SCHEMA,
+)
+with context.begin_transaction():
+    context.run_migrations()

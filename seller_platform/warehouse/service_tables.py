@@ -1,0 +1,198 @@
+"""The tables of schema `service`: what the API served over a database needs beside the datasets."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    Numeric,
+    Table,
+    Text,
+    Uuid,
+    func,
+    text,
+)
+
+from seller_platform.warehouse.tables import METADATA
+
+SERVICE = "service"
+
+
+def _now(name: str, comment: str | None = None) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now(), comment=comment)
+
+
+USERS = Table(
+    "users",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("email", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("password_hash", Text, nullable=False, comment="argon2id, with its parameters and salt."),
+    Column("status", Text, nullable=False, server_default="active"),
+    _now("created_at"),
+    Index("uq_users_email", text("lower(email)"), unique=True),
+    schema=SERVICE,
+    comment="Who may log in.",
+)
+
+USER_ACCOUNTS = Table(
+    "user_accounts",
+    METADATA,
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    schema=SERVICE,
+    comment="Which accounts a user may read.",
+)
+
+ACCOUNT_GROUPS = Table(
+    "account_groups",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False),
+    Column("title", Text, nullable=False),
+    Index("uq_account_groups_user_id_title", "user_id", "title", unique=True),
+    schema=SERVICE,
+    comment="Named groups of a user's accounts.",
+)
+
+ACCOUNT_GROUP_MEMBERS = Table(
+    "account_group_members",
+    METADATA,
+    Column("group_id", BigInteger, ForeignKey(ACCOUNT_GROUPS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    schema=SERVICE,
+    comment="The accounts of a group.",
+)
+
+APPLICATIONS = Table(
+    "applications",
+    METADATA,
+    Column("client_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("secret_hash", LargeBinary, comment="SHA-256 of the secret; null for a public client."),
+    Column("redirect_uri", Text, nullable=False),
+    Column("owner_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), comment="Null: made by the operator."),
+    _now("created_at"),
+    schema=SERVICE,
+    comment="Registered OAuth clients (RFC 6749 section 2).",
+)
+
+AUTHORIZATIONS = Table(
+    "authorizations",
+    METADATA,
+    Column("family", Uuid, primary_key=True),
+    Column("client_id", Text, ForeignKey(APPLICATIONS.c.client_id, ondelete="CASCADE"), nullable=False),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False),
+    _now("created_at"),
+    Column("revoked_at", DateTime(timezone=True)),
+    schema=SERVICE,
+    comment="One consent: the family of the code and all tokens that came of it; revoked as a whole.",
+)
+
+
+def _family() -> Column[object]:
+    return Column("family", Uuid, ForeignKey(AUTHORIZATIONS.c.family, ondelete="CASCADE"), nullable=False, index=True)
+
+
+AUTHORIZATION_CODES = Table(
+    "authorization_codes",
+    METADATA,
+    Column("code_hash", LargeBinary, primary_key=True, comment="SHA-256 of the code."),
+    _family(),
+    Column("redirect_uri", Text, nullable=False),
+    Column("code_challenge", Text, comment="PKCE challenge, method S256 (RFC 7636)."),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("used_at", DateTime(timezone=True)),
+    schema=SERVICE,
+    comment="Authorisation codes, single use.",
+)
+
+ACCESS_TOKENS = Table(
+    "access_tokens",
+    METADATA,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
+    _family(),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    schema=SERVICE,
+    comment="Bearer tokens (RFC 6750).",
+)
+
+REFRESH_TOKENS = Table(
+    "refresh_tokens",
+    METADATA,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
+    _family(),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("used_at", DateTime(timezone=True)),
+    schema=SERVICE,
+    comment="Refresh tokens, single use; a second use revokes the family.",
+)
+
+SESSIONS = Table(
+    "sessions",
+    METADATA,
+    Column("session_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie's value."),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    schema=SERVICE,
+    comment="Browser sessions of the login, consent and developer pages.",
+)
+
+PRODUCTS = Table(
+    "products",
+    METADATA,
+    Column("account", Text, primary_key=True),
+    Column("sku", Text, primary_key=True),
+    Column("asin", Text, nullable=False),
+    Column("parent_asin", Text, comment="The listing of which the product is a variant."),
+    Column("product_name", Text, nullable=False),
+    Column("buybox_price", Numeric),
+    Column("sales_rank", BigInteger),
+    Column("lead_time_days", BigInteger, comment="Days from an order at the supplier to sellable stock."),
+    Index("ix_products_account_asin", "account", "asin"),
+    Index("ix_products_account_parent_asin", "account", "parent_asin"),
+    schema=SERVICE,
+    comment="What the service knows of a product beside its rows.",
+)
+
+EXCHANGE_RATES = Table(
+    "exchange_rates",
+    METADATA,
+    Column("day", Date, primary_key=True),
+    Column("currency", Text, primary_key=True),
+    Column("per_euro", Numeric, nullable=False, comment="Units of the currency for one euro."),
+    schema=SERVICE,
+    comment="Exchange rates by day.",
+)
+
+STATUS = Table(
+    "status",
+    METADATA,
+    Column("singleton", Boolean, primary_key=True, server_default=text("true")),
+    Column("active", Boolean, nullable=False, server_default=text("true")),
+    Column("message", Text, nullable=False, server_default="All systems are operational."),
+    schema=SERVICE,
+    comment="What GET /service-status tells; no row means active.",
+)
+
+__all__ = [
+    "ACCESS_TOKENS",
+    "ACCOUNT_GROUPS",
+    "ACCOUNT_GROUP_MEMBERS",
+    "APPLICATIONS",
+    "AUTHORIZATIONS",
+    "AUTHORIZATION_CODES",
+    "EXCHANGE_RATES",
+    "PRODUCTS",
+    "REFRESH_TOKENS",
+    "SESSIONS",
+    "STATUS",
+    "USERS",
+    "USER_ACCOUNTS",
+]

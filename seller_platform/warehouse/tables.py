@@ -1,0 +1,170 @@
+"""The tables: those of schema `seller` follow from the contract, those of schema `platform` stand here."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    Table,
+    Text,
+    func,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeEngine
+
+from seller_platform.contract import DATASETS, Dataset, Kind, Slicing
+
+SELLER = "seller"
+PLATFORM = "platform"
+
+METADATA = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+_TYPES: dict[Kind, TypeEngine[object]] = {
+    Kind.TEXT: Text(),
+    Kind.INTEGER: BigInteger(),
+    Kind.MONEY: Numeric(),
+    Kind.NUMBER: Numeric(),
+    Kind.BOOLEAN: Boolean(),
+    Kind.DATE: Date(),
+    Kind.TIMESTAMP: DateTime(timezone=True),
+    Kind.JSON: JSONB(),
+}
+
+LOCAL_DAY = "local_day"
+CONNECTION = "connection"
+
+
+def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
+    """Return the dataset's table in schema `seller`.
+
+    Beside the contract's columns it has `account` (the account key), the day that places the row in a slice
+    (`local_day`; for accounts the `connection` instead), `page` (the page of its list, from 1, within the load),
+    `load_id` (the receipt in `platform.loads`) and `extra` (fields the contract does not know).
+    """
+    name = f"{SELLER}.{dataset.name}"
+    if name in metadata.tables:
+        return metadata.tables[name]
+    place = (
+        Column(CONNECTION, Text, nullable=False, comment="The connection that sees the account.")
+        if dataset.slicing is Slicing.CONNECTION
+        else Column(
+            LOCAL_DAY,
+            Date,
+            nullable=False,
+            comment="The day of the row in the account's time zone."
+            if dataset.is_dated
+            else "The day of the snapshot in the account's time zone.",
+        )
+    )
+    return Table(
+        dataset.name,
+        metadata,
+        *(
+            Column(column.name, _TYPES[column.kind], nullable=column.nullable, comment=column.doc)
+            for column in (*dataset.columns, *dataset.tags)
+        ),
+        Column("extra", JSONB, comment="Fields of the row that the contract does not know."),
+        place,
+        Column("account", Text, nullable=False, comment="Key of the account."),
+        Column("load_id", BigInteger, nullable=False, comment="The load that stored the row: platform.loads.id."),
+        Column("page", Integer, nullable=False, comment="The page of the list, counted through the load."),
+        Index(f"ix_{dataset.name}_slice", "account", place.name)
+        if dataset.slicing is not Slicing.CONNECTION
+        else Index(f"ix_{dataset.name}_slice", place.name),
+        schema=SELLER,
+        comment=dataset.doc,
+    )
+
+
+for _dataset in DATASETS:
+    table_for(_dataset)
+
+CONNECTIONS = Table(
+    "connections",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("base_url", Text, nullable=False),
+    Column("auth_url", Text, nullable=False),
+    Column("client_id", Text, nullable=False),
+    Column("user_id", BigInteger),
+    Column("user_name", Text),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    schema=PLATFORM,
+    comment="The API users whose accounts are read.",
+)
+
+GRANTS = Table(
+    "grants",
+    METADATA,
+    Column("connection", Text, ForeignKey(CONNECTIONS.c.name, ondelete="CASCADE"), primary_key=True),
+    Column("token_pair", LargeBinary, nullable=False, comment="The current pair, encrypted (Fernet)."),
+    Column("generation", BigInteger, nullable=False, comment="Counts the pairs: 1 from the code, +1 each rotation."),
+    Column("issued_at", DateTime(timezone=True), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("refused", Text, comment="Why the upstream refused the grant for good; null while it is honoured."),
+    schema=PLATFORM,
+    comment="One grant per connection; changed only under its row lock.",
+)
+
+ACCOUNTS = Table(
+    "accounts",
+    METADATA,
+    Column("key", Text, primary_key=True),
+    Column("connection", Text, ForeignKey(CONNECTIONS.c.name, ondelete="CASCADE"), nullable=False),
+    Column("id", BigInteger, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("country_code", Text),
+    Column("currency_code", Text),
+    Column("timezone", Text, nullable=False),
+    Column("marketplace", Text),
+    Column("seller_id", Text),
+    Column("first_seen_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("last_seen_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("retired_at", DateTime(timezone=True), comment="When the account was first missing; null while listed."),
+    schema=PLATFORM,
+    comment="Every account ever discovered; never deleted.",
+)
+
+LOADS = Table(
+    "loads",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("dataset", Text, nullable=False),
+    Column("account", Text, nullable=False, comment="Account key; for seller.accounts the connection."),
+    Column("window_start", Date, nullable=False),
+    Column("window_end", Date, nullable=False, comment="The first day after the window."),
+    Column("requests", Integer, nullable=False),
+    Column("pages", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False, comment="Bytes of the bodies read, after decompression."),
+    Column("announced", BigInteger, comment="Rows the list announced; null where it sends no total."),
+    Column("rows", BigInteger, nullable=False, comment="Rows of the slice after the load."),
+    Column("digest", LargeBinary, nullable=False, comment="Order-independent digest of the rows."),
+    Column("verdict", Text, nullable=False, comment="match, mismatch or unverifiable."),
+    Column("changed", Boolean, nullable=False, comment="False where the rows were stored already."),
+    Column("restatement", JSONB, comment="What changed against the slice before; null on its first load."),
+    Column("notes", JSONB, comment="What else the reading found, such as fields unknown to the contract."),
+    Column("run_id", Text, comment="The Dagster run."),
+    Column("started_at", DateTime(timezone=True), nullable=False),
+    Column("finished_at", DateTime(timezone=True), nullable=False),
+    Index(None, "dataset", "account", "window_start"),
+    Index(None, "run_id"),
+    schema=PLATFORM,
+    comment="The receipts: one row for each load of a slice.",
+)
+
+__all__ = ["ACCOUNTS", "CONNECTIONS", "GRANTS", "LOADS", "METADATA", "table_for"]
