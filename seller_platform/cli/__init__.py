@@ -1,1 +1,54 @@
-"""."""
+"""The `seller-platform` command: parses arguments, joins the floors, prints."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from seller_platform import __version__
+from seller_platform.cli.output import fail
+from seller_platform.errors import SellerPlatformError
+
+# Each command lies in a module of its own, imported when it is used: Dagster alone takes a second to import.
+_COMMANDS = {
+    "demo": "Run the main job on the sandbox: connect, land every list, check, and print the table.",
+    "dev": "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.",
+    "connect": "Authorise the API's user and discover the accounts.",
+    "sync": "Land the API's lists in PostgreSQL, through Dagster.",
+    "status": "Show what is covered, how old it is, and how the grants are.",
+    "service": "Run the REST API alone, and manage its users and applications.",
+    "sandbox": "Fill the service's database with invented sellers.",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(import_module(f"seller_platform.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="seller-platform")
+def _cli() -> None:
+    """A marketplace seller's API, landed in PostgreSQL through Dagster, checked, and served again.
+
+    Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream away or broken, 5 a check failed.
+    """
+
+
+def main() -> None:
+    """Run the command line; errors raised on purpose end in one line and their exit code."""
+    try:
+        _cli()
+    except SellerPlatformError as error:
+        fail(error, as_json="--json" in sys.argv)

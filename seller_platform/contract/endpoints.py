@@ -1,7 +1,7 @@
 """Paths and limits of the endpoints that are not dataset lists."""
 
 AUTHORIZE = "/oauth/authorize"
-TOKEN = "/oauth/token"
+TOKEN = "/oauth/token"  # noqa: S105  # a path, not a password
 SERVICE_STATUS = "/service-status"
 USER_ME = "/user/me"
 USER_ACCOUNTS = "/user/accounts"

@@ -1,1 +1,1 @@
-"""."""
+"""Dagster: assets, checks, partitions, resources, and the storage of its own."""

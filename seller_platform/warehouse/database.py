@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+import psycopg
 import sqlalchemy
 from alembic import command
 from alembic.config import Config
@@ -46,11 +47,23 @@ class Database:
         Raises:
             WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
         """
+        with self.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Lend a connection without a transaction; the caller begins and commits.
+
+        Raises:
+            WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
+        """
         try:
-            with self.engine.begin() as connection:
+            with self.engine.connect() as connection:
                 yield connection
-        except OperationalError as error:
-            raise WarehouseUnavailableError(self.where, str(error.orig).strip().splitlines()[0]) from error
+        except (OperationalError, psycopg.OperationalError) as error:
+            cause = error.orig if isinstance(error, OperationalError) else error
+            problem = str(cause).strip().partition("\n")[0]
+            raise WarehouseUnavailableError(self.where, problem) from error
 
     @property
     def where(self) -> str:

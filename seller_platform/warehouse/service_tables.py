@@ -1,5 +1,7 @@
 """The tables of schema `service`: what the API served over a database needs beside the datasets."""
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -23,7 +25,7 @@ from seller_platform.warehouse.tables import METADATA
 SERVICE = "service"
 
 
-def _now(name: str, comment: str | None = None) -> Column[object]:
+def _now(name: str, comment: str | None = None) -> Column[Any]:
     return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now(), comment=comment)
 
 
@@ -96,7 +98,7 @@ AUTHORIZATIONS = Table(
 )
 
 
-def _family() -> Column[object]:
+def _family() -> Column[Any]:
     return Column("family", Uuid, ForeignKey(AUTHORIZATIONS.c.family, ondelete="CASCADE"), nullable=False, index=True)
 
 

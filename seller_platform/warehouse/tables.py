@@ -1,5 +1,7 @@
 """The tables: those of schema `seller` follow from the contract, those of schema `platform` stand here."""
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -34,7 +36,7 @@ METADATA = MetaData(
     }
 )
 
-_TYPES: dict[Kind, TypeEngine[object]] = {
+_TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.TEXT: Text(),
     Kind.INTEGER: BigInteger(),
     Kind.MONEY: Numeric(),
@@ -150,7 +152,7 @@ LOADS = Table(
     Column("window_end", Date, nullable=False, comment="The first day after the window."),
     Column("requests", Integer, nullable=False),
     Column("pages", Integer, nullable=False),
-    Column("bytes", BigInteger, nullable=False, comment="Bytes of the bodies read, after decompression."),
+    Column("body_bytes", BigInteger, nullable=False, comment="Bytes of the bodies read, after decompression."),
     Column("announced", BigInteger, comment="Rows the list announced; null where it sends no total."),
     Column("rows", BigInteger, nullable=False, comment="Rows of the slice after the load."),
     Column("digest", LargeBinary, nullable=False, comment="Order-independent digest of the rows."),

@@ -36,7 +36,9 @@ def upgrade() -> None:
         sa.Column("window_end", sa.Date(), nullable=False, comment="The first day after the window."),
         sa.Column("requests", sa.Integer(), nullable=False),
         sa.Column("pages", sa.Integer(), nullable=False),
-        sa.Column("bytes", sa.BigInteger(), nullable=False, comment="Bytes of the bodies read, after decompression."),
+        sa.Column(
+            "body_bytes", sa.BigInteger(), nullable=False, comment="Bytes of the bodies read, after decompression."
+        ),
         sa.Column(
             "announced",
             sa.BigInteger(),

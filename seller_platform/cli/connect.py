@@ -1,0 +1,48 @@
+"""`seller-platform connect`: from nothing to a stored grant and known accounts."""
+
+import webbrowser
+
+import click
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.workplace import open_workplace
+from seller_platform.ingest.authorization import authorize
+from seller_platform.ingest.discovery import discover
+from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_api, open_keeper
+from seller_platform.warehouse.accounts import save_connection
+
+
+@click.command()
+@click.option("--no-browser", is_flag=True, help="Print the URL to open instead of opening it.")
+@click.option("--connection", default=DEFAULT_CONNECTION, show_default=True, help="Name of the connection.")
+@click.option("--timeout", "timeout_seconds", default=600, show_default=True, help="Seconds to wait for the approval.")
+@json_option
+def connect(*, no_browser: bool, connection: str, timeout_seconds: int, as_json: bool) -> None:
+    """Authorise the API's user and discover the accounts.
+
+    The callback is received on the port of SELLER_API_REDIRECT_URI, which must be on this machine.
+    """
+    output = Output(as_json=as_json)
+    with open_workplace() as place:
+        upstream = Upstream.of(place.settings)
+        keeper = open_keeper(upstream, connection, place.database, place.box, place.settings.home)
+
+        def show(url: str) -> None:
+            if no_browser or not webbrowser.open(url):
+                output.say("Open this address in a browser and approve the access:")
+                # The address alone on its line, on standard error with --json: programs read the document there.
+                click.echo(url, err=as_json)
+            else:
+                output.say("Your browser shows the page on which to approve the access.")
+
+        save_connection(place.database, upstream.as_connection(connection))
+        authorize(upstream, keeper, show=show, timeout_seconds=timeout_seconds)
+        with open_api(upstream, connection, place.database, place.box, place.settings.home) as api:
+            known, _ = discover(api, place.database, upstream.as_connection(connection), run_id=None)
+    if as_json:
+        found = [{"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in known]
+        output.document({"connection": connection, "accounts": found})
+        return
+    rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in known]
+    output.table(f"Connected: {len(known)} accounts", ("account", "title", "time zone", "currency"), rows)
+    output.say("Next: `seller-platform sync`")

@@ -1,0 +1,95 @@
+"""What commands print: tables and progress for people, one JSON document for programs."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from seller_platform.errors import SellerPlatformError
+
+F = TypeVar("F", bound=Any)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+
+
+class Output:
+    """Where a command's words go: to people on standard output, or, with `--json`, nowhere but the document."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        # Words that accompany the work go to standard error, so that what is piped on is the result alone.
+        self.console = Console(stderr=True, quiet=as_json, highlight=False)
+        self._result = Console(highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Tell a person something."""
+        self.console.print(text, markup=False)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Print a table; numbers are set flush right."""
+        table = Table(title=title, title_justify="left")
+        for index, name in enumerate(columns):
+            is_number = any(isinstance(row[index], int | float) for row in rows)
+            table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*(_cell(value) for value in row))
+        self._result.print(table)
+
+    def line(self, text: str) -> None:
+        """Print a line of the result, exactly as it is and at once."""
+        click.echo(text)
+        sys.stdout.flush()
+
+    def document(self, document: Mapping[str, Any]) -> None:
+        """Print the JSON document."""
+        self.line(json.dumps(document, indent=2, default=str, ensure_ascii=False))
+
+    @contextmanager
+    def progress(self, title: str, total: int | None) -> Iterator["Bar"]:
+        """Show a bar while the block runs."""
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=self.console, transient=True) as progress:
+            yield Bar(progress, title, total)
+
+
+class Bar:
+    """One progress bar."""
+
+    def __init__(self, progress: Progress, title: str, total: int | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task(title, total=total)
+
+    def show(self, done: int, total: int | None = None) -> None:
+        """Show how much is done."""
+        self._progress.update(self._task, completed=done, **({} if total is None else {"total": total}))
+
+
+def fail(error: SellerPlatformError, *, as_json: bool) -> NoReturn:
+    """Print an error with its next step, and exit with its code."""
+    if as_json:
+        document = {"error": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        click.echo(f"error: {error}", err=True)
+    sys.exit(error.exit_code)
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.1f}"
+        case _:
+            # Titles may hold anything, brackets included, which rich would read as markup.
+            return str(value).replace("[", "\\[")

@@ -1,0 +1,228 @@
+"""`seller-platform sync`: land the API's lists in PostgreSQL, through Dagster."""
+
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import click
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.workplace import Workplace, open_workplace
+from seller_platform.contract import LISTS, Dataset, Slicing, Window, dataset_named
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.errors import (
+    CheckFailedError,
+    NotConnectedError,
+    RequestError,
+    SlicesFailedError,
+    UnknownAccountError,
+    UnknownDatasetError,
+)
+from seller_platform.ingest.upstream import Upstream
+from seller_platform.warehouse.accounts import accounts, connections
+from seller_platform.warehouse.receipts import count_loads, receipts_of_run
+from seller_platform.warehouse.slices import Receipt
+
+_MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
+_COLUMNS = ("dataset", "account", "slices", "rows", "announced", "verdict", "changed", "seconds")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to sync; None stands for everything, or for what may have changed."""
+
+    accounts: Sequence[str] | None = None
+    datasets: Sequence[str] | None = None
+    first_month: date | None = None
+    last_month: date | None = None
+    full: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether months are read as a whole."""
+        return self.full or self.first_month is not None or self.last_month is not None
+
+
+class _Month(click.ParamType):
+    name = "Y-m"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        found = _MONTH.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is not a month; write it as 2026-03", param, ctx)
+        return date(int(found[1]), int(found[2]), 1)
+
+
+@click.command()
+@click.option("--account", "chosen_accounts", multiple=True, metavar="KEY", help="Only this account; may be repeated.")
+@click.option("--dataset", "chosen_datasets", multiple=True, metavar="NAME", help="Only this dataset; may be repeated.")
+@click.option("--from", "first_month", type=_Month(), help="First month to read as a whole.")
+@click.option("--to", "last_month", type=_Month(), help="Last month to read as a whole.")
+@click.option("--full", is_flag=True, help="Read every month as a whole, from SELLER_PLATFORM_HISTORY_START on.")
+@json_option
+def sync(
+    *,
+    chosen_accounts: tuple[str, ...],
+    chosen_datasets: tuple[str, ...],
+    first_month: date | None,
+    last_month: date | None,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Land the API's lists in PostgreSQL, through Dagster.
+
+    Without --from, --to and --full it reads only the days that are not covered yet or may have changed since.
+    """
+    output = Output(as_json=as_json)
+    selection = Selection(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
+    with open_workplace() as place:
+        Upstream.of(place.settings)
+        receipts, failures, exit_code = run_sync(place, selection, output)
+    report(output, receipts)
+    conclude(receipts, failures, exit_code)
+
+
+def run_sync(place: Workplace, selection: Selection, output: Output) -> tuple[list[Receipt], dict[str, str], int]:
+    """Discover the accounts, load what is selected, and return the receipts, the failures and their exit code.
+
+    Raises:
+        NotConnectedError: Nobody has authorised yet.
+        RequestError: The selection names something that does not exist, or months in the wrong order.
+    """
+    datasets = _datasets(selection.datasets)
+    if not connections(place.database):
+        raise NotConnectedError
+    with output.progress("Starting Dagster", None):
+        from seller_platform.orchestration.instance import open_instance
+        from seller_platform.orchestration.runs import PlannedRun, account_partitions, execute, plan_runs
+
+    with open_instance(place.settings.home) as instance:
+        discovery = PlannedRun((ACCOUNTS,))
+        with output.progress("Discovering the accounts", None):
+            discovered = execute(discovery, instance)
+        if not discovered.succeeded:
+            return [], discovered.failures, discovered.exit_code
+        known = _accounts(place, selection.accounts)
+        months = _months(selection, place.settings.history_start) if any(d.is_dated for d in datasets) else []
+        listed = account_partitions(instance)
+        planned = list(plan_runs(datasets, known, months, listed=listed, whole=selection.whole))
+        slices = len(known) * sum(len(months) if d.slicing is Slicing.MONTH else 1 for d in datasets)
+        with output.progress(f"Landing {len(known)} accounts", slices) as bar, _counting(place, planned, bar):
+            ends = [execute(run, instance) for run in planned]
+    failures = {name: problem for end in ends for name, problem in end.failures.items()}
+    receipts = [
+        receipt
+        for run_id in (discovery.run_id, *(end.run_id for end in ends))
+        for receipt in receipts_of_run(place.database, run_id)
+    ]
+    return receipts, failures, max((end.exit_code for end in ends), default=0)
+
+
+def report(output: Output, receipts: Iterable[Receipt]) -> None:
+    """Print the table dataset x account of what was loaded."""
+    groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
+    for receipt in receipts:
+        groups[(receipt.dataset, receipt.account)].append(receipt)
+    rows = [
+        {
+            "dataset": dataset,
+            "account": account,
+            "slices": len(group),
+            "rows": sum(receipt.rows for receipt in group),
+            "announced": _announced(group),
+            "verdict": _verdict(group),
+            "changed": sum(receipt.changed for receipt in group),
+            "seconds": round(sum(receipt.seconds for receipt in group), 2),
+        }
+        for (dataset, account), group in groups.items()
+    ]
+    if output.as_json:
+        output.document({"loads": rows})
+    else:
+        output.table("What was landed", _COLUMNS, [tuple(row[name] for name in _COLUMNS) for row in rows])
+
+
+def conclude(receipts: Iterable[Receipt], failures: dict[str, str], exit_code: int) -> None:
+    """Raise what a person must know before they rely on the rows.
+
+    Raises:
+        SlicesFailedError: Some slices were not loaded.
+        CheckFailedError: Rows and announced totals disagree somewhere.
+    """
+    if failures:
+        raise SlicesFailedError(failures, exit_code)
+    wrong = [receipt for receipt in receipts if receipt.verdict == "mismatch"]
+    if wrong:
+        named = "; ".join(
+            f"{each.dataset} of {each.account}, {each.window}: {each.rows} rows, {each.announced} announced"
+            for each in wrong
+        )
+        raise CheckFailedError(
+            f"row counts do not match the announced totals: {named}. Read those months again with "
+            "`seller-platform sync --from ... --to ...`; if it stays so, tell the upstream"
+        )
+
+
+def _datasets(names: Sequence[str] | None) -> tuple[Dataset, ...]:
+    known = [dataset.name for dataset in LISTS]
+    for name in names or ():
+        if name not in known:
+            raise UnknownDatasetError(name, known)
+    return tuple(dataset_named(name) for name in names) if names else LISTS
+
+
+def _accounts(place: Workplace, keys: Sequence[str] | None) -> list[str]:
+    known = [each.key for each in accounts(place.database)]
+    for key in keys or ():
+        if key not in known:
+            raise UnknownAccountError(key, known)
+    return list(keys) if keys else known
+
+
+def _months(selection: Selection, history_start: date) -> list[Window]:
+    # The furthest zone is 14 hours ahead: an account may be in a month that has not begun in UTC.
+    newest = (datetime.now(UTC) + timedelta(hours=14)).date().replace(day=1)
+    first = selection.first_month or history_start.replace(day=1)
+    last = min(selection.last_month or newest, newest)
+    if first > last:
+        raise RequestError(f"the months from {first:%Y-%m} to {last:%Y-%m} are none; --from lies after --to or today")
+    if first < history_start.replace(day=1):
+        raise RequestError(
+            f"{first:%Y-%m} lies before the first partition, {history_start:%Y-%m}; "
+            "set SELLER_PLATFORM_HISTORY_START to an earlier day and run the command again"
+        )
+    return [Window.month_of(window.start) for window in Window(first, Window.month_of(last).end).months()]
+
+
+class _counting:  # noqa: N801  # used like a function in a with statement
+    """Moves a progress bar by the receipts that runs have written so far."""
+
+    def __init__(self, place: Workplace, planned: Sequence[Any], bar: Any) -> None:
+        self._place, self._run_ids, self._bar = place, [run.run_id for run in planned], bar
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.3):
+            self._bar.show(count_loads(self._place.database, self._run_ids))
+
+
+def _announced(group: Sequence[Receipt]) -> int | None:
+    totals = [receipt.announced for receipt in group]
+    return None if None in totals else sum(total for total in totals if total is not None)
+
+
+def _verdict(group: Sequence[Receipt]) -> str:
+    verdicts = {receipt.verdict for receipt in group}
+    return next(verdict for verdict in ("mismatch", "unverifiable", "match") if verdict in verdicts)

@@ -1,0 +1,34 @@
+"""What most commands begin with: settings, the migrated warehouse, and the key to its secrets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.location import warehouse_url
+from seller_platform.warehouse.secrets import SecretBox, secret_box
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The warehouse of this installation and what opens it."""
+
+    settings: Settings
+    database: Database
+    box: SecretBox
+
+
+@contextmanager
+def open_workplace() -> Iterator[Workplace]:
+    """Open the warehouse that the environment names, brought to today's schema.
+
+    Raises:
+        SettingsError: A setting cannot be used.
+        WarehouseError: PostgreSQL cannot be used.
+    """
+    settings = read_settings()
+    with Database(warehouse_url(settings)) as database:
+        database.migrate()
+        key = settings.secret_key.get_secret_value() if settings.secret_key else None
+        yield Workplace(settings, database, secret_box(settings.home, key))

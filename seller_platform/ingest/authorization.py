@@ -1,0 +1,35 @@
+"""The authorisation code flow (RFC 6749 section 4.1, with PKCE), from the URL to the stored grant."""
+
+import secrets
+from collections.abc import Callable
+
+from seller_platform.client.callback import CallbackServer
+from seller_platform.client.oauth import TokenEndpoint, authorization_url, code_challenge, code_verifier
+from seller_platform.ingest.rotation import GrantKeeper
+from seller_platform.ingest.upstream import Upstream
+
+
+def authorize(
+    upstream: Upstream, keeper: GrantKeeper, *, show: Callable[[str], None], timeout_seconds: float = 600
+) -> None:
+    """Obtain a grant from a person and keep it.
+
+    Args:
+        show: Takes the URL that the person opens; called once the callback is ready to be received.
+        timeout_seconds: How long to wait for the person.
+
+    Raises:
+        AuthorizationDeniedError: The person said no, or nothing in time.
+        TokenRefusedError: The upstream did not exchange the code.
+        SettingsError: The redirect URI cannot be listened on.
+    """
+    state, verifier = secrets.token_urlsafe(32), code_verifier()
+    with CallbackServer(upstream.redirect_uri) as callback:
+        show(
+            authorization_url(
+                upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, code_challenge(verifier)
+            )
+        )
+        code = callback.wait(state, timeout_seconds)
+    endpoint = TokenEndpoint(upstream.base_url, upstream.client_id, upstream.client_secret, upstream.redirect_uri)
+    keeper.adopt(endpoint.exchange(code, verifier))

@@ -1,0 +1,128 @@
+"""Loading: one slice from the API into the warehouse, and many of them side by side."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.lists import read_slice
+from seller_platform.contract import Dataset, Window
+from seller_platform.errors import SellerPlatformError
+from seller_platform.warehouse.accounts import KnownAccount
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.receipts import days_read, unsettled
+from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+
+SLICES_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A slice that is to be loaded: of a month where the dataset is dated, of today where it is not."""
+
+    dataset: Dataset
+    account: str
+    month: Window | None
+
+    def __str__(self) -> str:
+        return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a wanted slice ended: with a receipt, with an error, or with neither where there was nothing to read."""
+
+    wanted: Wanted
+    receipt: Receipt | None = None
+    error: SellerPlatformError | None = None
+
+
+def load_slice(
+    api: SellerApi, database: Database, known: KnownAccount, dataset: Dataset, window: Window, *, run_id: str | None
+) -> Receipt:
+    """Make a stored slice equal to what the API lists now.
+
+    Args:
+        window: Local days of the account; one day, today, for a snapshot.
+        run_id: The Dagster run, for the receipt.
+
+    Raises:
+        ListChangedError: The list would not hold still. Nothing was stored.
+        ContractViolationError: The API sent what it may not send. Nothing was stored.
+        UpstreamUnavailableError: It did not answer. Nothing was stored.
+    """
+    started_at = datetime.now(UTC)
+    with open_load(database, Slice(dataset, known.key, window)) as load:
+        reading = read_slice(
+            api,
+            dataset,
+            known.account,
+            window if dataset.is_dated else None,
+            None if dataset.is_dated else window.start,
+            load.spool,
+        )
+        return load.store(
+            Measured(
+                requests=reading.requests,
+                pages=reading.pages,
+                body_bytes=reading.bytes,
+                announced=reading.announced,
+                verdict=reading.verdict.value,
+                notes=reading.notes,
+                started_at=started_at,
+                run_id=run_id,
+            )
+        )
+
+
+def window_to_load(
+    database: Database, known: KnownAccount, wanted: Wanted, *, now: datetime, whole: bool
+) -> Window | None:
+    """Return the days to read for a wanted slice; None where there are none.
+
+    Days after the account's today are left out, for they have no rows yet.
+
+    Args:
+        whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
+    """
+    zone = ZoneInfo(known.account.timezone)
+    today = now.astimezone(zone).date()
+    if wanted.month is None:
+        return Window.day(today)
+    month = wanted.month.until(today + timedelta(days=1))
+    if month.is_empty:
+        return None
+    if whole:
+        return month
+    part = unsettled(wanted.dataset, month, days_read(database, wanted.dataset, known.key, month, zone))
+    return month if part is not None and not wanted.dataset.is_divisible else part
+
+
+def load_each(
+    wanted: Iterable[Wanted], load: Callable[[Wanted], Receipt | None], *, at_once: int = SLICES_AT_ONCE
+) -> Iterator[Outcome]:
+    """Load slices side by side and yield their outcomes in order; one that fails does not stop the others.
+
+    Errors that are not ours are bugs: they are raised, after the slices under way have ended.
+    """
+    remaining = iter(wanted)
+    with ThreadPoolExecutor(at_once, thread_name_prefix="slice") as threads:
+        under_way: deque[tuple[Wanted, Future[Receipt | None]]] = deque()
+
+        def begin(count: int) -> None:
+            for each in islice(remaining, count):
+                under_way.append((each, threads.submit(load, each)))
+
+        begin(at_once + 1)
+        while under_way:
+            each, future = under_way.popleft()
+            try:
+                outcome = Outcome(each, receipt=future.result())
+            except SellerPlatformError as error:
+                outcome = Outcome(each, error=error)
+            begin(1)
+            yield outcome

@@ -1,0 +1,192 @@
+"""Rotation of a grant: refreshed by one process at a time, and never lost on the way.
+
+A refresh token works once. So the order is: take the grant's row lock; note the intent in a journal; ask; keep the
+new pair in a spool file; commit it; forget the spool. Whatever ends a process in between, the next one finds the
+pair in the database or in the spool.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from seller_platform.client.oauth import TokenEndpoint, TokenPair
+from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError
+from seller_platform.warehouse.grants import Grants, LockedGrant, StoredPair, open_pair, seal_pair
+from seller_platform.warehouse.secrets import SecretBox
+
+
+class PairSpool:
+    """Keeps a connection's newest pair on disk from the moment it was received until it was committed."""
+
+    def __init__(self, folder: Path, connection: str, box: SecretBox) -> None:
+        self._pair = folder / f"{quote(connection, safe='')}.pair"
+        self._intent = folder / f"{quote(connection, safe='')}.intent"
+        self._what = f"the spooled grant of connection {connection!r}"
+        self._box = box
+
+    def intend(self, generation: int, at: datetime) -> None:
+        """Note that the pair of that generation is about to be spent."""
+        _write_durably(self._intent, json.dumps({"generation": generation, "at": at.isoformat()}).encode())
+
+    def interrupted(self, generation: int) -> str | None:
+        """Return when a rotation of that generation began and was never finished; None if none was."""
+        try:
+            intent = json.loads(self._intent.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        return str(intent["at"]) if intent["generation"] == generation else None
+
+    def keep(self, pair: StoredPair) -> None:
+        """Keep a pair that was just received."""
+        _write_durably(self._pair, seal_pair(self._box, pair))
+
+    def kept(self) -> StoredPair | None:
+        """Return the pair that was kept and never committed, if there is one."""
+        try:
+            sealed = self._pair.read_bytes()
+        except FileNotFoundError:
+            return None
+        return open_pair(self._box, sealed, self._what)
+
+    def clear(self) -> None:
+        """Forget pair and intent, once the database has them."""
+        self._pair.unlink(missing_ok=True)
+        self._intent.unlink(missing_ok=True)
+
+
+class GrantKeeper:
+    """The tokens of one connection, for as many threads and processes as like to use them."""
+
+    def __init__(
+        self,
+        connection: str,
+        grants: Grants,
+        endpoint: TokenEndpoint,
+        spool: PairSpool,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.connection = connection
+        self._grants, self._endpoint, self._spool, self._now = grants, endpoint, spool, now
+        self._lock = threading.Lock()
+        self._pair: StoredPair | None = None
+
+    def adopt(self, received: TokenPair) -> None:
+        """Keep the first pair of a new authorisation."""
+        pair = _stored(received, generation=1)
+        self._spool.keep(pair)
+        self._grants.store(self.connection, pair)
+        self._spool.clear()
+        self._pair = pair
+
+    def token(self) -> TokenPair:
+        """Return the current pair, rotated first if half its life is over.
+
+        Raises:
+            NotConnectedError: The connection has no grant.
+            ReauthorizationRequiredError: The upstream does not honour the grant any more.
+        """
+        with self._lock:
+            pair = self._pair or self._current()
+            if _wire(pair).is_due(self._now()):
+                pair = self._rotate(pair.access_token)
+            self._pair = pair
+            return _wire(pair)
+
+    def rotate(self, rejected_access_token: str) -> TokenPair:
+        """Return a pair other than the rejected one: what another process has stored meanwhile, or a new one.
+
+        Raises:
+            ReauthorizationRequiredError: The upstream does not honour the grant any more.
+            UpstreamUnavailableError: The token endpoint gave no answer; the grant is kept as it is.
+        """
+        with self._lock:
+            self._pair = self._rotate(rejected_access_token)
+            return _wire(self._pair)
+
+    def _current(self) -> StoredPair:
+        if self._spool.kept() is not None:
+            with self._grants.locked(self.connection) as grant:
+                self._recover(grant)
+            self._spool.clear()
+        pair, refused = self._grants.current(self.connection)
+        if refused is not None:
+            raise ReauthorizationRequiredError(self.connection, refused)
+        return pair
+
+    def _rotate(self, superseded: str) -> StoredPair:
+        refused: str | None = None
+        with self._grants.locked(self.connection) as grant:
+            self._recover(grant)
+            if grant.refused is not None:
+                refused = grant.refused
+            elif grant.pair.access_token == superseded:
+                refused = self._refresh(grant)
+        self._spool.clear()
+        if refused is not None:
+            raise ReauthorizationRequiredError(self.connection, refused)
+        return grant.pair
+
+    def _recover(self, grant: LockedGrant) -> None:
+        """Commit the pair that a process received and could not commit before it ended."""
+        kept = self._spool.kept()
+        if kept is not None and kept.generation > grant.pair.generation:
+            grant.replace(kept)
+
+    def _refresh(self, grant: LockedGrant) -> str | None:
+        """Spend the grant's refresh token for a new pair; return why the upstream refused it, if it did."""
+        interrupted = self._spool.interrupted(grant.pair.generation)
+        self._spool.intend(grant.pair.generation, self._now())
+        try:
+            received = self._endpoint.refresh(grant.pair.refresh_token)
+        except TokenRefusedError as error:
+            if error.error != "invalid_grant":
+                raise
+            reason = f"the upstream answered {error.error} to the refresh"
+            if interrupted:
+                reason += f"; a refresh begun at {interrupted} was cut off before its answer arrived"
+            grant.refuse(reason)
+            return reason
+        pair = _stored(received, generation=grant.pair.generation + 1)
+        self._spool.keep(pair)
+        grant.replace(pair)
+        return None
+
+
+def _stored(pair: TokenPair, *, generation: int) -> StoredPair:
+    return StoredPair(
+        access_token=pair.access_token,
+        refresh_token=pair.refresh_token,
+        issued_at=pair.issued_at,
+        expires_in_seconds=pair.expires_in_seconds,
+        generation=generation,
+    )
+
+
+def _wire(pair: StoredPair) -> TokenPair:
+    return TokenPair(
+        access_token=pair.access_token,
+        refresh_token=pair.refresh_token,
+        issued_at=pair.issued_at,
+        expires_in_seconds=pair.expires_in_seconds,
+    )
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    """Replace a file so that after a crash it holds the old or the new content, whole, readable by us alone."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

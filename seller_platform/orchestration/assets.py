@@ -1,0 +1,153 @@
+"""One asset per dataset, all from one factory."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+
+import dagster as dg
+
+from seller_platform.contract import Dataset, Slicing
+from seller_platform.errors import SellerPlatformError
+from seller_platform.ingest.discovery import discover
+from seller_platform.ingest.loading import Outcome, Wanted, load_each, load_slice, window_to_load
+from seller_platform.orchestration.events import (
+    ROW_COUNT_CHECK,
+    asset_key,
+    column_schema,
+    definition_metadata,
+    materialization,
+    row_count_evaluation,
+)
+from seller_platform.orchestration.partitions import add_accounts, partition_key, partitions_for, read_partition_key
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.accounts import account_of, connections
+from seller_platform.warehouse.slices import Receipt
+
+REFRESH_TAG = "seller_platform/refresh"
+CHANGED = "changed"
+
+# Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
+_PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
+
+
+def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
+    """Return the asset that lands a list in its table, one slice per partition.
+
+    A run may ask for any number of partitions. Each is reported by itself; those that fail are named at the end
+    and do not stop the others.
+    """
+    partitions = partitions_for(dataset, history_start)
+
+    @dg.asset(
+        key=asset_key(dataset),
+        description=dataset.doc,
+        group_name=dataset.area,
+        kinds={"postgres"},
+        metadata=definition_metadata(dataset),
+        partitions_def=partitions,
+        backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
+        check_specs=[_row_count_check(dataset, partitions)],
+        output_required=False,
+    )
+    def land(
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[object]:
+        wanted = [Wanted(dataset, *read_partition_key(key)) for key in context.partition_keys]
+        yield from _report(context, dataset, seller_api, _outcomes(context, warehouse, seller_api, wanted))
+
+    return land
+
+
+def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
+    """Return the asset that discovers the accounts of every connection and adds their partitions."""
+
+    @dg.asset(
+        key=asset_key(dataset),
+        description=dataset.doc,
+        group_name=dataset.area,
+        kinds={"postgres"},
+        metadata=definition_metadata(dataset),
+        check_specs=[_row_count_check(dataset, None)],
+        output_required=False,
+    )
+    def land(
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[object]:
+        for connection in connections(warehouse.database):
+            api = seller_api.api(connection.name)
+            known, receipt = discover(api, warehouse.database, connection, run_id=context.run_id)
+            add_accounts(context.instance, [account.key for account in known])
+            yield from _events(context, dataset, seller_api, receipt, None)
+        yield _check_output(context)
+
+    return land
+
+
+def _row_count_check(dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        ROW_COUNT_CHECK,
+        asset=asset_key(dataset),
+        description="The rows stored are as many as the list announced.",
+        partitions_def=partitions,
+    )
+
+
+def _outcomes(
+    context: dg.AssetExecutionContext,
+    warehouse: WarehouseResource,
+    seller_api: SellerApiResource,
+    wanted: Sequence[Wanted],
+) -> Iterator[Outcome]:
+    whole = context.run.tags.get(REFRESH_TAG) != CHANGED
+    now, database, run_id = datetime.now(UTC), warehouse.database, context.run_id
+
+    def load(each: Wanted) -> Receipt | None:
+        known = account_of(database, each.account)
+        window = window_to_load(database, known, each, now=now, whole=whole)
+        if window is None:
+            return None
+        return load_slice(seller_api.api(known.connection), database, known, each.dataset, window, run_id=run_id)
+
+    return load_each(wanted, load)
+
+
+def _report(
+    context: dg.AssetExecutionContext, dataset: Dataset, seller_api: SellerApiResource, outcomes: Iterator[Outcome]
+) -> Iterator[object]:
+    failures: dict[str, SellerPlatformError] = {}
+    for outcome in outcomes:
+        key = partition_key(outcome.wanted.account, outcome.wanted.month)
+        if outcome.error is not None:
+            failures[str(key)] = outcome.error
+            context.log.error("%s: %s", outcome.wanted, outcome.error)
+        elif outcome.receipt is not None:
+            yield from _events(context, dataset, seller_api, outcome.receipt, key)
+    yield _check_output(context)
+    if failures:
+        raise dg.Failure(
+            f"{len(failures)} partitions of {dataset.name} were not loaded: {', '.join(failures)}. "
+            "The others were. Mend the cause and backfill the failed and missing partitions",
+            metadata={key: str(error) for key, error in failures.items()},
+            allow_retries=False,
+        )
+
+
+def _events(
+    context: dg.AssetExecutionContext,
+    dataset: Dataset,
+    seller_api: SellerApiResource,
+    receipt: Receipt,
+    partition: str | None,
+) -> Iterator[object]:
+    yield materialization(
+        dataset,
+        receipt,
+        partition=partition,
+        endpoint_url=f"{seller_api.base_url}{dataset.path}",
+        schema=column_schema(dataset),
+    )
+    yield row_count_evaluation(context.instance, dataset, receipt, partition=partition)
+
+
+def _check_output(context: dg.AssetExecutionContext) -> dg.Output[None]:
+    """Return the output that Dagster expects of a check which reported by events."""
+    return dg.Output(None, output_name=f"{context.op_def.name}_{ROW_COUNT_CHECK}")

@@ -1,0 +1,130 @@
+"""What a load tells Dagster: one materialization and one check evaluation per partition.
+
+A run over many partitions can only report them one by one with events of its own; results returned from the
+function would give every partition the same metadata.
+"""
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+# The evaluation of a partition's check must point at the materialization it judged, or the UI counts the check as
+# missing. Dagster fills this in for results, not for evaluations, and has no public name for it.
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData as JudgedMaterialization,
+)
+
+from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.warehouse.slices import Receipt
+
+ROW_COUNT_CHECK = "row_count_matches_total"
+
+_TYPES = {
+    Kind.TEXT: "text",
+    Kind.INTEGER: "bigint",
+    Kind.MONEY: "numeric",
+    Kind.NUMBER: "numeric",
+    Kind.BOOLEAN: "boolean",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamptz",
+    Kind.JSON: "jsonb",
+}
+
+
+def asset_key(dataset: Dataset) -> dg.AssetKey:
+    """Return the dataset's asset key, which is also its table's name."""
+    return dg.AssetKey(["seller", dataset.name])
+
+
+def column_schema(dataset: Dataset) -> dg.TableSchema:
+    """Return the columns of the dataset's table, with their sentences."""
+
+    def describe(column: Column) -> dg.TableColumn:
+        constraints = dg.TableColumnConstraints(nullable=column.nullable)
+        return dg.TableColumn(column.name, _TYPES[column.kind], column.doc, constraints=constraints)
+
+    return dg.TableSchema([describe(column) for column in (*dataset.columns, *dataset.tags)])
+
+
+def definition_metadata(dataset: Dataset) -> dict[str, object]:
+    """Return what holds for every partition of a dataset's asset."""
+    return {
+        "dagster/column_schema": column_schema(dataset),
+        "dagster/table_name": dataset.table,
+        "endpoint": dataset.path,
+    }
+
+
+def materialization(
+    dataset: Dataset,
+    receipt: Receipt,
+    *,
+    partition: str | None,
+    endpoint_url: str,
+    schema: dg.TableSchema,
+) -> dg.AssetMaterialization:
+    """Return the event that a slice was loaded, with the facts of its receipt."""
+    tags = {"dagster/data_version": receipt.digest.hex()}
+    if isinstance(partition, dg.MultiPartitionKey):
+        tags |= {f"dagster/partition/{name}": key for name, key in partition.keys_by_dimension.items()}
+    return dg.AssetMaterialization(
+        asset_key=asset_key(dataset),
+        partition=partition,
+        tags=tags,
+        metadata={
+            "dagster/partition_row_count" if partition else "dagster/row_count": receipt.rows,
+            "dagster/column_schema": schema,
+            "dagster/table_name": dataset.table,
+            "rows": receipt.rows,
+            "announced_total": _or_none(receipt.announced),
+            "verdict": receipt.verdict,
+            "window": str(receipt.window),
+            "changed": receipt.changed,
+            "restatement": _or_none(receipt.restatement),
+            "notes": _or_none(receipt.notes),
+            "pages": receipt.pages,
+            "requests": receipt.requests,
+            "bytes": receipt.body_bytes,
+            "seconds": round(receipt.seconds, 3),
+            "load_id": receipt.id,
+            "digest": receipt.digest.hex(),
+            "endpoint": dg.MetadataValue.url(endpoint_url),
+        },
+    )
+
+
+def row_count_evaluation(
+    instance: dg.DagsterInstance, dataset: Dataset, receipt: Receipt, *, partition: str | None
+) -> dg.AssetCheckEvaluation:
+    """Return the verdict on the materialization that was just stored."""
+    told = "no total was announced" if receipt.announced is None else f"the list announced {receipt.announced}"
+    return dg.AssetCheckEvaluation(
+        asset_key=asset_key(dataset),
+        check_name=ROW_COUNT_CHECK,
+        passed=receipt.verdict != "mismatch",
+        partition=partition,
+        description=f"{receipt.verdict}: {receipt.rows} rows were stored, {told}.",
+        metadata={
+            "verdict": receipt.verdict,
+            "rows": receipt.rows,
+            "announced_total": _or_none(receipt.announced),
+            "load_id": receipt.id,
+        },
+        target_materialization_data=_judged(instance, asset_key(dataset), partition),
+    )
+
+
+def _judged(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None) -> JudgedMaterialization | None:
+    found = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None), limit=1
+    )
+    if not found.records:
+        return None
+    record = found.records[0]
+    return JudgedMaterialization(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
+
+
+def _or_none(value: int | Mapping[str, object] | None) -> dg.MetadataValue | int:
+    if value is None:
+        return dg.MetadataValue.null()
+    return value if isinstance(value, int) else dg.MetadataValue.json(dict(value))

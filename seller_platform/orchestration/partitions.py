@@ -1,0 +1,55 @@
+"""The partitions: one per account, and one per account and month."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+import dagster as dg
+
+from seller_platform.contract import Dataset, Slicing, Window
+
+ACCOUNT = "account"
+MONTH = "month"
+ACCOUNTS = dg.DynamicPartitionsDefinition(name="accounts")
+
+
+def account_months(history_start: date) -> dg.MultiPartitionsDefinition:
+    """Return the partitions of dated datasets, up to and including the running month."""
+    first = history_start.replace(day=1).isoformat()
+    return dg.MultiPartitionsDefinition(
+        {ACCOUNT: ACCOUNTS, MONTH: dg.MonthlyPartitionsDefinition(start_date=first, end_offset=1)}
+    )
+
+
+def partitions_for(dataset: Dataset, history_start: date) -> dg.PartitionsDefinition[str] | None:
+    """Return the partitions of a dataset's asset."""
+    match dataset.slicing:
+        case Slicing.MONTH:
+            return account_months(history_start)
+        case Slicing.SNAPSHOT:
+            return ACCOUNTS
+        case Slicing.CONNECTION:
+            return None
+
+
+def partition_key(account: str, month: Window | None) -> str:
+    """Return the key of an account's partition, or of its month."""
+    if month is None:
+        return account
+    return dg.MultiPartitionKey({ACCOUNT: account, MONTH: month.start.isoformat()})
+
+
+def read_partition_key(key: str) -> tuple[str, Window | None]:
+    """Return the account of a partition, and its month if the partition is one."""
+    if isinstance(key, dg.MultiPartitionKey):
+        parts = key.keys_by_dimension
+        return parts[ACCOUNT], Window.month_of(date.fromisoformat(parts[MONTH]))
+    return key, None
+
+
+def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str]) -> Sequence[str]:
+    """Add account partitions that are not there yet and return them. None is ever removed here."""
+    assert ACCOUNTS.name is not None
+    fresh = sorted(set(accounts) - set(instance.get_dynamic_partitions(ACCOUNTS.name)))
+    if fresh:
+        instance.add_dynamic_partitions(ACCOUNTS.name, fresh)
+    return fresh

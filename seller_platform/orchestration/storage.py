@@ -1,0 +1,46 @@
+"""Dagster's own storage on our PostgreSQL: dagster-postgres, with one pool of connections.
+
+dagster-postgres opens a connection for nearly every statement, which made up most of the bookkeeping of a load.
+Which server it is, the settings say, so that `dagster.yaml` holds neither a path nor a password. The plain
+`storage: postgres:` of dagster-postgres works in its place.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from dagster import Field, StringSource
+from dagster._config import UserConfigSchema
+from dagster._serdes import ConfigurableClassData
+from dagster_postgres.storage import DagsterPostgresStorage
+from sqlalchemy import create_engine
+from sqlalchemy.pool import QueuePool
+
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.database import driver_url
+from seller_platform.warehouse.location import warehouse_url
+
+
+class PooledPostgresStorage(DagsterPostgresStorage):
+    """dagster-postgres over one pool that its three parts share."""
+
+    def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
+        url = driver_url(postgres_url, "psycopg2")
+        super().__init__(url.render_as_string(hide_password=False), inst_data=inst_data)
+        engine = create_engine(
+            url,
+            isolation_level="AUTOCOMMIT",
+            poolclass=QueuePool,
+            pool_size=4,
+            max_overflow=16,
+            pool_pre_ping=True,
+        )
+        for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
+            part._engine = engine  # noqa: SLF001  # there is no parameter for it
+
+    @classmethod
+    def config_type(cls) -> UserConfigSchema:
+        return {"postgres_url": Field(StringSource, is_required=False)}
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+        return cls(config_value.get("postgres_url") or warehouse_url(read_settings()), inst_data=inst_data)

@@ -1,0 +1,151 @@
+"""Grants at rest: the current token pair of each connection, encrypted, changed only under its row lock."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from seller_platform.errors import NotConnectedError
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.secrets import SecretBox
+from seller_platform.warehouse.tables import GRANTS
+
+
+@dataclass(frozen=True, repr=False)
+class StoredPair:
+    """A token pair as it is kept; its generation counts the rotations since the authorisation."""
+
+    access_token: str
+    refresh_token: str
+    issued_at: datetime
+    expires_in_seconds: int
+    generation: int
+
+    @property
+    def expires_at(self) -> datetime:
+        return self.issued_at + timedelta(seconds=self.expires_in_seconds)
+
+    def __repr__(self) -> str:
+        return f"StoredPair(generation={self.generation}, expires_at={self.expires_at.isoformat()})"
+
+
+@dataclass(frozen=True)
+class GrantFacts:
+    """What may be shown of a grant."""
+
+    connection: str
+    generation: int
+    issued_at: datetime
+    expires_at: datetime
+    refused: str | None
+
+
+class LockedGrant:
+    """A grant under its row lock: whoever holds it is the only one who may rotate."""
+
+    def __init__(self, transaction: Connection, box: SecretBox, name: str, row: RowMapping) -> None:
+        self._transaction, self._box, self._name = transaction, box, name
+        self.pair = _opened(box, name, row)
+        self.refused: str | None = row["refused"]
+
+    def replace(self, pair: StoredPair) -> None:
+        """Keep a new pair in place of the old; it holds once the lock is released."""
+        self._transaction.execute(
+            update(GRANTS).where(GRANTS.c.connection == self._name).values(**_sealed(self._box, pair), refused=None)
+        )
+        self.pair = pair
+
+    def refuse(self, reason: str) -> None:
+        """Note that the upstream will not honour the grant again. Its tokens are kept."""
+        self._transaction.execute(update(GRANTS).where(GRANTS.c.connection == self._name).values(refused=reason))
+
+
+class Grants:
+    """The grants of a warehouse."""
+
+    def __init__(self, database: Database, box: SecretBox) -> None:
+        self._database, self._box = database, box
+
+    def store(self, connection: str, pair: StoredPair) -> None:
+        """Keep the first pair of a new authorisation, in place of any grant the connection had."""
+        values = {**_sealed(self._box, pair), "refused": None}
+        statement = insert(GRANTS).values(connection=connection, **values)
+        with self._database.begin() as transaction:
+            transaction.execute(statement.on_conflict_do_update(index_elements=[GRANTS.c.connection], set_=values))
+
+    def current(self, connection: str) -> tuple[StoredPair, str | None]:
+        """Return the pair that is kept now, and why it was refused if it was.
+
+        Raises:
+            NotConnectedError: The connection has no grant.
+        """
+        with self._database.begin() as transaction:
+            row = transaction.execute(_grant_of(connection)).mappings().one_or_none()
+        if row is None:
+            raise NotConnectedError(connection)
+        return _opened(self._box, connection, row), row["refused"]
+
+    @contextmanager
+    def locked(self, connection: str) -> Iterator[LockedGrant]:
+        """Hold the row lock of a grant; what is replaced inside is committed at the end of the block.
+
+        Raises:
+            NotConnectedError: The connection has no grant.
+        """
+        with self._database.begin() as transaction:
+            row = transaction.execute(_grant_of(connection).with_for_update()).mappings().one_or_none()
+            if row is None:
+                raise NotConnectedError(connection)
+            yield LockedGrant(transaction, self._box, connection, row)
+
+    def facts(self) -> tuple[GrantFacts, ...]:
+        """Return what may be shown of every grant."""
+        columns = [GRANTS.c[name] for name in GrantFacts.__dataclass_fields__]
+        with self._database.begin() as transaction:
+            rows = transaction.execute(select(*columns).order_by(GRANTS.c.connection)).tuples()
+            return tuple(GrantFacts(*row) for row in rows)
+
+
+def seal_pair(box: SecretBox, pair: StoredPair) -> bytes:
+    """Return a pair as encrypted bytes, for a row or a spool file."""
+    facts = {
+        "access_token": pair.access_token,
+        "refresh_token": pair.refresh_token,
+        "issued_at": pair.issued_at.isoformat(),
+        "expires_in_seconds": pair.expires_in_seconds,
+        "generation": pair.generation,
+    }
+    return box.seal(json.dumps(facts).encode())
+
+
+def open_pair(box: SecretBox, sealed: bytes, what: str) -> StoredPair:
+    """Return the pair that `seal_pair` sealed.
+
+    Raises:
+        SecretKeyError: It was sealed with another key.
+    """
+    facts = json.loads(box.open(sealed, what))
+    facts["issued_at"] = datetime.fromisoformat(facts["issued_at"])
+    return StoredPair(**facts)
+
+
+def _grant_of(connection: str) -> Select[Any]:
+    return select(GRANTS).where(GRANTS.c.connection == connection)
+
+
+def _sealed(box: SecretBox, pair: StoredPair) -> dict[str, object]:
+    return {
+        "token_pair": seal_pair(box, pair),
+        "generation": pair.generation,
+        "issued_at": pair.issued_at,
+        "expires_at": pair.expires_at,
+    }
+
+
+def _opened(box: SecretBox, name: str, row: RowMapping) -> StoredPair:
+    return open_pair(box, bytes(row["token_pair"]), f"the grant of connection {name!r}")

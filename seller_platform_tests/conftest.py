@@ -1,0 +1,40 @@
+"""A real PostgreSQL for every test that asks for one: an own database, cloned from a migrated template."""
+
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.server import EmbeddedServer
+
+_TEMPLATE = "template_seller"
+_NUMBERS = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedServer]:
+    """The embedded server of this test process."""
+    with tempfile.TemporaryDirectory(prefix="seller-tests-", ignore_cleanup_errors=True) as folder:
+        server = EmbeddedServer(Path(folder) / "postgres")
+        with Database(server.database(_TEMPLATE)) as template:
+            template.migrate()
+        yield server
+        server.close()
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedServer) -> Iterator[str]:
+    """The URL of an empty, migrated database of the test's own."""
+    name = f"test_{next(_NUMBERS)}"
+    yield postgres.database(name, template=_TEMPLATE)
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """The same database, opened."""
+    with Database(database_url) as opened:
+        yield opened
