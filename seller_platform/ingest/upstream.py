@@ -38,7 +38,9 @@ class Upstream:
             auth_url=settings.auth_url or base_url,
             client_id=required(settings.client_id, "SELLER_API_CLIENT_ID", "the id of the registered application"),
             client_secret=required(
-                settings.client_secret, "SELLER_API_CLIENT_SECRET", "the secret shown when the application was registered"
+                settings.client_secret,
+                "SELLER_API_CLIENT_SECRET",
+                "the secret shown when the application was registered",
             ),
             redirect_uri=settings.redirect_uri,
         )

@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ from psycopg import sql
 from seller_platform.errors import EmbeddedServerError
 
 _START_SECONDS = 60
+_CRASH_SECONDS = 2
 _LONGEST_SOCKET_FOLDER = 80
 _SUPERUSER = "postgres"
 _OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
@@ -56,6 +58,8 @@ class EmbeddedServer:
                 fcntl.flock(self._users, fcntl.LOCK_SH)
                 self._start()
         except (OSError, subprocess.SubprocessError) as error:
+            if self._users is not None:
+                self._users.close()
             raise EmbeddedServerError(str(self.folder), self._problem(error)) from error
         atexit.register(self.close)
 
@@ -131,7 +135,13 @@ class EmbeddedServer:
                 os.chown(self._socket_folder, pwd.getpwnam(library.system_user).pw_uid, -1)
         options = [f"-k {shlex.quote(str(self._socket_folder))}"]
         options += [f"-c {shlex.quote(option)}" for option in _OPTIONS]
-        self._pg_ctl("start", "-l", str(self._log), "-o", " ".join(options))
+        started = ("start", "-l", str(self._log), "-o", " ".join(options))
+        try:
+            self._pg_ctl(*started)
+        except subprocess.CalledProcessError:
+            # A server that was killed leaves processes that hold its memory for another moment.
+            time.sleep(_CRASH_SECONDS)
+            self._pg_ctl(*started)
         if not self._is_ready():
             raise OSError("it started but does not answer")
 

@@ -1,0 +1,65 @@
+"""`seller-platform sandbox`: invented sellers for the service's database."""
+
+from datetime import UTC, date, datetime
+
+import click
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.sandbox import load_sandbox
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.location import SANDBOX, embedded_server
+
+
+@click.group()
+def sandbox() -> None:
+    """Fill the service's database with invented sellers."""
+
+
+@sandbox.command()
+@click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many accounts.")
+@click.option(
+    "--months", default=4, show_default=True, type=click.IntRange(1), help="How many months, up to yesterday."
+)
+@click.option("--orders-per-month", type=click.IntRange(1), help="Orders of the largest account in a month.")
+@click.option("--seed", default=1, show_default=True, help="The same seed invents the same sellers.")
+@click.option("--database-url", help="The service's database; by default the embedded server's.")
+@json_option
+def load(
+    *, accounts: int, months: int, orders_per_month: int | None, seed: int, database_url: str | None, as_json: bool
+) -> None:
+    """Replace the invented sellers in the service's database."""
+    output = Output(as_json=as_json)
+    url = database_url or embedded_server(read_settings().home).database(SANDBOX)
+    with Database(url) as database:
+        database.migrate()
+        rows = invent(database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed)
+    if as_json:
+        output.document({"rows": rows})
+    else:
+        output.table("Invented", ("table", "rows"), list(rows.items()))
+
+
+def invent(
+    database: Database,
+    output: Output,
+    *,
+    accounts: int = 3,
+    months: int = 4,
+    orders_per_month: int | None = None,
+    seed: int = 1,
+    today: date | None = None,
+) -> dict[str, int]:
+    """Load the sandbox with a progress bar and return the rows of each table."""
+    options = {} if orders_per_month is None else {"orders_per_month": orders_per_month}
+    with output.progress("Inventing sellers", None) as bar:
+        report = load_sandbox(
+            database,
+            accounts=accounts,
+            months=months,
+            seed=seed,
+            today=today or datetime.now(UTC).date(),
+            progress=bar.show,
+            **options,
+        )
+    return report.rows

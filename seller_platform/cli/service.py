@@ -1,0 +1,116 @@
+"""`seller-platform service`: the REST API alone, its users and its applications."""
+
+import sys
+
+import click
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.errors import RequestError
+from seller_platform.service.applications import add_application
+from seller_platform.service.server import run_service
+from seller_platform.service.users import add_user, grant_accounts
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.location import SANDBOX, embedded_server
+
+_database_option = click.option(
+    "--database-url",
+    envvar="SELLER_PLATFORM_SERVICE_DATABASE_URL",
+    help="The database to serve; by default the sandbox of the embedded server.",
+)
+
+
+@click.group()
+def service() -> None:
+    """Run the REST API alone, and manage its users and applications."""
+
+
+@service.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8700, show_default=True, help="The port to listen on; 0 takes a free one.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1), help="How many processes.")
+@_database_option
+def run(*, host: str, port: int, workers: int, database_url: str | None) -> None:
+    """Serve the REST API over a database, until Ctrl-C."""
+    url = _url(database_url)
+    with Database(url) as database:
+        database.migrate()
+    run_service(url, host=host, port=port, workers=workers)
+
+
+@service.group()
+def user() -> None:
+    """Manage who may log in."""
+
+
+@user.command("add")
+@click.argument("email")
+@click.option("--name", help="The person's name; by default the part of the address before the @.")
+@_database_option
+@json_option
+def user_add(*, email: str, name: str | None, database_url: str | None, as_json: bool) -> None:
+    """Add a user; the password is read from standard input or a prompt."""
+    password = _password()
+    with _open(database_url) as database:
+        user_id = add_user(database, email, name or email.partition("@")[0], password)
+    _say(as_json, f"User {email} was added.", {"id": user_id, "email": email})
+
+
+@user.command("grant")
+@click.argument("email")
+@click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
+@_database_option
+@json_option
+def user_grant(*, email: str, accounts: tuple[str, ...], database_url: str | None, as_json: bool) -> None:
+    """Let a user read accounts, named by their keys."""
+    with _open(database_url) as database:
+        grant_accounts(database, email, accounts)
+    _say(as_json, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+
+
+@service.group()
+def application() -> None:
+    """Manage registered OAuth applications."""
+
+
+@application.command("add")
+@click.argument("name")
+@click.option("--redirect-uri", required=True, help="Where the user is sent back to, exactly.")
+@_database_option
+@json_option
+def application_add(*, name: str, redirect_uri: str, database_url: str | None, as_json: bool) -> None:
+    """Register an application; its id and secret are printed, the secret this once."""
+    with _open(database_url) as database:
+        client_id, client_secret = add_application(database, name, redirect_uri)
+    _say(
+        as_json,
+        f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again.",
+        {"client_id": client_id, "client_secret": client_secret, "redirect_uri": redirect_uri},
+    )
+
+
+def _url(database_url: str | None) -> str:
+    return database_url or embedded_server(read_settings().home).database(SANDBOX)
+
+
+def _open(database_url: str | None) -> Database:
+    database = Database(_url(database_url))
+    database.migrate()
+    return database
+
+
+def _password() -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise RequestError("no password was given; write it to standard input, or run the command in a terminal")
+    return password
+
+
+def _say(as_json: bool, text: str, document: dict[str, object]) -> None:
+    output = Output(as_json=as_json)
+    if as_json:
+        output.document(document)
+    else:
+        output.line(text)

@@ -1,0 +1,218 @@
+"""Slices: replaced whole, exact to the last character, with receipts that say what changed."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.errors import ContractViolationError
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+
+ORDERS = dataset_named("orders")
+TRANSACTIONS = dataset_named("transactions")
+MARCH = Window.month_of(date(2026, 3, 1))
+ACCOUNT = "SELLER.market"
+
+
+def _order(number: int, *, total: str = "10.00", name: str = "Cup", day: date = MARCH.start) -> Row:
+    return (
+        f"order-{number}",
+        f"{day}T10:00:00-08:00",
+        "Shipped",
+        Decimal(total),
+        "USD",
+        1,
+        "SKU",
+        "ASIN",
+        name,
+        day.isoformat(),
+    )
+
+
+def _load(
+    database: Database,
+    rows: Sequence[Row],
+    *,
+    window: Window = MARCH,
+    extras: dict[int, str] | None = None,
+    tag: str = "platform",
+) -> Receipt:
+    with open_load(database, Slice(ORDERS, ACCOUNT, window)) as load:
+        load.spool.write(rows, tags=(tag,), extras=extras or {}, page=1)
+        return load.store(
+            Measured(
+                requests=1,
+                pages=1,
+                body_bytes=100,
+                announced=len(rows),
+                verdict="match",
+                started_at=datetime.now(UTC),
+            )
+        )
+
+
+def _stored(database: Database) -> list[tuple[str, Decimal]]:
+    with database.begin() as connection:
+        rows = connection.execute(text("SELECT platform_order_id, order_total FROM seller.orders ORDER BY 1, 2"))
+        return [(row[0], row[1]) for row in rows]
+
+
+def test_a_slice_holds_what_was_read_last(database: Database) -> None:
+    _load(database, [_order(1), _order(2)])
+
+    receipt = _load(database, [_order(2), _order(3)])
+
+    assert _stored(database) == [("order-2", Decimal("10.00")), ("order-3", Decimal("10.00"))]
+    assert receipt.rows == 2
+    assert receipt.changed
+
+
+def test_other_windows_and_accounts_are_left_alone(database: Database) -> None:
+    april = Window.month_of(date(2026, 4, 1))
+    _load(database, [_order(1)])
+
+    _load(database, [_order(2, day=april.start)], window=april)
+    with open_load(database, Slice(ORDERS, "OTHER.market", MARCH)) as load:
+        load.store(Measured(1, 1, 0, 0, "match", datetime.now(UTC)))
+
+    assert [name for name, _ in _stored(database)] == ["order-1", "order-2"]
+
+
+def test_the_same_rows_in_another_order_write_nothing_but_the_receipt(database: Database) -> None:
+    first = _load(database, [_order(1), _order(2)])
+
+    second = _load(database, [_order(2), _order(1)])
+
+    with database.begin() as connection:
+        loads = connection.execute(text("SELECT DISTINCT load_id FROM seller.orders")).scalars().all()
+    assert loads == [first.id]
+    assert not second.changed
+    assert second.restatement == {}
+    assert second.digest == first.digest
+
+
+def test_equal_ledger_rows_are_both_kept(database: Database) -> None:
+    fee = ("2026-03-02T00:00:00Z", "Fee", None, None, "Storage", None, Decimal("-1.50"), "USD", "market", "2026-03-02")
+    with open_load(database, Slice(TRANSACTIONS, ACCOUNT, MARCH)) as load:
+        load.spool.write([fee, fee], page=1)
+        load.store(Measured(1, 1, 0, 2, "match", datetime.now(UTC)))
+
+    with database.begin() as connection:
+        stored = connection.execute(text("SELECT count(*), sum(amount) FROM seller.transactions")).one()
+    assert tuple(stored) == (2, Decimal("-3.00"))
+
+
+def test_one_row_more_or_twice_changes_the_digest(database: Database) -> None:
+    once = _load(database, [_order(1)])
+    twice = _load(database, [_order(1), _order(1)])
+
+    assert once.digest != twice.digest
+    assert twice.changed
+
+
+def test_a_row_that_moves_to_another_channel_changes_the_digest(database: Database) -> None:
+    before = _load(database, [_order(1)], tag="platform")
+    after = _load(database, [_order(1)], tag="non-platform")
+
+    assert before.digest != after.digest
+
+
+def test_a_restatement_tells_rows_and_amounts(database: Database) -> None:
+    first = _load(database, [_order(1, total="10.00")])
+
+    second = _load(database, [_order(1, total="12.50"), _order(2, total="0.05")])
+
+    assert first.restatement is None
+    assert second.restatement == {
+        "rows": {"before": "1", "after": "2"},
+        "order_total USD": {"before": "10.00", "after": "12.55"},
+    }
+
+
+def test_a_value_that_postgresql_refuses_leaves_the_slice_as_it_was(database: Database) -> None:
+    _load(database, [_order(1)])
+    broken = (*_order(2)[:1], "2026-02-30T00:00:00Z", *_order(2)[2:])
+
+    with pytest.raises(ContractViolationError, match=r"row 2, column purchase_date") as caught:
+        _load(database, [_order(3), broken])
+
+    assert "order-2" not in str(caught.value)
+    assert [name for name, _ in _stored(database)] == ["order-1"]
+
+
+def test_a_load_that_is_abandoned_changes_nothing(database: Database) -> None:
+    _load(database, [_order(1)])
+
+    with pytest.raises(RuntimeError), open_load(database, Slice(ORDERS, ACCOUNT, MARCH)) as load:
+        load.spool.write([_order(2)], tags=("platform",), page=1)
+        raise RuntimeError
+
+    assert [name for name, _ in _stored(database)] == ["order-1"]
+
+
+def test_restarting_a_spool_forgets_the_attempt(database: Database) -> None:
+    with open_load(database, Slice(ORDERS, ACCOUNT, MARCH)) as load:
+        load.spool.write([_order(1)] * 100_000, tags=("platform",), page=1)
+        load.spool.restart()
+        load.spool.write([_order(2)], tags=("platform",), page=1)
+        receipt = load.store(Measured(1, 1, 0, 1, "match", datetime.now(UTC)))
+
+    assert receipt.rows == 1
+    assert [name for name, _ in _stored(database)] == ["order-2"]
+
+
+def test_two_loaders_of_one_slice_queue(database: Database) -> None:
+    def load(number: int) -> None:
+        _load(database, [_order(number, total=f"{part}.00") for part in range(50)])
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(load, range(8)))
+
+    stored = _stored(database)
+    assert len(stored) == 50
+    assert len({name for name, _ in stored}) == 1
+
+
+def test_fields_the_contract_does_not_know_are_kept(database: Database) -> None:
+    _load(database, [_order(1), _order(2)], extras={1: '{"gift": "tab\\there", "n": 1.10}'})
+
+    with database.begin() as connection:
+        extra = connection.execute(text("SELECT extra::text FROM seller.orders ORDER BY platform_order_id")).scalars()
+        assert list(extra) == [None, '{"n": 1.10, "gift": "tab\\there"}']
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.none()
+        | st.sampled_from(
+            ["None", "\\N", "\\", "\t", "\n", "\r\n", "", " ", '"', "a\\tb", "\\.", "%s", "{}", "é\u2028💶"]
+        )
+        | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+        max_size=8,
+    ),
+    totals=st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=4), min_size=8, max_size=8),
+)
+def test_every_text_and_amount_arrives_as_it_was_sent(
+    database: Database, names: list[str | None], totals: list[Decimal]
+) -> None:
+    rows = [
+        (*_order(number)[:3], total, *_order(number)[4:8], name, MARCH.start.isoformat())
+        for number, (name, total) in enumerate(zip(names, totals, strict=False))
+    ]
+
+    _load(database, rows)
+
+    with database.begin() as connection:
+        stored = connection.execute(
+            text("SELECT product_name, order_total FROM seller.orders ORDER BY substr(platform_order_id, 7)::int")
+        ).all()
+    assert [tuple(row) for row in stored] == [(row[8], row[3]) for row in rows]
