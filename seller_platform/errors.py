@@ -125,6 +125,14 @@ class UpstreamUnavailableError(RetryableError):
         super().__init__(f"{request}: {problem} after {tries}; run the command again when the upstream is back")
 
 
+class UnreadableBodyError(RetryableError):
+    """The body of an answer is not the JSON it should be; it may have been cut on its way."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"{problem}; run the command again")
+
+
 class RequestRefusedError(UpstreamError):
     """The upstream refused a request for good."""
 

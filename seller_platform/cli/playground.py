@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -81,16 +81,94 @@ def open_playground(home: Path, output: Output, *, port: int | None = None) -> I
         credentials = _credentials(folder / _FILE, database)
         ensure_user(database, USER_EMAIL, "Demo", credentials.password)
         grant_accounts(database, USER_EMAIL, stored_account_keys(database))
+        first_day = first_local_day(database)
     base_url = f"http://127.0.0.1:{port or free_port()}"
     environment = {
         "SELLER_PLATFORM_HOME": str(folder),
         "SELLER_PLATFORM_DATABASE_URL": warehouse_url,
-        "SELLER_PLATFORM_HISTORY_START": _history_start(rows, sandbox_url),
+        "SELLER_PLATFORM_HISTORY_START": first_day.isoformat(),
         "SELLER_API_BASE_URL": base_url,
         "SELLER_API_AUTH_URL": base_url,
         "SELLER_API_CLIENT_ID": credentials.client_id,
         "SELLER_API_CLIENT_SECRET": credentials.client_secret,
         "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
     }
-    with _service(sandbox_url, base_url, folder / "service.log"):
+    with running(
+        [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", str(urlsplit(base_url).port)],
+        {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url},
+        folder / "service.log",
+    ) as process:
+        _await(f"{base_url}{SERVICE_STATUS}", process, folder / "service.log")
         yield Playground(folder, base_url, sandbox_url, credentials, rows, environment)
+
+
+@contextmanager
+def running(command: list[str], environment: dict[str, str], log: Path | None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program of ours until the block ends, and end it and its children with it.
+
+    Args:
+        environment: Variables beside those of this process.
+        log: Where its output goes; to the terminal where none is given.
+    """
+    with log.open("ab") if log else nullcontext() as file:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT if file else None,
+            start_new_session=True,  # Ctrl-C reaches us alone, and we end it in order
+        )
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process group to end, and insist if it does not."""
+    for number, seconds in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        with suppress(ProcessLookupError):
+            # The first signal goes to the program alone, which ends its own children.
+            (os.kill if number is signal.SIGINT else os.killpg)(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            break
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _await(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until an address answers.
+
+    Raises:
+        ServiceStartError: The process ended, or time was up.
+    """
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(httpx.TransportError):
+            if httpx.get(url, timeout=5).is_success:
+                return
+        time.sleep(0.1)
+    tail = " | ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+    raise ServiceStartError(f"{url} does not answer: {tail or 'no word in its log'}. Look into {log}")
+
+
+def _credentials(path: Path, database: Database) -> Credentials:
+    if path.exists():
+        kept = Credentials(**json.loads(path.read_text()))
+        if knows_application(database, kept.client_id):
+            return kept
+    redirect_uri = f"http://127.0.0.1:{free_port()}/callback"
+    client_id, client_secret = add_application(database, "Seller Platform", redirect_uri)
+    fresh = Credentials(secrets.token_urlsafe(12), redirect_uri, client_id, client_secret)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(asdict(fresh), file)
+    return fresh

@@ -1,6 +1,7 @@
 """Encryption of what must not be readable in a dump: MultiFernet over the key of the installation."""
 
 import os
+import threading
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -49,7 +50,7 @@ def secret_box(home: Path, configured: str | None) -> SecretBox:
 
 def _key_of(path: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     if not path.exists():
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:

@@ -148,6 +148,9 @@ class EmbeddedServer:
     def _stop(self) -> None:
         with suppress(subprocess.SubprocessError):
             self._pg_ctl("stop", "-m", "fast")
+        if self._socket_folder != self._data:
+            with suppress(OSError):
+                self._socket_folder.rmdir()
 
     def _pg_ctl(self, action: str, *arguments: str) -> None:
         utils = _library().utils

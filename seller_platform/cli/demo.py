@@ -1,0 +1,96 @@
+"""`seller-platform demo`: the main job, end to end, on the sandbox."""
+
+import os
+import re
+import threading
+from html import unescape
+from urllib.parse import urljoin
+
+import click
+import httpx
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.playground import USER_EMAIL, Playground, open_playground
+from seller_platform.cli.sync import Selection, conclude, report, run_sync
+from seller_platform.cli.workplace import Workplace, open_workplace
+from seller_platform.contract import LISTS
+from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
+from seller_platform.ingest.authorization import authorize
+from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_keeper
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.accounts import save_connection
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.fingerprints import fingerprints
+
+
+@click.command()
+@json_option
+def demo(*, as_json: bool) -> None:
+    """Run the main job on the sandbox: connect, land every list, check, and print the table.
+
+    Everything is real: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. It lives in the
+    folder `sandbox` of the home folder, and can be run again at any time.
+    """
+    output = Output(as_json=as_json)
+    with open_playground(read_settings().home, output) as playground:
+        os.environ.update(playground.environment)
+        with open_workplace() as place:
+            _connect(place, playground, output)
+            receipts, failures, exit_code = run_sync(place, Selection(full=True), output)
+            different = _compare(place, playground) if not failures else []
+    report(output, receipts)
+    conclude(receipts, failures, exit_code)
+    if different:
+        raise CheckFailedError(
+            f"these tables are not equal to the sandbox's: {', '.join(different)}. That is a fault of this program; "
+            "report it"
+        )
+    output.say("Every row is stored exactly as the sandbox holds it.")
+    output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
+
+
+def _connect(place: Workplace, playground: Playground, output: Output) -> None:
+    upstream = Upstream.of(place.settings)
+    keeper = open_keeper(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home)
+    save_connection(place.database, upstream.as_connection(DEFAULT_CONNECTION))
+    with output.progress("Authorising", None):
+        authorize(upstream, keeper, show=lambda url: _approve_in_background(url, playground), timeout_seconds=60)
+
+
+def _approve_in_background(url: str, playground: Playground) -> None:
+    threading.Thread(target=approve, args=(url, USER_EMAIL, playground.credentials.password), daemon=True).start()
+
+
+def approve(url: str, email: str, password: str) -> None:
+    """Do over HTTP what a person does in a browser: open the page, log in, approve, follow the way back.
+
+    Raises:
+        AuthorizationDeniedError: The pages did not lead back.
+    """
+    with httpx.Client(follow_redirects=True, timeout=30) as browser:
+        page = browser.get(url)
+        for answers in ({"email": email, "password": password}, {"decision": "approve"}):
+            page = _submit(browser, page, answers)
+        if not page.is_success:
+            raise AuthorizationDeniedError(f"the approval ended with HTTP {page.status_code}")
+
+
+def _submit(browser: httpx.Client, page: httpx.Response, answers: dict[str, str]) -> httpx.Response:
+    form = re.search(r"<form[^>]*>.*?</form>", page.text, re.DOTALL)
+    if form is None:
+        raise AuthorizationDeniedError(f"there is no form on the page at {page.url.path} (HTTP {page.status_code})")
+    action = re.search(r'<form[^>]*\baction="([^"]*)"', form[0])
+    hidden = dict(re.findall(r'<input[^>]*type="hidden"[^>]*name="([^"]*)"[^>]*value="([^"]*)"', form[0]))
+    fields = {name: unescape(value) for name, value in hidden.items()} | answers
+    return browser.post(urljoin(str(page.url), unescape(action[1]) if action else ""), data=fields)
+
+
+def _compare(place: Workplace, playground: Playground) -> list[str]:
+    """Return the tables, by account, whose rows are not those of the sandbox."""
+    with Database(playground.sandbox_url) as sandbox:
+        expected, found = fingerprints(sandbox, LISTS), fingerprints(place.database, LISTS)
+    return [
+        f"{dataset} of {account}"
+        for dataset, account in sorted({*expected, *found})
+        if expected.get((dataset, account)) != found.get((dataset, account))
+    ]

@@ -1,0 +1,47 @@
+"""The request budget: how many requests one connection has under way at once."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class RequestBudget:
+    """At most so many requests at once; halved when the upstream says it is too many, then slowly raised again.
+
+    Args:
+        limit: The most requests that are ever under way at once.
+        successes_to_grow: After how many successes one request more is allowed.
+    """
+
+    def __init__(self, limit: int = 8, *, successes_to_grow: int = 20) -> None:
+        if limit < 1:
+            raise ValueError(f"a budget of {limit} requests allows none")
+        self.limit, self.allowed, self.under_way = limit, limit, 0
+        self._successes, self._successes_to_grow = 0, successes_to_grow
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Hold one request of the budget, once there is one to hold."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.under_way < self.allowed)
+            self.under_way += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.under_way -= 1
+                self._changed.notify()
+
+    def shrink(self) -> None:
+        """Halve what is allowed, because the upstream refused a request as one too many."""
+        with self._changed:
+            self.allowed, self._successes = max(1, self.allowed // 2), 0
+
+    def grow(self) -> None:
+        """Note a success; enough of them allow one request more."""
+        with self._changed:
+            self._successes += 1
+            if self._successes >= self._successes_to_grow and self.allowed < self.limit:
+                self.allowed, self._successes = self.allowed + 1, 0
+                self._changed.notify()

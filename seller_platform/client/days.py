@@ -1,0 +1,101 @@
+"""Local days: which day of an account's calendar a timestamp lies in, at the speed of a page."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from operator import add, itemgetter
+from zoneinfo import ZoneInfo
+
+# YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and those decide the day.
+_HOUR, _CLOCK, _REST = (itemgetter(slice(*cut)) for cut in ((0, 13), (13, 19), (19, None)))
+_CLOCKS = frozenset(f":{minute:02d}:{second:02d}" for minute in range(60) for second in range(60))
+_CANONICAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d):\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?([Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?", re.ASCII
+)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_LONGEST_MEMORY = 20_000
+
+
+class LocalDays:
+    """Finds the local days of timestamps in one zone, and keeps what it found."""
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self.zone = zone
+        self._of_hour: dict[str, str] = {}
+
+    def of_all(self, texts: Sequence[str]) -> list[str]:
+        """Return the local day of each timestamp.
+
+        Raises:
+            ValueError: One of them is not in the canonical form, or no moment.
+        """
+        if not _CLOCKS.issuperset(map(_CLOCK, texts)):
+            raise ValueError("a timestamp that is not in the canonical form")
+        known = self._of_hour
+        days = list(map(known.get, map(add, map(_HOUR, texts), map(_REST, texts))))
+        if None in days:
+            return [day or self._of_new(text) for day, text in zip(days, texts, strict=True)]
+        return days  # type: ignore[return-value]  # None is not in it
+
+    def of(self, text: str) -> str:
+        """Return the local day of a timestamp with an offset.
+
+        Raises:
+            ValueError: It is no moment.
+        """
+        try:
+            return datetime.fromisoformat(text).astimezone(self.zone).date().isoformat()
+        except OverflowError as error:
+            raise ValueError("a moment outside the years 1 to 9999") from error
+
+    def _of_new(self, text: str) -> str:
+        shape = _CANONICAL.fullmatch(text)
+        if shape is None:
+            raise ValueError("a timestamp that is not in the canonical form")
+        hour, fraction, offset = shape.groups()
+        day = self._of_hour.get(hour + offset)
+        if day is None:
+            day = self.of(text)
+            if self.of(f"{hour}:00:00{offset}") != self.of(f"{hour}:59:59.999999{offset}"):
+                return day  # midnight, or a change of clocks, lies inside this hour
+            self._keep(hour + offset, day)
+        if fraction and not fraction.strip(".0"):
+            self._keep(hour + fraction + offset, day)  # the same fraction on every row is worth keeping
+        return day
+
+    def _keep(self, hour: str, day: str) -> None:
+        if len(self._of_hour) >= _LONGEST_MEMORY:
+            self._of_hour.clear()
+        self._of_hour[hour] = day
+
+
+def checked_timestamp(text: str, zone: ZoneInfo) -> str:
+    """Return the timestamp in ISO 8601 with a `T` and an offset, as it was sent where it is so already.
+
+    A timestamp without zone is one of the given zone; of an hour that occurs twice, the first.
+
+    Raises:
+        ValueError: It is no moment.
+    """
+    if _CANONICAL.fullmatch(text):
+        datetime.fromisoformat(text)
+        return text
+    shape = _TIMESTAMP.fullmatch(text)
+    if shape is None:
+        raise ValueError("not a timestamp")
+    day, clock, offset = shape.groups()
+    moment = datetime.fromisoformat(f"{day}T{clock}{(offset or '').upper()}")
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
+
+
+def checked_date(text: str) -> str:
+    """Return the date as it was sent, if it is a day written `YYYY-MM-DD`.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if not _DATE.fullmatch(text):
+        raise ValueError("not a date")
+    datetime.fromisoformat(text)
+    return text

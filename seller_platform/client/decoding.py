@@ -1,0 +1,184 @@
+"""Decoding: the body of a page into rows, strictly and fast where it can be, leniently where it must be."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from operator import itemgetter
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from seller_platform.client.days import LocalDays, checked_date, checked_timestamp
+from seller_platform.client.lenient import LenientRows, lenient_rows
+from seller_platform.client.shapes import Envelope, Shape, StrictDecoder, plain_shape, strict_decoder
+from seller_platform.contract import Dataset, Kind, Window
+from seller_platform.contract.envelope import ROWS
+from seller_platform.errors import ContractViolationError, UnreadableBodyError
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a list.
+
+    Attributes:
+        rows: The values of the dataset's columns in order, and then what places the row: its local day, or for
+            rows without one the day (for accounts: the connection) they were asked for.
+        extras: JSON text of the fields unknown to the contract, by the row's position.
+        unknown_fields: Their names.
+    """
+
+    rows: list[Row]
+    extras: Mapping[int, str] = field(default_factory=dict)
+    total: int | None = None
+    last_page: int | None = None
+    current_page: int | None = None
+    per_page: int | None = None
+    unknown_fields: frozenset[str] = frozenset()
+
+
+class PageDecoder:
+    """Decodes the pages of one dataset.
+
+    Args:
+        zone: The zone whose calendar the account keeps.
+        window: The days that were asked for; a row of another day is refused.
+        place: What places a row that carries no day of its own.
+        rows_field: The field of the envelope that holds the rows.
+    """
+
+    def __init__(
+        self, dataset: Dataset, zone: ZoneInfo, window: Window | None, place: object, *, rows_field: str = ROWS
+    ) -> None:
+        self.dataset, self.zone, self.window = dataset, zone, window
+        self._rows_field, self._place = rows_field, (str(place),)
+        self._days = LocalDays(zone)
+        self._shape = plain_shape(dataset)
+        self._columns = [(number, column) for number, column in enumerate(dataset.columns)]
+        self._day = next((number for number, column in self._columns if column.name == dataset.day), None)
+
+    def within(self, window: Window) -> "PageDecoder":
+        """Return a decoder of the same list in another window."""
+        other = PageDecoder(self.dataset, self.zone, window, self._place[0], rows_field=self._rows_field)
+        other._days, other._shape = self._days, self._shape
+        return other
+
+    def decode(self, body: bytes) -> Page:
+        """Return the page that a body holds.
+
+        Raises:
+            ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
+            UnreadableBodyError: The body is not JSON.
+        """
+        strict = strict_decoder(self.dataset, self._shape) if self._rows_field == ROWS else None
+        return (strict and self._strictly(strict, body)) or self._leniently(body)
+
+    def _strictly(self, decoder: StrictDecoder, body: bytes) -> Page | None:
+        """Return the page if every row is spelled as the decoder expects, with values that need no second look."""
+        try:
+            values, envelope = decoder.decode(body)
+            self._check_values(values, body)
+            rows = self._placed(values)
+        except msgspec.ValidationError:
+            return None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise UnreadableBodyError("a body that is not JSON") from None
+        except ValueError:
+            return None
+        return self._page(rows, envelope)
+
+    def _leniently(self, body: bytes) -> Page:
+        found = lenient_rows(self.dataset, body, self.zone, self._rows_field)
+        self._shape = found.shape
+        rows = self._placed_one_by_one(found)
+        return self._page(rows, found.envelope, found.extras, found.unknown_fields)
+
+    def _page(
+        self,
+        rows: list[Row],
+        envelope: Envelope,
+        extras: Mapping[int, str] | None = None,
+        unknown_fields: frozenset[str] = frozenset(),
+    ) -> Page:
+        self._check_window(rows)
+        return Page(
+            rows,
+            extras or {},
+            envelope.total,
+            envelope.last_page,
+            envelope.current_page,
+            envelope.per_page,
+            unknown_fields,
+        )
+
+    def _check_values(self, values: Sequence[Row], body: bytes) -> None:
+        """Return if no value is of the right type and yet none that can be stored; raise ValueError otherwise."""
+        if b"\\u0000" in body:
+            raise ValueError("perhaps a NUL character")
+        for number, column in self._columns:
+            if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and number == self._day):
+                _CHECKS[column.kind](list(map(itemgetter(number), values)), self.zone)
+
+    def _placed(self, values: list[Row]) -> list[Row]:
+        if self._day is None:
+            return [row + self._place for row in values]
+        days = list(map(itemgetter(self._day), values))
+        if self.dataset.columns[self._day].kind is Kind.TIMESTAMP:
+            days = self._days.of_all(days)
+        return [(*row, day) for row, day in zip(values, days, strict=True)]
+
+    def _placed_one_by_one(self, found: LenientRows) -> list[Row]:
+        if self._day is None:
+            return [row + self._place for row in found.rows]
+        is_moment = self.dataset.columns[self._day].kind is Kind.TIMESTAMP
+        rows = []
+        for position, row in enumerate(found.rows, start=1):
+            try:
+                day = self._days.of(row[self._day]) if is_moment else row[self._day]
+            except ValueError as error:
+                what = f"row {position} of the page: {self.dataset.day} is {error}"
+                raise ContractViolationError(self.dataset.name, what) from None
+            rows.append((*row, day))
+        return rows
+
+    def _check_window(self, rows: list[Row]) -> None:
+        if self.window is None or self._day is None:
+            return
+        days = set(map(itemgetter(-1), rows))
+        outside = {day for day in days if date.fromisoformat(day) not in self.window}
+        if outside:
+            position = next(number for number, row in enumerate(rows, start=1) if row[-1] in outside)
+            raise ContractViolationError(
+                self.dataset.name,
+                f"row {position} of the page: its {self.dataset.day} lies on {rows[position - 1][-1]} in {self.zone.key}, "
+                f"outside {self.window} that was asked for; the upstream keeps another calendar than the account's",
+            )
+
+
+def _check_dates(values: Sequence[Any], zone: ZoneInfo) -> None:
+    for text in set(values) - {None}:
+        checked_date(text)
+
+
+def _check_timestamps(values: Sequence[Any], zone: ZoneInfo) -> None:
+    for text in values:
+        if text is not None and checked_timestamp(text, zone) != text:
+            raise ValueError("a timestamp that is not in the canonical form")
+
+
+def _check_numbers(values: Sequence[Any], zone: ZoneInfo) -> None:
+    if None in values:
+        values = [value for value in values if value is not None]
+    if not all(map(Decimal.is_finite, values)):
+        raise ValueError("not a number")
+
+
+_CHECKS: Mapping[Kind, Callable[[Sequence[Any], ZoneInfo], None]] = {
+    Kind.DATE: _check_dates,
+    Kind.TIMESTAMP: _check_timestamps,
+    Kind.MONEY: _check_numbers,
+    Kind.NUMBER: _check_numbers,
+}

@@ -1,0 +1,122 @@
+"""Shapes of pages: the strict decoders, for pages that spell every row in one and the same way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Annotated, Any
+
+import msgspec
+
+from seller_platform.client.values import LARGEST_BIGINT, LEAST_BIGINT
+from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
+
+# JSON columns have no strict type: their text is kept as it was sent.
+_TYPES: dict[Kind, Any] = {
+    Kind.TEXT: str,
+    Kind.INTEGER: Annotated[int, msgspec.Meta(ge=LEAST_BIGINT, le=LARGEST_BIGINT)],
+    Kind.MONEY: Decimal,
+    Kind.NUMBER: Decimal,
+    Kind.BOOLEAN: bool,
+    Kind.DATE: str,
+    Kind.TIMESTAMP: str,
+}
+_COUNT = int | float | str | None
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What a page says of its list; None for what it does not say."""
+
+    total: int | None = None
+    last_page: int | None = None
+    current_page: int | None = None
+    per_page: int | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How an upstream spells a page.
+
+    Attributes:
+        fields: The name of each column on the wire.
+        rows: Where the rows are: in the array `data`, in the object `data` keyed by id, or in a bare array.
+    """
+
+    fields: tuple[str, ...]
+    rows: str = "array"
+
+
+def plain_shape(dataset: Dataset) -> Shape:
+    """Return the shape in which our own service sends a page."""
+    return Shape(tuple(column.name for column in dataset.columns))
+
+
+def required_fields(dataset: Dataset) -> frozenset[str]:
+    """Return the columns without which a row is refused: the key, and the day that places it."""
+    return frozenset(dataset.key) | ({dataset.day} if dataset.day else frozenset())
+
+
+class StrictDecoder:
+    """Decodes pages of one shape; anything else is a `msgspec.ValidationError`."""
+
+    def __init__(self, dataset: Dataset, shape: Shape) -> None:
+        row = msgspec.defstruct(
+            "Row",
+            _fields(dataset),
+            rename=dict(zip((column.name for column in dataset.columns), shape.fields, strict=True)),
+            forbid_unknown_fields=True,
+            gc=False,
+            kw_only=True,
+        )
+        self._is_bare, self._is_keyed = shape.rows == "bare", shape.rows == "keyed"
+        rows: Any = dict[str, row] if self._is_keyed else list[row]  # type: ignore[valid-type]
+        counts = [(name, _COUNT, None) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)]
+        page: Any = rows if self._is_bare else msgspec.defstruct("Envelope", [(ROWS, rows), *counts])
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(page)
+
+    def decode(self, body: bytes) -> tuple[list[tuple[Any, ...]], Envelope]:
+        """Return the rows of a page and its envelope.
+
+        Raises:
+            msgspec.ValidationError: The page is of another shape.
+        """
+        page = self._decoder.decode(body)
+        if self._is_bare:
+            return list(map(msgspec.structs.astuple, page)), Envelope()
+        rows = page.data.values() if self._is_keyed else page.data
+        return list(map(msgspec.structs.astuple, rows)), envelope_of(page)
+
+
+@lru_cache(256)
+def strict_decoder(dataset: Dataset, shape: Shape) -> StrictDecoder | None:
+    """Return the decoder of a shape; None where the dataset has a column that only a lenient one can decode."""
+    if any(column.kind not in _TYPES for column in dataset.columns):
+        return None
+    return StrictDecoder(dataset, shape)
+
+
+def envelope_of(page: Any) -> Envelope:
+    """Return the numbers that a decoded page carries beside its rows."""
+    return Envelope(*(_count(getattr(page, name)) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)))
+
+
+def _count(sent: float | str | None) -> int | None:
+    """Return a count, however it is spelled; None for what is none."""
+    if isinstance(sent, str):
+        text = sent.replace(",", "").strip()
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    if sent is None or sent < 0 or sent != sent // 1 or sent > LARGEST_BIGINT:
+        return None
+    return int(sent)
+
+
+def _fields(dataset: Dataset) -> Sequence[tuple[str, Any] | tuple[str, Any, Any]]:
+    required = required_fields(dataset)
+
+    def field(column: Column) -> tuple[str, Any] | tuple[str, Any, Any]:
+        kind = _TYPES[column.kind]
+        return (column.name, kind) if column.name in required else (column.name, kind | None, None)
+
+    return [field(column) for column in dataset.columns]

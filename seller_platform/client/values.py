@@ -1,0 +1,129 @@
+"""Values as upstreams may send them, in every accepted form, and what they are; nothing is guessed."""
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from seller_platform.client.days import checked_date, checked_timestamp
+from seller_platform.contract import Kind
+
+LEAST_BIGINT, LARGEST_BIGINT = -(2**63), 2**63 - 1
+
+_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?([eE][+-]?\d{1,6})?", re.ASCII)
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_NULL = b"null"
+
+Value = str | int | Decimal | bool | None
+
+
+def decoded_value(kind: Kind, sent: bytes, zone: ZoneInfo) -> Value:
+    """Return the value that a piece of JSON stands for.
+
+    Args:
+        sent: The JSON text of the value.
+        zone: The zone of timestamps without one.
+
+    Raises:
+        ValueError: It is not a value of that kind; the message says what it is, and does not repeat it.
+    """
+    if sent == _NULL:
+        return None
+    try:
+        return _READERS[kind](sent, zone)
+    except (ValueError, ArithmeticError):
+        raise ValueError(f"{shape_of(sent)} is no {kind.value} that can be stored") from None
+
+
+def shape_of(sent: bytes) -> str:
+    """Return what a piece of JSON is, without saying what is in it."""
+    match sent[:1]:
+        case b'"':
+            return f"a string of {len(_text(sent))} characters"
+        case b"{":
+            return "an object"
+        case b"[":
+            return "an array"
+        case b"t" | b"f":
+            return "a boolean"
+        case b"n":
+            return "null"
+    return "a number"
+
+
+def holds_nul(sent: bytes) -> bool:
+    """Whether some text in a piece of JSON has a NUL character, which PostgreSQL does not store."""
+    return b"\\u0000" in sent and _NUL.search(sent) is not None
+
+
+def exact_number(text: str) -> Decimal:
+    """Return the number that a text holds, exactly, with or without thousands separators.
+
+    Raises:
+        ValueError: It holds none.
+    """
+    text = text.strip()
+    if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
+        raise ValueError("not a number")
+    try:
+        return Decimal(text.replace(",", ""))
+    except InvalidOperation as error:
+        raise ValueError("not a number") from error
+
+
+def whole_number(text: str) -> int:
+    """Return the integer that a text holds, if PostgreSQL's bigint can hold it too.
+
+    Raises:
+        ValueError: It holds none, or one beyond.
+    """
+    number = exact_number(text)
+    if number.adjusted() > 20 or number != number.to_integral_value():
+        raise ValueError("not an integer")
+    if not LEAST_BIGINT <= (whole := int(number)) <= LARGEST_BIGINT:
+        raise ValueError("beyond bigint")
+    return whole
+
+
+def _text(sent: bytes) -> str:
+    text = msgspec.json.decode(sent, type=str)
+    if "\0" in text:
+        raise ValueError("a NUL character")
+    return text
+
+
+def _scalar(sent: bytes) -> str:
+    """Return the text of a string or a number."""
+    if sent[:1] == b'"':
+        return _text(sent)
+    if sent[:1] not in b"-0123456789":
+        raise ValueError("neither a string nor a number")
+    return sent.decode()
+
+
+def _boolean(sent: bytes) -> bool:
+    text = _text(sent) if sent[:1] == b'"' else sent.decode()
+    if text.lower() not in _BOOLEANS:
+        raise ValueError("not a boolean")
+    return _BOOLEANS[text.lower()]
+
+
+def _json(sent: bytes) -> str:
+    if holds_nul(sent):
+        raise ValueError("a NUL character")
+    return sent.decode()
+
+
+_READERS: Mapping[Kind, Callable[[bytes, ZoneInfo], Value]] = {
+    Kind.TEXT: lambda sent, zone: _scalar(sent),
+    Kind.INTEGER: lambda sent, zone: whole_number(_scalar(sent)),
+    Kind.MONEY: lambda sent, zone: exact_number(_scalar(sent)),
+    Kind.NUMBER: lambda sent, zone: exact_number(_scalar(sent)),
+    Kind.BOOLEAN: lambda sent, zone: _boolean(sent),
+    Kind.DATE: lambda sent, zone: checked_date(_text(sent)),
+    Kind.TIMESTAMP: lambda sent, zone: checked_timestamp(_text(sent), zone),
+    Kind.JSON: lambda sent, zone: _json(sent),
+}

@@ -1,0 +1,1 @@
+"""Figures, each repeated by one command; none of them is a test."""

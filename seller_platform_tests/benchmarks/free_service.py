@@ -1,0 +1,181 @@
+"""A service that costs nothing: every page is encoded before the first request arrives.
+
+It answers the orders and transactions of some accounts and months, over plain sockets; what is measured against it
+is the reader. `python -m seller_platform_tests.benchmarks.free_service --help`.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+from datetime import date, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+from zoneinfo import ZoneInfo
+
+from seller_platform.contract import Window
+
+ZONE = ZoneInfo("America/Los_Angeles")
+PER_PAGE = 2000
+CHANNELS = {"platform": 0.9, "non-platform": 0.1}
+FIRST_MONTH = date(2025, 1, 1)
+_Key = tuple[str, str, str, int, int]
+
+
+def accounts(count: int) -> list[dict[str, object]]:
+    """Return the accounts as the API lists them."""
+    return [
+        {
+            "id": number,
+            "account_title": f"Benchmark {number}",
+            "country_code": "US",
+            "currency_code": "USD",
+            "timezone": ZONE.key,
+            "marketplace": "BENCH",
+            "seller_id": f"S{number}",
+        }
+        for number in range(1, count + 1)
+    ]
+
+
+def months(count: int) -> list[Window]:
+    """Return the months that are served."""
+    found = [Window.month_of(FIRST_MONTH)]
+    while len(found) < count:
+        found.append(Window.month_of(found[-1].end))
+    return found
+
+
+def order_rows(month: Window, count: int) -> list[str]:
+    """Return order rows of a month, as JSON text."""
+    chance = random.Random(month.start.toordinal())
+    rows = []
+    for number, at in enumerate(_instants(month, count)):
+        product = chance.randrange(2000)
+        rows.append(
+            f'{{"platform_order_id":"{month.start:%y%m}-{chance.randrange(10**7):07d}-{number:07d}",'
+            f'"purchase_date":"{at}","order_status":"Shipped",'
+            f'"order_total":{chance.randrange(500)}.{chance.randrange(100):02d},"currency_code":"USD",'
+            f'"quantity_ordered":{1 + product % 3},"sku":"SKU-{product:05d}","asin":"B0{product:08d}",'
+            f'"product_name":{json.dumps(_NAMES[product % len(_NAMES)] + f" No. {product}", ensure_ascii=False)}}}'
+        )
+    return rows
+
+
+def transaction_rows(month: Window, count: int) -> list[str]:
+    """Return ledger rows of a month, as JSON text; every fifth concerns no order."""
+    chance = random.Random(month.start.toordinal() + 1)
+    rows = []
+    for number, at in enumerate(_instants(month, count)):
+        of_order = number % 5 > 0
+        order = f'"{month.start:%y%m}-{chance.randrange(10**7):07d}-{number:07d}"' if of_order else "null"
+        sku = f'"SKU-{chance.randrange(2000):05d}"' if of_order else "null"
+        rows.append(
+            f'{{"posted_date":"{at}","transaction_type":"{"Order" if of_order else "Fee"}","order_id":{order},'
+            f'"sku":{sku},"description":"{"Product charge" if of_order else "Storage fee"}",'
+            f'"quantity":{1 if of_order else "null"},'
+            f'"amount":{"" if of_order else "-"}{chance.randrange(500)}.{chance.randrange(100):02d},'
+            '"currency":"USD","marketplace_name":"shop.example"}'
+        )
+    return rows
+
+
+_NAMES = (
+    "Steel bottle 750 ml, matte black",
+    "Thé vert bio, 100 sachets",
+    'Desk lamp 12" with dimmer',
+    "竹のまな板 Lサイズ",
+    "Kids' puzzle: animals\tof the forest",
+)
+
+
+def _instants(month: Window, count: int) -> list[str]:
+    start = datetime.combine(month.start, datetime.min.time(), ZONE)
+    step = timedelta(days=month.days) / count
+    return [
+        (start.astimezone(ZoneInfo("UTC")) + step * number).astimezone(ZONE).isoformat(timespec="seconds")
+        for number in range(count)
+    ]
+
+
+def encode(account_count: int, month_count: int, rows_per_month: int) -> dict[_Key, bytes]:
+    """Return the body of every page, by list, seller, channel, month and page."""
+    pages: dict[_Key, bytes] = {}
+    for month in months(month_count):
+        orders, ledger = order_rows(month, rows_per_month), transaction_rows(month, rows_per_month)
+        border = int(rows_per_month * CHANNELS["platform"])
+        lists = {
+            ("/sales/orders", "platform"): orders[:border],
+            ("/sales/orders", "non-platform"): orders[border:],
+            ("/sales/orders", ""): orders,
+            ("/sales/transactions", ""): ledger,
+        }
+        for (path, channel), rows in lists.items():
+            per_page = 250 if (path, channel) == ("/sales/orders", "") else PER_PAGE
+            last = max(1, -(-len(rows) // per_page))
+            for page in range(1, (1 if per_page == 250 else last) + 1):
+                body = (
+                    f'{{"current_page":{page},"data":[{",".join(rows[(page - 1) * per_page : page * per_page])}],'
+                    f'"total":{len(rows)},"per_page":{per_page},"last_page":{last}}}'
+                ).encode()
+                head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+                for number in range(1, account_count + 1):
+                    pages[(path, f"S{number}", channel, month.start.toordinal(), page)] = head.encode() + body
+    return pages
+
+
+async def serve(pages: dict[_Key, bytes], account_count: int, latency_seconds: float) -> None:
+    """Serve until the process is ended; the port is the first line of standard output."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                if latency_seconds:
+                    await asyncio.sleep(latency_seconds)
+                writer.write(_answer(pages, account_count, head.split(b" ", 2)[1].decode()))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+def _answer(pages: dict[_Key, bytes], account_count: int, target: str) -> bytes:
+    url = urlsplit(target)
+    query = {name: values[0] for name, values in parse_qs(url.query).items()}
+    if url.path == "/user/me":
+        user = {"id": 1, "name": "Bench", "email": "bench@example.com", "status": "active", "active": True}
+        return _json({"status": "success", "code": 200, "message": "", "user": user})
+    if url.path == "/user/accounts":
+        return _json({"accounts": accounts(account_count)})
+    key = (
+        url.path,
+        query.get("seller_id", ""),
+        query.get("sales_channel", ""),
+        date.fromisoformat(query["start_date"]).toordinal(),
+        int(query.get("page", "1")),
+    )
+    return pages.get(key) or b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
+
+
+def _json(document: object) -> bytes:
+    body = json.dumps(document).encode()
+    return f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+
+def main() -> None:
+    """Encode the pages and serve them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--accounts", type=int, default=2)
+    parser.add_argument("--months", type=int, default=12)
+    parser.add_argument("--rows", type=int, default=20_000, help="rows per account, month and list")
+    parser.add_argument("--latency-ms", type=float, default=0)
+    chosen = parser.parse_args()
+    pages = encode(chosen.accounts, chosen.months, chosen.rows)
+    asyncio.run(serve(pages, chosen.accounts, chosen.latency_ms / 1000))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Slices read back as DataFrames: the right dtypes, exact amounts, the account's clock."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pandas as pd
+import psycopg
+import pytest
+
+from seller_platform.contract import LISTS, Account, Dataset, Kind, Window, dataset_named
+from seller_platform.errors import RequestError, UnknownAccountError
+from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.frames import read_frame
+from seller_platform.warehouse.rows import Row, copy_rows
+
+ACCOUNT = "S1.EU"
+ORDERS = dataset_named("orders")
+
+
+@pytest.fixture(autouse=True)
+def _account(database: Database) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    save_accounts(database, "default", [(ACCOUNT, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1"))])
+
+
+def _insert(database: Database, dataset: Dataset, rows: list[Row], tags: tuple[str, ...] = ()) -> None:
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        copy_rows(driver, dataset, rows, account=ACCOUNT, tags=tags)
+
+
+def _order(number: int, at: str, total: Decimal | None) -> Row:
+    return (f"o{number}", at, "Shipped", total, "EUR", 2, "SKU", "ASIN", None, at[:10])
+
+
+def test_orders_have_exact_amounts_and_local_times(database: Database) -> None:
+    _insert(
+        database,
+        ORDERS,
+        [
+            _order(2, "2026-03-29T03:30:00+02:00", Decimal("0.10")),
+            _order(1, "2026-03-29T01:30:00+01:00", None),
+        ],
+        ("platform",),
+    )
+
+    frame = read_frame(database, ORDERS, ACCOUNT, Window.month_of(date(2026, 3, 1)))
+
+    assert list(frame["platform_order_id"]) == ["o1", "o2"]
+    assert list(frame["order_total"]) == [None, Decimal("0.10")]
+    assert str(frame["purchase_date"].dtype) == "datetime64[us, Europe/Berlin]"
+    assert [stamp.isoformat() for stamp in frame["purchase_date"]] == [
+        "2026-03-29T01:30:00+01:00",
+        "2026-03-29T03:30:00+02:00",
+    ]
+    assert str(frame["quantity_ordered"].dtype) == "Int64"
+    assert frame["product_name"].isna().all()
+
+
+def test_a_window_leaves_other_days_out(database: Database) -> None:
+    _insert(
+        database,
+        ORDERS,
+        [_order(1, "2026-03-01T10:00:00+01:00", None), _order(2, "2026-03-02T10:00:00+01:00", None)],
+        ("platform",),
+    )
+
+    frame = read_frame(database, ORDERS, ACCOUNT, Window.day(date(2026, 3, 2)))
+
+    assert list(frame["platform_order_id"]) == ["o2"]
+
+
+def test_without_a_window_the_newest_snapshot_is_read(database: Database) -> None:
+    stock = dataset_named("warehouse_stock")
+    now = datetime.now(UTC).isoformat()
+    for day, quantity in (("2026-03-01", 5), ("2026-03-02", 3)):
+        _insert(database, stock, [("SKU", "Main", quantity, "A1", "available", now, day)])
+
+    frame = read_frame(database, stock, ACCOUNT)
+
+    assert list(frame["quantity"]) == [3]
+
+
+@pytest.mark.parametrize("dataset", LISTS, ids=lambda dataset: dataset.name)
+def test_an_empty_slice_has_every_column_with_its_dtype(database: Database, dataset: Dataset) -> None:
+    frame = read_frame(database, dataset, ACCOUNT)
+
+    assert list(frame.columns) == [column.name for column in (*dataset.columns, *dataset.tags)]
+    assert len(frame) == 0
+    for column in dataset.columns:
+        if column.kind is Kind.TIMESTAMP:
+            assert isinstance(frame[column.name].dtype, pd.DatetimeTZDtype)
+
+
+def test_a_dataset_without_accounts_and_an_unknown_account_are_refused(database: Database) -> None:
+    with pytest.raises(RequestError, match=r"seller\.accounts"):
+        read_frame(database, dataset_named("accounts"), ACCOUNT)
+    with pytest.raises(UnknownAccountError, match=r"no account 'nobody'; the accounts are: S1\.EU"):
+        read_frame(database, ORDERS, "nobody")

@@ -1,0 +1,115 @@
+"""Grants at rest: encrypted, one holder of the lock, and never shown."""
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+from sqlalchemy import text
+
+from seller_platform.errors import InvalidSettingError, NotConnectedError, SecretKeyError
+from seller_platform.warehouse.accounts import KnownConnection, save_connection
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.grants import Grants, StoredPair
+from seller_platform.warehouse.secrets import SecretBox, secret_box
+
+PAIR = StoredPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
+
+
+@pytest.fixture
+def grants(database: Database, tmp_path: Path) -> Grants:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    found = Grants(database, secret_box(tmp_path, None))
+    found.store("default", PAIR)
+    return found
+
+
+def test_a_pair_comes_back_as_it_was_stored(grants: Grants) -> None:
+    assert grants.current("default") == (PAIR, None)
+
+
+def test_no_token_is_readable_in_the_table_or_in_a_repr(grants: Grants, database: Database) -> None:
+    with database.begin() as connection:
+        dump = str(connection.execute(text("SELECT g.*, encode(token_pair, 'escape') FROM platform.grants g")).all())
+
+    assert "canary" not in dump + repr(PAIR) + str(grants.facts())
+
+
+def test_a_replacement_holds_once_the_lock_is_released(grants: Grants) -> None:
+    with grants.locked("default") as grant:
+        grant.replace(replace(PAIR, access_token="second", generation=2))
+        before = grants.current("default")[0].generation
+
+    assert before == 1
+    assert grants.current("default")[0].generation == 2
+
+
+def test_what_fails_inside_the_lock_is_rolled_back(grants: Grants) -> None:
+    with pytest.raises(RuntimeError), grants.locked("default") as grant:
+        grant.replace(replace(PAIR, generation=2))
+        raise RuntimeError
+
+    assert grants.current("default")[0].generation == 1
+
+
+def test_of_many_holders_each_sees_what_the_one_before_left(grants: Grants) -> None:
+    def rotate(_: int) -> int:
+        with grants.locked("default") as grant:
+            grant.replace(replace(grant.pair, generation=grant.pair.generation + 1))
+            return grant.pair.generation
+
+    with ThreadPoolExecutor(6) as threads:
+        seen = list(threads.map(rotate, range(12)))
+
+    assert sorted(seen) == list(range(2, 14))
+
+
+def test_a_refusal_is_kept_with_the_tokens(grants: Grants) -> None:
+    with grants.locked("default") as grant:
+        grant.refuse("invalid_grant")
+
+    assert grants.current("default") == (PAIR, "invalid_grant")
+    grants.store("default", PAIR)
+    assert grants.current("default") == (PAIR, None)
+
+
+def test_without_a_grant_the_next_step_is_named(grants: Grants) -> None:
+    with pytest.raises(NotConnectedError, match="seller-platform connect"):
+        grants.current("nobody")
+
+
+def test_another_key_cannot_read_and_says_so(grants: Grants, database: Database) -> None:
+    other = Grants(database, SecretBox(Fernet.generate_key().decode()))
+
+    with pytest.raises(SecretKeyError, match="SELLER_PLATFORM_SECRET_KEY"):
+        other.current("default")
+
+
+def test_an_old_key_still_opens_and_a_new_one_seals() -> None:
+    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    sealed = SecretBox(old).seal(b"secret")
+
+    both = SecretBox(f"{new}, {old}")
+
+    assert both.open(sealed, "it") == b"secret"
+    assert SecretBox(new).open(both.seal(b"secret"), "it") == b"secret"
+
+
+def test_a_key_that_is_none_is_refused_without_repeating_it() -> None:
+    with pytest.raises(InvalidSettingError) as caught:
+        SecretBox("canary-not-a-key")
+
+    assert "canary" not in str(caught.value)
+
+
+def test_the_key_file_is_made_once_and_for_us_alone(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        boxes = list(threads.map(lambda _: secret_box(tmp_path / "home", None), range(8)))
+
+    sealed = boxes[0].seal(b"secret")
+    assert all(box.open(sealed, "it") == b"secret" for box in boxes)
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["secret.key"]
+    assert stat.S_IMODE((tmp_path / "home" / "secret.key").stat().st_mode) == 0o600

@@ -1,0 +1,60 @@
+"""Receipts: which days are covered, and which may have changed since they were read."""
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+import time_machine
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.receipts import count_loads, days_read, latest_receipts, receipts_of_run, unsettled
+from seller_platform.warehouse.slices import Measured, Slice, open_load
+
+TRANSACTIONS = dataset_named("transactions")
+ZONE = ZoneInfo("Asia/Tokyo")
+MARCH = Window.month_of(date(2026, 3, 1))
+
+
+def _load(database: Database, window: Window, at: datetime, run_id: str = "run") -> None:
+    with time_machine.travel(at, tick=False), open_load(database, Slice(TRANSACTIONS, "S.JP", window)) as load:
+        load.store(Measured(1, 1, 0, 0, "match", at, run_id))
+
+
+def test_a_day_is_known_by_the_local_day_of_its_last_reading(database: Database) -> None:
+    evening = datetime(2026, 3, 2, 20, tzinfo=UTC)
+    _load(database, Window(date(2026, 3, 1), date(2026, 3, 3)), evening - timedelta(days=1))
+    _load(database, Window.day(date(2026, 3, 2)), evening)
+
+    read = days_read(database, TRANSACTIONS, "S.JP", MARCH, ZONE)
+
+    assert read == {date(2026, 3, 1): date(2026, 3, 2), date(2026, 3, 2): date(2026, 3, 3)}
+
+
+@pytest.mark.parametrize(
+    ("read_on", "expected"),
+    [
+        ({}, MARCH),
+        ({day: date(2026, 6, 1) for day in MARCH.each_day()}, None),
+        # A lookback of 14 days: read on 31 March, the days from the 17th on may still change.
+        ({day: date(2026, 3, 31) for day in MARCH.each_day()}, Window(date(2026, 3, 17), date(2026, 4, 1))),
+        (
+            {day: date(2026, 6, 1) for day in MARCH.each_day() if day.day != 9},
+            Window.day(date(2026, 3, 9)),
+        ),
+    ],
+)
+def test_a_day_is_settled_once_it_was_read_after_the_lookback(
+    read_on: dict[date, date], expected: Window | None
+) -> None:
+    assert unsettled(TRANSACTIONS, MARCH, read_on) == expected
+
+
+def test_the_receipts_of_a_run_are_its_own(database: Database) -> None:
+    at = datetime(2026, 4, 1, tzinfo=UTC)
+    _load(database, MARCH, at, "one")
+    _load(database, MARCH, at + timedelta(hours=1), "two")
+
+    assert [receipt.run_id for receipt in receipts_of_run(database, "two")] == ["two"]
+    assert count_loads(database, ["one", "two", "three"]) == 2
+    assert [receipt.run_id for receipt in latest_receipts(database)] == ["two"]
