@@ -58,6 +58,131 @@ class NotConnectedError(RequestError):
         super().__init__(f"there is no grant for {named}; run `seller-platform connect` to authorise one")
 
 
+class UnknownUserError(RequestError):
+    """Nobody with that e-mail address may log in."""
+
+    def __init__(self, email: str) -> None:
+        self.email = email
+        super().__init__(f"there is no user {email!r}; run `seller-platform service user add {email}` first")
+
+
+class DuplicateUserError(RequestError):
+    """Somebody with that e-mail address exists already."""
+
+    def __init__(self, email: str) -> None:
+        self.email = email
+        super().__init__(f"there is a user {email!r} already; e-mail addresses are compared without regard to case")
+
+
+class InvalidUserError(RequestError):
+    """A user cannot be made of these values."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        self.field = field
+        super().__init__(f"the user's {field} {problem}")
+
+
+class InvalidApplicationError(RequestError):
+    """An application cannot be registered with these values."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        self.field = field
+        super().__init__(f"the application's {field} {problem}")
+
+
+class CannotListenError(SellerPlatformError):
+    """The service cannot listen where it was told to."""
+
+    def __init__(self, host: str, port: int, problem: str) -> None:
+        self.host, self.port = host, port
+        super().__init__(f"the service cannot listen on {host} port {port}: {problem}. Choose another with --port")
+
+
+class ApiError(RequestError):
+    """A request to the service that is refused, as the HTTP answer that says so."""
+
+    status = 400
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        parameters: Mapping[str, Sequence[str]] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.message = message
+        self.parameters = {name: list(problems) for name, problems in (parameters or {}).items()}
+        self.headers = dict(headers or {})
+        super().__init__(message)
+
+
+class UnauthorizedError(ApiError):
+    """The request carries no bearer token that the service honours (RFC 6750)."""
+
+    status = 401
+
+    def __init__(self, message: str, *, error: str | None = None) -> None:
+        challenge = 'Bearer realm="seller-platform"'
+        if error is not None:
+            challenge += f', error="{error}", error_description="{message}"'
+        super().__init__(message, headers={"WWW-Authenticate": challenge})
+
+
+class NotFoundError(ApiError):
+    """What was asked for does not exist, or is not the caller's: one answer for both."""
+
+    status = 404
+
+
+class BodyTooLargeError(ApiError):
+    """The body is larger than any that the endpoint can use."""
+
+    status = 413
+
+    def __init__(self, largest: int) -> None:
+        self.largest = largest
+        super().__init__(f"the body is larger than {largest} bytes; send less")
+
+
+class WrongContentTypeError(ApiError):
+    """The body is not of the content type that the endpoint reads."""
+
+    status = 415
+
+    def __init__(self, found: str, wanted: str) -> None:
+        self.found, self.wanted = found, wanted
+        super().__init__(f"the content type is {found!r}; send {wanted}")
+
+
+class InvalidParametersError(ApiError):
+    """Parameters are missing, unknown in value, out of range or contradictory."""
+
+    status = 422
+
+    def __init__(self, parameters: Mapping[str, Sequence[str]]) -> None:
+        told = "; ".join(f"{name} {problem}" for name, problems in parameters.items() for problem in problems)
+        super().__init__(f"mend these parameters: {told}", parameters=parameters)
+
+
+class TooManyAttemptsError(ApiError):
+    """Somebody tries too often."""
+
+    status = 429
+
+    def __init__(self, message: str, *, retry_after_seconds: int) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message, headers={"Retry-After": str(retry_after_seconds)})
+
+
+class TokenEndpointError(ApiError):
+    """A request that the token endpoint refuses (RFC 6749 section 5.2)."""
+
+    def __init__(self, error: str, description: str, *, status: int = 400) -> None:
+        self.error, self.status = error, status
+        headers = {"WWW-Authenticate": 'Basic realm="seller-platform"'} if status == 401 else None
+        super().__init__(description, headers=headers)
+
+
 class MissingSettingError(SettingsError):
     """A setting that this work needs is not set."""
 
@@ -226,5 +351,14 @@ class SlicesFailedError(SellerPlatformError):
 
     def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
-        named = "; ".join(f"{slice_}: {problem}" for slice_, problem in self.failures.items())
-        super().__init__(f"{len(self.failures)} slices were not loaded: {named}")
+        slices_of: dict[str, list[str]] = {}
+        for slice_, problem in self.failures.items():
+            slices_of.setdefault(problem, []).append(slice_)
+        told = (f"\n- {_first_few(slices)}: {problem}" for problem, slices in slices_of.items())
+        count = "1 slice was" if len(self.failures) == 1 else f"{len(self.failures)} slices were"
+        super().__init__(f"{count} not loaded; all others were:{''.join(told)}")
+
+
+def _first_few(names: Sequence[str], few: int = 3) -> str:
+    listed = ", ".join(names[:few])
+    return listed if len(names) <= few else f"{listed} and {len(names) - few} more"

@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+from collections.abc import Sequence
 from html import unescape
 from urllib.parse import urljoin
 
@@ -11,14 +12,15 @@ import httpx
 
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.playground import USER_EMAIL, Playground, open_playground
-from seller_platform.cli.sync import Selection, conclude, report, run_sync
+from seller_platform.cli.sync import Selection, problem_of, report, run_sync
 from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.contract import LISTS
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.authorization import authorize
-from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_keeper
+from seller_platform.ingest.discovery import discover
+from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_api, open_keeper
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.accounts import save_connection
+from seller_platform.warehouse.accounts import KnownAccount, save_connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.fingerprints import fingerprints
 
@@ -35,26 +37,24 @@ def demo(*, as_json: bool) -> None:
     with open_playground(read_settings().home, output) as playground:
         os.environ.update(playground.environment)
         with open_workplace() as place:
-            _connect(place, playground, output)
+            connect_playground(place, playground, output)
             receipts, failures, exit_code = run_sync(place, Selection(full=True), output)
-            different = _compare(place, playground) if not failures else []
-    report(output, receipts)
-    conclude(receipts, failures, exit_code)
-    if different:
-        raise CheckFailedError(
-            f"these tables are not equal to the sandbox's: {', '.join(different)}. That is a fault of this program; "
-            "report it"
-        )
+            problem = problem_of(receipts, failures, exit_code) or _difference(place, playground)
+    report(output, receipts, problem)
     output.say("Every row is stored exactly as the sandbox holds it.")
     output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
 
 
-def _connect(place: Workplace, playground: Playground, output: Output) -> None:
+def connect_playground(place: Workplace, playground: Playground, output: Output) -> Sequence[KnownAccount]:
+    """Authorise at the sandbox as its demo user would, discover the accounts, and return them."""
     upstream = Upstream.of(place.settings)
     keeper = open_keeper(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home)
     save_connection(place.database, upstream.as_connection(DEFAULT_CONNECTION))
     with output.progress("Authorising", None):
         authorize(upstream, keeper, show=lambda url: _approve_in_background(url, playground), timeout_seconds=60)
+    with open_api(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home) as api:
+        known, _ = discover(api, place.database, upstream.as_connection(DEFAULT_CONNECTION), run_id=None)
+    return known
 
 
 def _approve_in_background(url: str, playground: Playground) -> None:
@@ -85,12 +85,18 @@ def _submit(browser: httpx.Client, page: httpx.Response, answers: dict[str, str]
     return browser.post(urljoin(str(page.url), unescape(action[1]) if action else ""), data=fields)
 
 
-def _compare(place: Workplace, playground: Playground) -> list[str]:
-    """Return the tables, by account, whose rows are not those of the sandbox."""
+def _difference(place: Workplace, playground: Playground) -> CheckFailedError | None:
+    """Compare every row with the sandbox's; return an error that names the tables that are not equal."""
     with Database(playground.sandbox_url) as sandbox:
         expected, found = fingerprints(sandbox, LISTS), fingerprints(place.database, LISTS)
-    return [
+    different = [
         f"{dataset} of {account}"
         for dataset, account in sorted({*expected, *found})
         if expected.get((dataset, account)) != found.get((dataset, account))
     ]
+    if not different:
+        return None
+    return CheckFailedError(
+        f"these tables are not equal to the sandbox's: {', '.join(different)}. "
+        "That is a fault of this program; report it"
+    )

@@ -70,11 +70,15 @@ class Bar:
         self._progress.update(self._task, completed=done, **({} if total is None else {"total": total}))
 
 
-def fail(error: SellerPlatformError, *, as_json: bool) -> NoReturn:
-    """Print an error with its next step, and exit with its code."""
+def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, Any] | None = None) -> NoReturn:
+    """Print an error with its next step, and exit with its code.
+
+    Args:
+        document: What the command found all the same; with `--json` it is printed in the same document.
+    """
     if as_json:
-        document = {"error": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        told = {"error": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+        click.echo(json.dumps({**(document or {}), **told}, indent=2, default=str, ensure_ascii=False))
     else:
         click.echo(f"error: {error}", err=True)
     sys.exit(error.exit_code)

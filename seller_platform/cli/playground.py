@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -26,9 +27,8 @@ from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.service.applications import add_application, knows_application
 from seller_platform.service.users import ensure_user, grant_accounts
-from seller_platform.warehouse.accounts import stored_account_keys
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import SANDBOX, WAREHOUSE, EmbeddedServer, embedded_server
+from seller_platform.warehouse.location import SANDBOX, WAREHOUSE, embedded_server
 
 USER_EMAIL = "demo@sandbox.example"
 _FILE = "playground.json"
@@ -55,6 +55,7 @@ class Playground:
     credentials: Credentials
     rows: dict[str, int]
     environment: dict[str, str]
+    service: subprocess.Popen[bytes]
 
 
 class ServiceStartError(SellerPlatformError):
@@ -77,16 +78,15 @@ def open_playground(home: Path, output: Output, *, port: int | None = None) -> I
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
         database.migrate()
-        rows = invent(database, output)
+        report = invent(database, output)
         credentials = _credentials(folder / _FILE, database)
         ensure_user(database, USER_EMAIL, "Demo", credentials.password)
-        grant_accounts(database, USER_EMAIL, stored_account_keys(database))
-        first_day = first_local_day(database)
+        grant_accounts(database, USER_EMAIL, [account.key for account in report.accounts])
     base_url = f"http://127.0.0.1:{port or free_port()}"
     environment = {
         "SELLER_PLATFORM_HOME": str(folder),
         "SELLER_PLATFORM_DATABASE_URL": warehouse_url,
-        "SELLER_PLATFORM_HISTORY_START": first_day.isoformat(),
+        "SELLER_PLATFORM_HISTORY_START": report.first_day.isoformat(),
         "SELLER_API_BASE_URL": base_url,
         "SELLER_API_AUTH_URL": base_url,
         "SELLER_API_CLIENT_ID": credentials.client_id,
@@ -98,8 +98,8 @@ def open_playground(home: Path, output: Output, *, port: int | None = None) -> I
         {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url},
         folder / "service.log",
     ) as process:
-        _await(f"{base_url}{SERVICE_STATUS}", process, folder / "service.log")
-        yield Playground(folder, base_url, sandbox_url, credentials, rows, environment)
+        await_answer(f"{base_url}{SERVICE_STATUS}", process, folder / "service.log")
+        yield Playground(folder, base_url, sandbox_url, credentials, report.rows, environment, process)
 
 
 @contextmanager
@@ -132,6 +132,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def port_or_free(preferred: int) -> int:
+    """Return a port if it is free now, else another one that is."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", preferred))
+        except OSError:
+            return free_port()
+        return preferred
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ask a process group to end, and insist if it does not."""
     for number, seconds in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
@@ -145,14 +156,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _await(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until an address answers.
+def await_answer(
+    url: str, process: subprocess.Popen[bytes], log: Path, *, unless: threading.Event | None = None
+) -> None:
+    """Wait until an address answers, or until `unless` is set.
 
     Raises:
         ServiceStartError: The process ended, or time was up.
     """
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
+        if unless is not None and unless.is_set():
+            return
         with suppress(httpx.TransportError):
             if httpx.get(url, timeout=5).is_success:
                 return

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import click
 
 from seller_platform.cli.output import Output, json_option
-from seller_platform.sandbox import load_sandbox
+from seller_platform.sandbox import SandboxReport, load_sandbox
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.location import SANDBOX, embedded_server
@@ -49,11 +49,11 @@ def invent(
     orders_per_month: int | None = None,
     seed: int = 1,
     today: date | None = None,
-) -> dict[str, int]:
-    """Load the sandbox with a progress bar and return the rows of each table."""
+) -> SandboxReport:
+    """Load the sandbox with a progress bar and return what was loaded."""
     options = {} if orders_per_month is None else {"orders_per_month": orders_per_month}
     with output.progress("Inventing sellers", None) as bar:
-        report = load_sandbox(
+        return load_sandbox(
             database,
             accounts=accounts,
             months=months,
@@ -62,4 +62,3 @@ def invent(
             progress=bar.show,
             **options,
         )
-    return report.rows

@@ -3,14 +3,14 @@
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import click
 
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.contract import LISTS, Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -18,6 +18,7 @@ from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
     RequestError,
+    SellerPlatformError,
     SlicesFailedError,
     UnknownAccountError,
     UnknownDatasetError,
@@ -82,8 +83,7 @@ def sync(
     with open_workplace() as place:
         Upstream.of(place.settings)
         receipts, failures, exit_code = run_sync(place, selection, output)
-    report(output, receipts)
-    conclude(receipts, failures, exit_code)
+    report(output, receipts, problem_of(receipts, failures, exit_code))
 
 
 def run_sync(place: Workplace, selection: Selection, output: Output) -> tuple[list[Receipt], dict[str, str], int]:
@@ -122,8 +122,8 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> tuple[li
     return receipts, failures, max((end.exit_code for end in ends), default=0)
 
 
-def report(output: Output, receipts: Iterable[Receipt]) -> None:
-    """Print the table dataset x account of what was loaded."""
+def report(output: Output, receipts: Sequence[Receipt], error: SellerPlatformError | None) -> None:
+    """Print the table dataset x account of what was loaded; end the command with the error if there is one."""
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
     for receipt in receipts:
         groups[(receipt.dataset, receipt.account)].append(receipt)
@@ -140,31 +140,29 @@ def report(output: Output, receipts: Iterable[Receipt]) -> None:
         }
         for (dataset, account), group in groups.items()
     ]
+    if not output.as_json:
+        output.table("What was landed", _COLUMNS, [tuple(row[name] for name in _COLUMNS) for row in rows])
+    if error is not None:
+        fail(error, as_json=output.as_json, document={"loads": rows})
     if output.as_json:
         output.document({"loads": rows})
-    else:
-        output.table("What was landed", _COLUMNS, [tuple(row[name] for name in _COLUMNS) for row in rows])
 
 
-def conclude(receipts: Iterable[Receipt], failures: dict[str, str], exit_code: int) -> None:
-    """Raise what a person must know before they rely on the rows.
-
-    Raises:
-        SlicesFailedError: Some slices were not loaded.
-        CheckFailedError: Rows and announced totals disagree somewhere.
-    """
+def problem_of(receipts: Sequence[Receipt], failures: Mapping[str, str], exit_code: int) -> SellerPlatformError | None:
+    """Return what a person must know before they rely on the rows: slices that failed, counts that disagree."""
     if failures:
-        raise SlicesFailedError(failures, exit_code)
+        return SlicesFailedError(failures, exit_code)
     wrong = [receipt for receipt in receipts if receipt.verdict == "mismatch"]
-    if wrong:
-        named = "; ".join(
-            f"{each.dataset} of {each.account}, {each.window}: {each.rows} rows, {each.announced} announced"
-            for each in wrong
-        )
-        raise CheckFailedError(
-            f"row counts do not match the announced totals: {named}. Read those months again with "
-            "`seller-platform sync --from ... --to ...`; if it stays so, tell the upstream"
-        )
+    if not wrong:
+        return None
+    named = "; ".join(
+        f"{each.dataset} of {each.account}, {each.window}: {each.rows} rows, {each.announced} announced"
+        for each in wrong
+    )
+    return CheckFailedError(
+        f"row counts do not match the announced totals: {named}. Read those months again with "
+        "`seller-platform sync --from ... --to ...`; if it stays so, tell the upstream"
+    )
 
 
 def _datasets(names: Sequence[str] | None) -> tuple[Dataset, ...]:

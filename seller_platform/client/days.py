@@ -3,8 +3,11 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from operator import add, itemgetter
 from zoneinfo import ZoneInfo
+
+from seller_platform.errors import ContractViolationError
 
 # YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and those decide the day.
 _HOUR, _CLOCK, _REST = (itemgetter(slice(*cut)) for cut in ((0, 13), (13, 19), (19, None)))
@@ -15,6 +18,19 @@ _TIMESTAMP = re.compile(
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LONGEST_MEMORY = 20_000
+
+
+def zone_named(name: str | None, account: str) -> ZoneInfo:
+    """Return the zone of an account.
+
+    Raises:
+        ContractViolationError: There is none of that name.
+    """
+    try:
+        return ZoneInfo(name or "")
+    except (KeyError, ValueError, OSError):
+        told = f"time zone {name!r} is not known" if name else "it has no time zone"
+        raise ContractViolationError(f"account {account}", told) from None
 
 
 class LocalDays:
@@ -56,9 +72,9 @@ class LocalDays:
         hour, fraction, offset = shape.groups()
         day = self._of_hour.get(hour + offset)
         if day is None:
-            day = self.of(text)
-            if self.of(f"{hour}:00:00{offset}") != self.of(f"{hour}:59:59.999999{offset}"):
-                return day  # midnight, or a change of clocks, lies inside this hour
+            day = self.of(f"{hour}:00:00{offset}")
+            if day != self.of(f"{hour}:59:59.999999{offset}"):
+                return self.of(text)  # midnight, or a change of clocks, lies inside this hour
             self._keep(hour + offset, day)
         if fraction and not fraction.strip(".0"):
             self._keep(hour + fraction + offset, day)  # the same fraction on every row is worth keeping
@@ -70,6 +86,12 @@ class LocalDays:
         self._of_hour[hour] = day
 
 
+@lru_cache(64)
+def local_days(zone: ZoneInfo) -> LocalDays:
+    """Return the days of a zone; slices of accounts in one zone share what was found."""
+    return LocalDays(zone)
+
+
 def checked_timestamp(text: str, zone: ZoneInfo) -> str:
     """Return the timestamp in ISO 8601 with a `T` and an offset, as it was sent where it is so already.
 
@@ -78,8 +100,7 @@ def checked_timestamp(text: str, zone: ZoneInfo) -> str:
     Raises:
         ValueError: It is no moment.
     """
-    if _CANONICAL.fullmatch(text):
-        datetime.fromisoformat(text)
+    if is_canonical_timestamp(text):
         return text
     shape = _TIMESTAMP.fullmatch(text)
     if shape is None:
@@ -87,6 +108,15 @@ def checked_timestamp(text: str, zone: ZoneInfo) -> str:
     day, clock, offset = shape.groups()
     moment = datetime.fromisoformat(f"{day}T{clock}{(offset or '').upper()}")
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
+
+
+def is_canonical_timestamp(text: str) -> bool:
+    """Whether a text is a timestamp in the one form that needs no change.
+
+    Raises:
+        ValueError: It has the form, and is no moment.
+    """
+    return _CANONICAL.fullmatch(text) is not None and datetime.fromisoformat(text).tzinfo is not None
 
 
 def checked_date(text: str) -> str:

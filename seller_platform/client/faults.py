@@ -112,11 +112,11 @@ def refusal(answer: RawAnswer, request: str) -> RequestRefusedError:
         message = f"it redirects to {where or 'nowhere'}, and SELLER_API_BASE_URL must name the final address"
         return RequestRefusedError(request, answer.status, message)
     told = json_object(answer.body)
-    message = next((text for name in ("message", "error_description", "error") if (text := told.get(name))), None)
+    reason = next((told[name] for name in ("message", "error_description", "error") if told.get(name)), None)
     return RequestRefusedError(
         request,
         answer.status,
-        shortened(message) if isinstance(message, str) else "it gave no reason",
+        shortened(reason) if isinstance(reason, str) else "it gave no reason",
         _parameters(told.get("errors")),
     )
 

@@ -1,6 +1,5 @@
 """Lenient decoding: every spelling of a page that upstreams are known to use, one value at a time."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -10,13 +9,13 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from seller_platform.client.shapes import Envelope, Shape, envelope_of, required_fields
-from seller_platform.client.values import decoded_value, holds_nul, shape_of
+from seller_platform.client.values import Reader, holds_nul, reader_of, shape_of
 from seller_platform.contract import Column, Dataset
 from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 _NULL = b"null"
-_PERIOD = "dates"
+_PERIOD, _FIRST_DAY = "dates", "from_date"
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
@@ -75,59 +74,79 @@ def _scalar(sent: msgspec.Raw | None) -> int | float | str | None:
         return None
 
 
+@dataclass(frozen=True)
+class _Field:
+    """A column, as it is looked for in a row."""
+
+    names: tuple[str, ...]
+    kind: str
+    read: Reader
+    is_required: bool
+
+    @classmethod
+    def of(cls, column: Column, zone: ZoneInfo, *, is_required: bool) -> "_Field":
+        return cls((column.name, *column.aliases), column.kind.value, reader_of(column.kind, zone), is_required)
+
+
 class _RowReader:
     """Reads rows one by one, and remembers how they were spelled."""
 
     def __init__(self, dataset: Dataset, zone: ZoneInfo) -> None:
-        self.dataset, self.zone = dataset, zone
+        required = required_fields(dataset)
+        self.dataset = dataset
         self.extras: dict[int, str] = {}
         self.unknown: set[str] = set()
-        self._required = required_fields(dataset)
-        self._names = [(column, (column.name, *column.aliases)) for column in dataset.columns]
-        self._known = {name for _, names in self._names for name in names}
-        self._spelled: Counter[str] = Counter()
+        self._fields = [_Field.of(column, zone, is_required=column.name in required) for column in dataset.columns]
+        self._known = {name for field in self._fields for name in field.names}
+        self._spelled: dict[str, int] = dict.fromkeys(self._known, 0)
 
-    def read(self, position: int, sent: msgspec.Raw) -> tuple[Any, ...]:
-        if bytes(sent)[:1] != b"{":
-            raise self._violation(position, f"it is {shape_of(bytes(sent))}, not an object")
-        fields = self._flat(_OBJECT.decode(sent))
-        self._keep_unknown(position, fields)
-        return tuple(self._value(position, column, names, fields) for column, names in self._names)
+    def read(self, position: int, row: msgspec.Raw) -> tuple[Any, ...]:
+        """Return the values of a row, in the order of the dataset's columns."""
+        if bytes(row)[:1] != b"{":
+            raise self._violation(position, f"it is {shape_of(bytes(row))}, not an object")
+        sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
+        if not sent.keys() <= self._known:
+            sent = self._flat(sent)
+            self._keep_unknown(position, sent)
+        return tuple([self._value(position, field, sent) for field in self._fields])
 
     def shape(self, container: str) -> Shape:
         """Return the shape in which most fields were spelled."""
-        names = (max(names, key=lambda name: self._spelled[name]) for _, names in self._names)
+        names = (max(field.names, key=self._spelled.__getitem__) for field in self._fields)
         return Shape(tuple(names), container)
 
-    def _flat(self, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    def _flat(self, sent: dict[str, bytes]) -> dict[str, bytes]:
         """Return the fields with those of a period's `dates` among them, where the dataset's rows are periods."""
-        if _PERIOD not in fields or "from_date" not in self._known or bytes(fields[_PERIOD])[:1] != b"{":
-            return fields
-        rest = {name: value for name, value in fields.items() if name != _PERIOD}
-        return _OBJECT.decode(fields[_PERIOD]) | rest
+        if _FIRST_DAY not in self._known or sent.get(_PERIOD, b"")[:1] != b"{":
+            return sent
+        dates = {name: bytes(value) for name, value in _OBJECT.decode(sent[_PERIOD]).items()}
+        return dates | {name: value for name, value in sent.items() if name != _PERIOD}
 
-    def _value(self, position: int, column: Column, names: tuple[str, ...], fields: Mapping[str, msgspec.Raw]) -> Any:
-        sent = [(name, bytes(fields[name])) for name in names if name in fields]
-        values = []
-        for name, text in sent:
+    def _value(self, position: int, field: "_Field", fields: Mapping[str, bytes]) -> Any:
+        told = []
+        for name in field.names:
+            sent = fields.get(name, _NULL)
+            if sent == _NULL:
+                continue
             self._spelled[name] += 1
             try:
-                values.append(decoded_value(column.kind, text, self.zone))
-            except ValueError as error:
-                raise self._violation(position, f"{name}: {error}") from None
-        told = [value for value in values if value is not None]
-        if not told and column.name in self._required:
-            problem = "is null" if sent else "is missing"
-            raise self._violation(position, f"{column.name} {problem}, but a row cannot do without it")
-        if any(value != told[0] for value in told):
-            raise self._violation(position, f"{' and '.join(name for name, _ in sent)} differ, but are one field")
-        return told[0] if told else None
+                told.append(field.read(sent))
+            except (ValueError, ArithmeticError):
+                problem = f"{name} is {shape_of(sent)}, which is no {field.kind} that can be stored"
+                raise self._violation(position, problem) from None
+        if not told:
+            if field.is_required:
+                raise self._violation(position, f"{field.names[0]} is missing or null, but a row cannot do without it")
+            return None
+        if len(told) > 1 and any(value != told[0] for value in told):
+            raise self._violation(position, f"{' and '.join(field.names)} differ, but are one field")
+        return told[0]
 
-    def _keep_unknown(self, position: int, fields: Mapping[str, msgspec.Raw]) -> None:
-        if fields.keys() <= self._known:
+    def _keep_unknown(self, position: int, sent: Mapping[str, bytes]) -> None:
+        extra = {name: value for name, value in sent.items() if name not in self._known}
+        if not extra:
             return
-        extra = {name: value for name, value in fields.items() if name not in self._known}
-        text = msgspec.json.encode(extra)
+        text = msgspec.json.encode({name: msgspec.Raw(value) for name, value in extra.items()})
         if holds_nul(text):
             raise self._violation(position, "a field that the API does not name holds a NUL character")
         self.unknown.update(extra)

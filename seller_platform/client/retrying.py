@@ -73,6 +73,6 @@ class RetryPolicy:
 
     @staticmethod
     def _pause(number: int, fault: PassingFault) -> float:
-        longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** (number - 1))
+        longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (number - 1))
         jittered = longest * random.uniform(0.5, 1)  # noqa: S311  # it parts callers, it hides nothing
         return max(jittered, fault.retry_after_seconds or 0)

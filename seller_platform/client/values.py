@@ -15,34 +15,31 @@ LEAST_BIGINT, LARGEST_BIGINT = -(2**63), 2**63 - 1
 _NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?([eE][+-]?\d{1,6})?", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_NULL = b"null"
 
-Value = str | int | Decimal | bool | None
+_STRING = msgspec.json.Decoder(str)
+
+Value = str | int | Decimal | bool
+Reader = Callable[[bytes], Value]
 
 
-def decoded_value(kind: Kind, sent: bytes, zone: ZoneInfo) -> Value:
-    """Return the value that a piece of JSON stands for.
+def reader_of(kind: Kind, zone: ZoneInfo) -> Reader:
+    """Return what reads JSON texts of values of that kind.
+
+    It raises ValueError for what is no such value, or one that cannot be stored.
 
     Args:
-        sent: The JSON text of the value.
         zone: The zone of timestamps without one.
-
-    Raises:
-        ValueError: It is not a value of that kind; the message says what it is, and does not repeat it.
     """
-    if sent == _NULL:
-        return None
-    try:
-        return _READERS[kind](sent, zone)
-    except (ValueError, ArithmeticError):
-        raise ValueError(f"{shape_of(sent)} is no {kind.value} that can be stored") from None
+    if kind is Kind.TIMESTAMP:
+        return lambda sent: checked_timestamp(_text(sent), zone)
+    return _READERS[kind]
 
 
 def shape_of(sent: bytes) -> str:
     """Return what a piece of JSON is, without saying what is in it."""
     match sent[:1]:
         case b'"':
-            return f"a string of {len(_text(sent))} characters"
+            return f"a string of {len(_STRING.decode(sent))} characters"
         case b"{":
             return "an object"
         case b"[":
@@ -66,7 +63,7 @@ def exact_number(text: str) -> Decimal:
         ValueError: It holds none.
     """
     text = text.strip()
-    if not _NUMBER.fullmatch(text) or not any(map(str.isdigit, text)):
+    if not _NUMBER.fullmatch(text):
         raise ValueError("not a number")
     try:
         return Decimal(text.replace(",", ""))
@@ -89,7 +86,7 @@ def whole_number(text: str) -> int:
 
 
 def _text(sent: bytes) -> str:
-    text = msgspec.json.decode(sent, type=str)
+    text = _STRING.decode(sent)
     if "\0" in text:
         raise ValueError("a NUL character")
     return text
@@ -117,13 +114,12 @@ def _json(sent: bytes) -> str:
     return sent.decode()
 
 
-_READERS: Mapping[Kind, Callable[[bytes, ZoneInfo], Value]] = {
-    Kind.TEXT: lambda sent, zone: _scalar(sent),
-    Kind.INTEGER: lambda sent, zone: whole_number(_scalar(sent)),
-    Kind.MONEY: lambda sent, zone: exact_number(_scalar(sent)),
-    Kind.NUMBER: lambda sent, zone: exact_number(_scalar(sent)),
-    Kind.BOOLEAN: lambda sent, zone: _boolean(sent),
-    Kind.DATE: lambda sent, zone: checked_date(_text(sent)),
-    Kind.TIMESTAMP: lambda sent, zone: checked_timestamp(_text(sent), zone),
-    Kind.JSON: lambda sent, zone: _json(sent),
+_READERS: Mapping[Kind, Reader] = {
+    Kind.TEXT: _scalar,
+    Kind.INTEGER: lambda sent: whole_number(_scalar(sent)),
+    Kind.MONEY: lambda sent: exact_number(_scalar(sent)),
+    Kind.NUMBER: lambda sent: exact_number(_scalar(sent)),
+    Kind.BOOLEAN: _boolean,
+    Kind.DATE: lambda sent: checked_date(_text(sent)),
+    Kind.JSON: _json,
 }

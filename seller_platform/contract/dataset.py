@@ -32,12 +32,19 @@ class Facet:
         values: Every value it takes.
         tag: The column that keeps the value, where the rows themselves do not carry it.
         required: True where the API has no unfiltered list.
+        field: The column that carries the value, where the rows themselves do.
     """
 
     parameter: str
     values: tuple[str, ...]
     tag: Column | None = None
     required: bool = False
+    field: str | None = None
+
+    @property
+    def column(self) -> str | None:
+        """The column of the table that holds the value."""
+        return self.tag.name if self.tag else self.field
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 AUTHORIZE = "/oauth/authorize"
 TOKEN = "/oauth/token"  # noqa: S105  # a path, not a password
+REVOKE = "/oauth/revoke"
+METADATA = "/.well-known/oauth-authorization-server"
 SERVICE_STATUS = "/service-status"
 USER_ME = "/user/me"
 USER_ACCOUNTS = "/user/accounts"

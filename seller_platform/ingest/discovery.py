@@ -1,12 +1,53 @@
 """Discovery: which accounts a connection sees."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 from seller_platform.client.api import SellerApi
-from seller_platform.client.discovery import fetch_accounts, fetch_user
+from seller_platform.client.discovery import Discovered, fetch_accounts, fetch_user
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.slices import Load, Measured, Receipt, Slice, open_load
+
+
+def discover(
+    api: SellerApi, database: Database, connection: KnownConnection, *, run_id: str | None
+) -> tuple[Sequence[KnownAccount], Receipt]:
+    """Store the accounts that a connection sees now, and return them with the receipt of the load.
+
+    Accounts that it no longer sees are retired in the registry; their rows stay.
+
+    Raises:
+        ContractViolationError: An account lacks what is needed to read it. Nothing was stored.
+        UpstreamUnavailableError: The API did not answer. Nothing was stored.
+    """
+    started_at = datetime.now(UTC)
+    user = fetch_user(api)
+    with open_load(database, Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))) as load:
+        found = fetch_accounts(api, connection.name)
+        _spool(found, load)
+        save_connection(database, replace(connection, user_id=user.id, user_name=user.name))
+        save_accounts(database, connection.name, [(account.key, account) for account in found.accounts])
+        receipt = load.store(
+            Measured(
+                requests=found.requests + 1,
+                pages=1,
+                body_bytes=found.bytes,
+                announced=len(found.rows),
+                verdict="match",
+                notes={"unknown_fields": sorted(found.unknown_fields)} if found.unknown_fields else {},
+                started_at=started_at,
+                run_id=run_id,
+            )
+        )
+    return [KnownAccount(account.key, connection.name, account) for account in found.accounts], receipt
+
+
+def _spool(found: Discovered, load: Load) -> None:
+    """Write the rows one by one, for each is stored under its own account's key."""
+    for position, (account, row) in enumerate(zip(found.accounts, found.rows, strict=True)):
+        extras = {0: found.extras[position]} if position in found.extras else {}
+        load.spool.write([row], extras=extras, page=1, account=account.key)

@@ -1,6 +1,6 @@
 """One asset per dataset, all from one factory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 import dagster as dg
@@ -24,6 +24,7 @@ from seller_platform.warehouse.slices import Receipt
 
 REFRESH_TAG = "seller_platform/refresh"
 CHANGED = "changed"
+EXIT_CODE = "exit_code"
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
 _PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
@@ -72,12 +73,19 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
+        failures: dict[str, SellerPlatformError] = {}
         for connection in connections(warehouse.database):
-            api = seller_api.api(connection.name)
-            known, receipt = discover(api, warehouse.database, connection, run_id=context.run_id)
+            try:
+                api = seller_api.api(connection.name)
+                known, receipt = discover(api, warehouse.database, connection, run_id=context.run_id)
+            except SellerPlatformError as error:
+                failures[connection.name] = error
+                context.log.error("connection %s: %s", connection.name, error)
+                continue
             add_accounts(context.instance, [account.key for account in known])
             yield from _events(context, dataset, seller_api, receipt, None)
         yield _check_output(context)
+        _raise(failures, f"connections were not asked for {dataset.name}")
 
     return land
 
@@ -122,11 +130,23 @@ def _report(
         elif outcome.receipt is not None:
             yield from _events(context, dataset, seller_api, outcome.receipt, key)
     yield _check_output(context)
+    _raise(failures, f"partitions of {dataset.name} were not loaded")
+
+
+def _raise(failures: Mapping[str, SellerPlatformError], what: str) -> None:
+    """Fail the step if anything in it failed, naming each with its reason.
+
+    Raises:
+        dagster.Failure: Something did. It is not retried here: every request was, as far as that can help.
+    """
     if failures:
         raise dg.Failure(
-            f"{len(failures)} partitions of {dataset.name} were not loaded: {', '.join(failures)}. "
-            "The others were. Mend the cause and backfill the failed and missing partitions",
-            metadata={key: str(error) for key, error in failures.items()},
+            f"{len(failures)} {what}: {', '.join(failures)}. All others were. "
+            "Mend the cause, then backfill the failed and missing partitions",
+            metadata={
+                **{key: str(error) for key, error in failures.items()},
+                EXIT_CODE: max(error.exit_code for error in failures.values()),
+            },
             allow_retries=False,
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Window
-from seller_platform.orchestration.assets import CHANGED, REFRESH_TAG
+from seller_platform.orchestration.assets import CHANGED, EXIT_CODE, REFRESH_TAG
 from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.partitions import ACCOUNTS, partition_key
 
@@ -110,10 +110,10 @@ def _end(result: dg.ExecuteInProcessResult) -> RunEnd:
             exit_codes.add(1)
             continue
         for name, value in told.metadata.items():
-            if name == "exit_code":
+            if name == EXIT_CODE:
                 exit_codes.add(int(str(value.value)))
             else:
-                failures[f"{event.step_key} {name}"] = str(value.value)
+                failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
     return RunEnd(result.run_id, result.success, failures, max(exit_codes, default=0 if result.success else 1))
 
 

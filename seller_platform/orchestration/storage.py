@@ -35,7 +35,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
             pool_pre_ping=True,
         )
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
-            part._engine = engine  # noqa: SLF001  # there is no parameter for it
+            part._engine = engine  # there is no parameter for it
 
     @classmethod
     def config_type(cls) -> UserConfigSchema:

@@ -15,6 +15,7 @@ NOTIFICATIONS = Dataset(
         parameter="notification_type",
         values=("inventory_alerts", "price_alerts", "restock_alerts"),
         required=True,
+        field="type",
     ),
     order=("created_at", "id"),
     columns=(

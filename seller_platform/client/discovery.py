@@ -1,0 +1,120 @@
+"""Discovery: who the connected user is, and which accounts they may read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.days import zone_named
+from seller_platform.client.decoding import PageDecoder, Row
+from seller_platform.client.faults import json_object
+from seller_platform.client.values import whole_number
+from seller_platform.contract import Account
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.endpoints import USER_ACCOUNTS, USER_ME
+from seller_platform.errors import ContractViolationError
+
+_ROWS = "accounts"
+
+
+@dataclass(frozen=True)
+class User:
+    """The user whose accounts a connection reads; what the API does not tell is None."""
+
+    id: int | None
+    name: str | None
+    email: str | None
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """The accounts of a connection.
+
+    Attributes:
+        accounts: By their number, each with a key of its own.
+        rows: The same accounts as rows of the dataset, in the same order; the connection's name places them.
+        extras: JSON text of the fields unknown to the contract, by the row's position.
+        unknown_fields: Their names.
+        requests: HTTP requests it took.
+        bytes: Bytes of the answer.
+    """
+
+    accounts: tuple[Account, ...]
+    rows: list[Row]
+    extras: Mapping[int, str]
+    unknown_fields: frozenset[str]
+    requests: int
+    bytes: int
+
+
+def fetch_user(api: SellerApi) -> User:
+    """Return the connected user.
+
+    Raises:
+        UpstreamUnavailableError: The upstream gave no good answer.
+        RequestRefusedError: It refused for good.
+    """
+    told = json_object(api.get(USER_ME).body)
+    user = told["user"] if isinstance(told.get("user"), dict) else told
+    return User(_number(user.get("id")), _text(user.get("name")), _text(user.get("email")))
+
+
+def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
+    """Return the accounts that a connection may read.
+
+    Where several accounts have the same seller and marketplace, the one with the lowest number is selected by these;
+    the others are selected by their titles and have the key `account-<id>`. Their rows are as they were sent.
+
+    Raises:
+        ContractViolationError: An account cannot be used: it has no known time zone, or nothing that selects it.
+        UpstreamUnavailableError: The upstream gave no good answer.
+        RequestRefusedError: It refused for good.
+    """
+    decoder = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), None, connection, rows_field=_ROWS)
+    answer, page = api.get_decoded(USER_ACCOUNTS, None, decoder.decode)
+    order = sorted(range(len(page.rows)), key=lambda position: int(page.rows[position][0]))
+    rows = [page.rows[position] for position in order]
+    return Discovered(
+        _with_own_keys([_account(row) for row in rows]),
+        rows,
+        {place: page.extras[position] for place, position in enumerate(order) if position in page.extras},
+        page.unknown_fields,
+        answer.requests,
+        len(answer.body),
+    )
+
+
+def _account(row: Row) -> Account:
+    number, title, country, currency, zone, marketplace, seller = row[: len(ACCOUNTS.columns)]
+    zone_named(zone, str(number))
+    if not title and not (seller and marketplace):
+        raise ContractViolationError(f"account {number}", "it has neither a title nor a seller and marketplace")
+    return Account(number, title or "", country, currency, zone, marketplace, seller)
+
+
+def _with_own_keys(accounts: list[Account]) -> tuple[Account, ...]:
+    taken: dict[str, Account] = {}
+    for account in accounts:
+        # Without its seller an account is known by its number and selected by its title.
+        own = replace(account, seller_id=None) if account.key in taken else account
+        if own.key in taken:
+            raise ContractViolationError(f"account {account.id}", "it was listed twice")
+        if not own.title and own is not account:
+            raise ContractViolationError(
+                f"account {account.id}",
+                f"it has the seller and marketplace of account {taken[account.key].id} and no title",
+            )
+        taken[own.key] = own
+    return tuple(taken.values())
+
+
+def _number(sent: Any) -> int | None:
+    try:
+        return whole_number(str(sent))
+    except ValueError:
+        return None
+
+
+def _text(sent: Any) -> str | None:
+    return sent if isinstance(sent, str) else None

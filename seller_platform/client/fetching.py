@@ -1,0 +1,85 @@
+"""Fetching: pages asked for ahead of time by a few threads, decoded and handed over in order."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
+
+from seller_platform.client.api import Answer, SellerApi
+from seller_platform.client.decoding import Page, PageDecoder
+from seller_platform.errors import UnreadableBodyError
+
+
+@dataclass(frozen=True)
+class PageRequest:
+    """One page of one list, and what decodes it."""
+
+    path: str
+    params: Mapping[str, str]
+    decoder: PageDecoder
+
+
+class PageFetcher:
+    """Fetches pages and counts what they cost.
+
+    Args:
+        look_ahead: The most pages that are under way, or waiting to be decoded, at once.
+
+    Attributes:
+        requests: HTTP requests so far, retries included.
+        body_bytes: Bytes of the bodies so far.
+        unknown_fields: Fields of rows so far that the contract does not know.
+    """
+
+    def __init__(self, api: SellerApi, look_ahead: int) -> None:
+        self._api, self._look_ahead = api, look_ahead
+        self._threads = ThreadPoolExecutor(look_ahead, thread_name_prefix="page")
+        self.requests = self.body_bytes = 0
+        self.unknown_fields: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    def one(self, request: PageRequest) -> Page:
+        """Return one page."""
+        answer, page = self._api.get_decoded(request.path, request.params, request.decoder.decode)
+        return self._counted(answer, page)
+
+    def each(self, requests: Iterable[PageRequest]) -> Iterator[Page]:
+        """Yield the pages in the order in which they are asked for."""
+        remaining = iter(requests)
+        under_way: deque[tuple[PageRequest, Future[Answer]]] = deque()
+
+        def begin(count: int) -> None:
+            for request in islice(remaining, count):
+                under_way.append((request, self._threads.submit(self._api.get, request.path, request.params)))
+
+        try:
+            begin(self._look_ahead)
+            while under_way:
+                page = self._decoded(*under_way.popleft())
+                begin(1)
+                yield page
+        finally:
+            for _, future in under_way:
+                future.cancel()
+
+    def _decoded(self, request: PageRequest, future: Future[Answer]) -> Page:
+        answer = future.result()
+        try:
+            page = request.decoder.decode(answer.body)
+        except UnreadableBodyError:
+            self.requests += answer.requests
+            return self.one(request)
+        return self._counted(answer, page)
+
+    def _counted(self, answer: Answer, page: Page) -> Page:
+        self.requests += answer.requests
+        self.body_bytes += len(answer.body)
+        self.unknown_fields |= page.unknown_fields
+        return page

@@ -1,0 +1,134 @@
+"""Lists that move while they are read: the rows of one slice, read until it is sure that none was lost."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from enum import Enum
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.days import zone_named
+from seller_platform.client.decoding import PageDecoder
+from seller_platform.client.facets import FacetReader
+from seller_platform.client.fetching import PageFetcher
+from seller_platform.client.parts import Attempt, PartReader
+from seller_platform.client.sink import RowSink
+from seller_platform.contract import Account, Dataset, Window
+from seller_platform.errors import ListChangedError
+
+ATTEMPTS = 3
+
+
+class Verdict(Enum):
+    """How the rows read compare with the total that the upstream announced."""
+
+    MATCH = "match"
+    MISMATCH = "mismatch"
+    UNVERIFIABLE = "unverifiable"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a slice was read.
+
+    Attributes:
+        requests: HTTP requests, of every attempt and with retries.
+        pages: Pages of the attempt whose rows were kept.
+        bytes: Bytes of all bodies.
+        announced: Rows the upstream announced; None where it does not say.
+        notes: What else was found: attempts, unknown_fields, duplicate_keys, facet_ignored, moved.
+    """
+
+    requests: int
+    pages: int
+    bytes: int
+    announced: int | None
+    verdict: Verdict
+    notes: dict[str, object] = field(default_factory=dict)
+
+
+def read_slice(  # noqa: PLR0917  # six facts, each of another type
+    api: SellerApi,
+    dataset: Dataset,
+    account: Account,
+    window: Window | None,
+    snapshot_day: date | None,
+    sink: RowSink,
+    *,
+    look_ahead: int = 4,
+) -> Reading:
+    """Read the rows of a slice into the sink.
+
+    An attempt whose rows may not be the list as it was is made again, until one leaves no doubt or two in a row bring
+    the same rows; where the list can be divided, in smaller and smaller windows.
+
+    Args:
+        window: The days of a dated dataset; None for others.
+        snapshot_day: The day that an undated list stands for; None for dated datasets.
+        look_ahead: How many pages are under way at once.
+
+    Raises:
+        ListChangedError: The list would not hold still.
+        ContractViolationError: The upstream sent what the API does not allow.
+        UpstreamUnavailableError: It did not answer.
+    """
+    what = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
+    place = window.start if window else snapshot_day
+    decoder = PageDecoder(dataset, zone_named(account.timezone, account.key), window, place)
+    with PageFetcher(api, look_ahead) as fetcher:
+        reader = PartReader(fetcher, dataset, account, decoder, sink)
+        source = FacetReader(reader) if dataset.facet and not dataset.facet.required else reader
+        attempt, attempts = _settled(source, _plans(dataset, window), sink, what)
+        return Reading(
+            requests=fetcher.requests,
+            pages=reader.pages,
+            bytes=fetcher.body_bytes,
+            announced=attempt.outcome.announced,
+            verdict=_verdict(attempt, sink),
+            notes=_notes(attempt, attempts, fetcher),
+        )
+
+
+def _settled(
+    source: PartReader | FacetReader, plans: Iterator[Sequence[Window | None]], sink: RowSink, what: str
+) -> tuple[Attempt, int]:
+    """Return the first attempt that can be believed, and how many it took."""
+    previous: tuple[bytes, int | None] | None = None
+    number, last = 0, ""
+    for number, windows in enumerate(plans, start=1):
+        sink.restart()
+        attempt = source.attempt(windows)
+        found = (sink.digest, attempt.outcome.announced)
+        if not attempt.outcome.doubts or found == previous:
+            return attempt, number
+        previous, last = found, attempt.outcome.doubts[0]
+    raise ListChangedError(what, attempts=number, last=last)
+
+
+def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window | None]]:
+    """Yield the windows to read in each attempt: the whole a few times, then halves of it down to single days."""
+    for _ in range(ATTEMPTS):
+        yield [window]
+    if window is None or not dataset.is_divisible:
+        return
+    days = window.days
+    while days > 1:
+        days = -(-days // 2)
+        for _ in range(1 if days > 1 else ATTEMPTS):
+            yield list(window.split(days))
+
+
+def _verdict(attempt: Attempt, sink: RowSink) -> Verdict:
+    if attempt.outcome.announced is None:
+        return Verdict.UNVERIFIABLE
+    return Verdict.MATCH if attempt.outcome.announced == sink.count else Verdict.MISMATCH
+
+
+def _notes(attempt: Attempt, attempts: int, fetcher: PageFetcher) -> dict[str, object]:
+    notes = dict(attempt.notes)
+    if attempts > 1:
+        notes["attempts"] = attempts
+    if attempt.outcome.duplicate_keys:
+        notes["duplicate_keys"] = attempt.outcome.duplicate_keys
+    if fetcher.unknown_fields:
+        notes["unknown_fields"] = sorted(fetcher.unknown_fields)
+    return notes

@@ -1,0 +1,230 @@
+"""OAuth 2.0 as its application: the authorisation URL, token pairs, and the token on every request."""
+
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+import httpx
+
+from seller_platform.client.api import TIMEOUT, USER_AGENT
+from seller_platform.client.faults import (
+    PASSING_STATUSES,
+    UNTOUCHED_STATUSES,
+    PassingFault,
+    RawAnswer,
+    fault_of,
+    json_object,
+    shortened,
+)
+from seller_platform.client.retrying import Clock, RetryPolicy
+from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
+from seller_platform.errors import InvalidSettingError, ReauthorizationRequiredError, TokenRefusedError
+
+_LONGEST_LIFE_SECONDS = 10 * 365 * 86_400
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True)
+class TokenPair:
+    """An access token and the refresh token for its successor."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    issued_at: datetime
+    expires_in_seconds: int
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether half of the access token's life is over: time to refresh, with as much again in reserve."""
+        return now >= self.issued_at + timedelta(seconds=self.expires_in_seconds / 2)
+
+
+class TokenSource(Protocol):
+    """Keeps the pair of one connection."""
+
+    @property
+    def connection(self) -> str:
+        """The name of the connection, for messages."""
+
+    def token(self) -> TokenPair:
+        """Return the current pair, rotated first if it is due."""
+
+    def rotate(self, rejected_access_token: str) -> TokenPair:
+        """Return a pair other than the rejected one."""
+
+
+class GrantAuth(httpx.Auth):
+    """Puts the access token on requests, and answers one 401 with one rotation."""
+
+    requires_response_body = False
+
+    def __init__(self, source: TokenSource) -> None:
+        self._source = source
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Send the request; if its token is rejected, rotate and send it once more.
+
+        Raises:
+            ReauthorizationRequiredError: The new token is rejected too.
+        """
+        pair = self._source.token()
+        request.headers["Authorization"] = f"Bearer {pair.access_token}"
+        response = yield request
+        if response.status_code != 401:
+            return
+        pair = self._source.rotate(pair.access_token)
+        request.headers["Authorization"] = f"Bearer {pair.access_token}"
+        response = yield request
+        if response.status_code == 401:
+            raise ReauthorizationRequiredError(
+                self._source.connection, "the upstream rejects the access token it has just issued"
+            )
+
+
+class TokenEndpoint:
+    """The token endpoint of the API, for one application.
+
+    Codes and refresh tokens work once. A request is therefore only sent again where it surely was not acted upon:
+    no connection was made, or the upstream said that it is busy.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        client_id: str,
+        client_secret: str,
+        redirect_uri: str,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        attempts: int = 4,
+        retry_seconds: float = 60,
+        clock: Clock | None = None,
+    ) -> None:
+        self._url = base_url.rstrip("/") + TOKEN
+        self._application = {"client_id": client_id, "client_secret": client_secret}
+        self._redirect_uri, self._transport = redirect_uri, transport
+        self._clock = clock or Clock()
+        self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
+
+    def exchange(self, code: str, code_verifier: str) -> TokenPair:
+        """Return the first pair of a grant (RFC 6749 section 4.1.3, RFC 7636 section 4.5).
+
+        Raises:
+            TokenRefusedError: The upstream does not accept the code or the application.
+            UpstreamUnavailableError: There was no good answer; the code may be spent.
+        """
+        return self._obtained(
+            {
+                "grant_type": "authorization_code",
+                "code": code,
+                "redirect_uri": self._redirect_uri,
+                "code_verifier": code_verifier,
+            }
+        )
+
+    def refresh(self, refresh_token: str) -> TokenPair:
+        """Return the next pair (RFC 6749 section 6); the refresh token stays where the answer holds no new one.
+
+        Raises:
+            TokenRefusedError: The upstream does not accept the token or the application.
+            UpstreamUnavailableError: There was no good answer; the token may be spent.
+        """
+        return self._obtained({"grant_type": "refresh_token", "refresh_token": refresh_token})
+
+    def _obtained(self, form: Mapping[str, str]) -> TokenPair:
+        secret = {**form, **self._application}
+
+        def attempt() -> TokenPair:
+            asked_at = self._clock.now()
+            answer = self._send(secret)
+            self._check(answer, secret)
+            return _pair(answer, form.get("refresh_token"), asked_at)
+
+        return self._policy.run(f"POST {TOKEN}", attempt, twice_is_harmless=False)
+
+    def _send(self, form: Mapping[str, str]) -> RawAnswer:
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+        try:
+            with httpx.Client(transport=self._transport, timeout=TIMEOUT, headers=headers) as http:
+                response = http.post(self._url, data=form)
+        except httpx.InvalidURL as error:
+            raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
+        except httpx.HTTPError as error:
+            raise fault_of(error) from None
+        return RawAnswer(response.status_code, response.headers, response.content)
+
+    def _check(self, answer: RawAnswer, form: Mapping[str, str]) -> None:
+        """Return if the answer is a token response."""
+        if answer.status == 200:
+            return
+        if answer.status in PASSING_STATUSES or answer.status >= 500:
+            raise PassingFault(
+                f"status {answer.status}",
+                was_untouched=answer.status in UNTOUCHED_STATUSES,
+                retry_after_seconds=answer.retry_after_seconds(self._clock.now()),
+            )
+        told = json_object(answer.body)
+        error = told.get("error")
+        description = told.get("error_description") or told.get("message") or ""
+        raise TokenRefusedError(
+            _without(form, error) if isinstance(error, str) and error else f"http_{answer.status}",
+            _without(form, description) if isinstance(description, str) else "",
+        )
+
+
+def authorization_url(auth_url: str, client_id: str, redirect_uri: str, state: str, code_challenge: str) -> str:
+    """Return the URL under which a person grants access (RFC 6749 section 4.1.1, RFC 7636 section 4.3)."""
+    query = {
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "response_type": "code",
+        "state": state,
+        "code_challenge": code_challenge,
+        "code_challenge_method": "S256",
+    }
+    return f"{auth_url.rstrip('/')}{AUTHORIZE}?{urlencode(query)}"
+
+
+def code_verifier() -> str:
+    """Return a new code verifier (RFC 7636 section 4.1)."""
+    return secrets.token_urlsafe(64)
+
+
+def code_challenge(verifier: str) -> str:
+    """Return the S256 challenge of a verifier (RFC 7636 section 4.2)."""
+    digest = hashlib.sha256(verifier.encode("ascii")).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+
+
+def _pair(answer: RawAnswer, superseded: str | None, issued_at: datetime) -> TokenPair:
+    told = json_object(answer.body)
+    access_token, refresh_token = told.get("access_token"), told.get("refresh_token") or superseded
+    if not _is_token(access_token) or not _is_token(refresh_token):
+        raise PassingFault("status 200 without the tokens")
+    return TokenPair(str(access_token), str(refresh_token), issued_at, _lifetime_seconds(told.get("expires_in")))
+
+
+def _is_token(sent: object) -> bool:
+    return isinstance(sent, str) and _TOKEN.fullmatch(sent) is not None
+
+
+def _lifetime_seconds(sent: Any) -> int:
+    """Return the lifetime of an access token; the API's own where the answer does not tell one."""
+    try:
+        seconds = int(float(sent))
+    except (TypeError, ValueError, OverflowError):
+        return ACCESS_TOKEN_SECONDS
+    return min(seconds, _LONGEST_LIFE_SECONDS) if seconds > 0 else ACCESS_TOKEN_SECONDS
+
+
+def _without(secret: Mapping[str, str], text: str) -> str:
+    """Return a text of the upstream as it may be shown: without what we sent in confidence."""
+    for name in ("client_secret", "refresh_token", "code", "code_verifier"):
+        if secret.get(name):
+            text = text.replace(secret[name], "***")
+    return shortened(text)

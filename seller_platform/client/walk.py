@@ -1,0 +1,176 @@
+"""A walk: the pages of one list read in order, with every doubt that the list held still meanwhile.
+
+Rows that add up to the announced total do not prove that a list was read whole: a row deleted from a page already
+read moves another one past the reader. So the walk also looks at the totals of all pages, at keys that turn up on
+two of them, and at page 1 once more when it is over.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
+
+from seller_platform.client.decoding import Page, PageDecoder
+from seller_platform.client.fetching import PageFetcher, PageRequest
+from seller_platform.contract import Dataset
+
+_KEYS_COMPARED_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class ListRequest:
+    """One list: everything its pages are asked for with, but their number."""
+
+    dataset: Dataset
+    params: Mapping[str, str]
+    decoder: PageDecoder
+
+    def page(self, number: int) -> PageRequest:
+        return PageRequest(self.dataset.path, {**self.params, "page": str(number)}, self.decoder)
+
+    @property
+    def full_page(self) -> int | None:
+        """The rows of a full page, as far as the contract and our own parameters go."""
+        return int(self.params["per_page"]) if "per_page" in self.params else self.dataset.fixed_page_size
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What reading one list, or several, came to.
+
+    Attributes:
+        rows: Rows read.
+        announced: Rows the list announced; None where it does not say.
+        doubts: Why the rows may not be the list as it was at any one time; empty where they surely are.
+        duplicate_keys: Rows whose key another row has too.
+    """
+
+    rows: int = 0
+    announced: int | None = 0
+    doubts: tuple[str, ...] = ()
+    duplicate_keys: int = 0
+
+    def __add__(self, other: "Outcome") -> "Outcome":
+        counts = (self.announced, other.announced)
+        return Outcome(
+            self.rows + other.rows,
+            None if counts[0] is None or counts[1] is None else counts[0] + counts[1],
+            (*self.doubts, *other.doubts),
+            self.duplicate_keys + other.duplicate_keys,
+        )
+
+    def doubted(self, doubt: str) -> "Outcome":
+        return replace(self, doubts=(*self.doubts, doubt))
+
+
+def holds_the_list(first: Page) -> bool:
+    """Whether page 1 surely is the whole list: then the answer is one snapshot of it, and nothing can be lost."""
+    if first.total is not None:
+        return first.total == len(first.rows)
+    if first.last_page is not None and first.last_page > 1:
+        return False
+    return not first.rows or (first.per_page is not None and len(first.rows) < first.per_page)
+
+
+def walk(fetcher: PageFetcher, wanted: ListRequest, first: Page, write: Callable[[Page], None]) -> Outcome:
+    """Read a list of several pages, of which the first is there, and write every page in order."""
+    record = _Record(wanted.dataset)
+    for number, page in enumerate(_pages(fetcher, wanted, first, record), start=1):
+        if not record.is_new(page, number):
+            break
+        write(page)
+    return record.outcome(first, wanted, lambda: fetcher.one(wanted.page(1)))
+
+
+def _pages(fetcher: PageFetcher, wanted: ListRequest, first: Page, record: "_Record") -> Iterator[Page]:
+    """Yield the pages: ahead of time as far as the total reaches, then one by one until the list is seen to end."""
+    yield first
+    size, number = len(first.rows), 2
+    if first.total is not None and size:
+        planned = -(-first.total // size)
+        yield from fetcher.each(wanted.page(number) for number in range(2, planned + 1))
+        number = planned + 1
+    while record.expects_more(first):
+        yield fetcher.one(wanted.page(number))
+        number += 1
+
+
+class _Record:
+    """What a walk has seen so far."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        places = [number for number, column in enumerate(dataset.columns) if column.key]
+        # A ledger has no key: the whole row stands for it, and equal rows cost a second walk.
+        self._identity: Callable[[Any], Any] = itemgetter(*places) if places else lambda row: row
+        self._seen: set[int] = set()
+        self._keys = array("q")
+        self._rows_by_page: list[int] = []
+        self._totals: list[int | None] = []
+        self._doubts: list[str] = []
+        self._duplicates_within_pages = 0
+        self._last_page: int | None = None
+        self._is_over = False
+
+    def is_new(self, page: Page, number: int) -> bool:
+        """Take note of a page; False where it is empty or one that was there before, and the list is over."""
+        self._totals.append(page.total)
+        self._last_page = page.last_page
+        if not page.rows:
+            self._is_over = True
+            return False
+        keys = array("q", map(hash, map(self._identity, page.rows)))
+        print_of_page = hash(keys.tobytes())
+        if print_of_page in self._seen:
+            self._is_over = True
+            if page.total is not None:
+                self._doubts.append(f"page {number} repeats an earlier one")
+            return False
+        self._seen.add(print_of_page)
+        distinct = set(keys)
+        self._duplicates_within_pages += len(keys) - len(distinct)
+        self._keys.extend(distinct)
+        self._rows_by_page.append(len(page.rows))
+        return True
+
+    def expects_more(self, first: Page) -> bool:
+        """Whether another page should be asked for after those the total promised."""
+        if self._is_over or not self._rows_by_page:
+            return False
+        if first.total is not None:
+            return sum(self._rows_by_page) < first.total
+        last, pages = self._rows_by_page[-1], len(self._rows_by_page)
+        if self._last_page is not None and self._last_page > pages:
+            return True
+        return pages == 1 or last >= self._rows_by_page[0]
+
+    def outcome(self, first: Page, wanted: ListRequest, page_one_again: Callable[[], Page]) -> Outcome:
+        """Return what the walk came to; page 1 is only asked for again where that can settle the matter."""
+        rows, announced = sum(self._rows_by_page), self._totals[-1]
+        duplicates = self._duplicates_between_pages()
+        doubts = [*self._doubts]
+        if len(set(self._totals)) > 1:
+            doubts.append(f"the total went from {self._totals[0]} to {announced}")
+        elif announced is not None and rows != announced:
+            doubts.append(f"{announced} rows were announced and {rows} read")
+        if duplicates:
+            doubts.append(f"{duplicates} rows turned up on two pages")
+        if not self._is_settled_by_size(wanted):
+            if not wanted.dataset.is_dated:
+                doubts.append("an undated list of several pages is read until two walks agree")
+            elif not doubts and (again := page_one_again()).rows != first.rows:
+                doubts.append("page 1 changed meanwhile")
+            elif not doubts and again.total != announced:
+                doubts.append(f"the total went from {announced} to {again.total}")
+        return Outcome(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)
+
+    def _is_settled_by_size(self, wanted: ListRequest) -> bool:
+        """Whether page 1 was the only one and had room left: then it was the whole list at one time."""
+        room = wanted.full_page
+        return len(self._rows_by_page) == 1 and room is not None and self._rows_by_page[0] < room
+
+    def _duplicates_between_pages(self) -> int:
+        """Return how many keys turned up on another page too, in memory that does not grow with the list."""
+        buckets = 1 + len(self._keys) // _KEYS_COMPARED_AT_ONCE
+        distinct = sum(len({key for key in self._keys if key % buckets == bucket}) for bucket in range(buckets))
+        return len(self._keys) - distinct

@@ -1,0 +1,19 @@
+"""The datasets as a table in Markdown, as the README shows them."""
+
+from seller_platform.contract.dataset import Dataset, Slicing
+from seller_platform.contract.datasets import DATASETS
+
+_PARTITIONS = {
+    Slicing.MONTH: "account × month",
+    Slicing.SNAPSHOT: "account; one snapshot a day",
+    Slicing.CONNECTION: "none",
+}
+
+
+def dataset_table(datasets: tuple[Dataset, ...] = DATASETS) -> str:
+    """Return one row for each dataset: asset, endpoint, partitions, and what a row is."""
+    rows = [
+        f"| `seller/{dataset.name}` | `{dataset.path}` | {_PARTITIONS[dataset.slicing]} | {dataset.doc} |"
+        for dataset in datasets
+    ]
+    return "\n".join(["| asset | endpoint | partitions | a row is |", "|---|---|---|---|", *rows])

@@ -1,0 +1,16 @@
+"""The body of an answer that refuses a request."""
+
+from collections.abc import Mapping, Sequence
+
+STATUS = "status"
+CODE = "code"
+MESSAGE = "message"
+PARAMETERS = "errors"
+
+
+def error_body(code: int, message: str, parameters: Mapping[str, Sequence[str]] | None = None) -> dict[str, object]:
+    """Return the body; `parameters` tells for each parameter what is wrong with it."""
+    body: dict[str, object] = {STATUS: "error", CODE: code, MESSAGE: message}
+    if parameters:
+        body[PARAMETERS] = {name: list(problems) for name, problems in parameters.items()}
+    return body

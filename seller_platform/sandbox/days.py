@@ -1,0 +1,86 @@
+"""The local days of an account, and timestamps in them that are right on the days when clocks change."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+DAY_SECONDS = 86_400
+_CLOCK = tuple(f"{s // 3600:02d}:{s // 60 % 60:02d}:{s % 60:02d}" for s in range(DAY_SECONDS))
+
+
+@dataclass(frozen=True)
+class LocalDay:
+    """One day of a zone.
+
+    Attributes:
+        text: The day as `YYYY-MM-DD`.
+        seconds: How long it is: 23 or 25 hours where clocks change.
+        change_at: The second of the day at which the offset changes; `seconds` on most days.
+        offset: The offset from UTC before the change, such as `-08:00`.
+        offset_after: The offset after it.
+        clock_jump: Seconds by which the clock is ahead after the change.
+    """
+
+    date: date
+    text: str
+    seconds: int
+    change_at: int
+    offset: str
+    offset_after: str
+    clock_jump: int
+
+    def stamp(self, second: int) -> str:
+        """Return the moment as ISO 8601 with offset.
+
+        Args:
+            second: Of a day of 86,400 seconds; a longer or shorter day is stretched to it.
+        """
+        if self.seconds != DAY_SECONDS:
+            second = second * self.seconds // DAY_SECONDS
+        if second < self.change_at:
+            return f"{self.text}T{_CLOCK[second]}{self.offset}"
+        return f"{self.text}T{_CLOCK[second + self.clock_jump]}{self.offset_after}"
+
+
+@lru_cache(maxsize=64)
+def local_days(zone: str, first: date, count: int) -> tuple[LocalDay, ...]:
+    """Return consecutive days of a zone."""
+    return tuple(_local_day(ZoneInfo(zone), first + timedelta(days=offset)) for offset in range(count))
+
+
+def stamps(days: Sequence[LocalDay], places: Iterable[int], seconds: Iterable[int]) -> list[str]:
+    """Return a timestamp for each pair of a day's place in `days` and a second."""
+    return [days[place].stamp(second) for place, second in zip(places, seconds, strict=True)]
+
+
+def _local_day(zone: ZoneInfo, day: date) -> LocalDay:
+    start = datetime.combine(day, time(), zone).astimezone(UTC)
+    seconds = int((datetime.combine(day + timedelta(days=1), time(), zone).astimezone(UTC) - start).total_seconds())
+    before, after = (_offset(zone, start, at) for at in (0, seconds - 1))
+    change_at = seconds if before == after else _change(zone, start, seconds)
+    jump = int((after - before).total_seconds())
+    return LocalDay(day, day.isoformat(), seconds, change_at, _spelled(before), _spelled(after), jump)
+
+
+def _change(zone: ZoneInfo, start: datetime, seconds: int) -> int:
+    """Return the first second of the day that has the offset of its end."""
+    first, last = 0, seconds - 1
+    while last - first > 1:
+        middle = (first + last) // 2
+        if _offset(zone, start, middle) == _offset(zone, start, 0):
+            first = middle
+        else:
+            last = middle
+    return last
+
+
+def _offset(zone: ZoneInfo, start: datetime, second: int) -> timedelta:
+    offset = (start + timedelta(seconds=second)).astimezone(zone).utcoffset()
+    return offset if offset is not None else timedelta()
+
+
+def _spelled(offset: timedelta) -> str:
+    minutes = int(offset.total_seconds()) // 60
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"

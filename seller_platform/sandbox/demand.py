@@ -1,0 +1,122 @@
+"""What buyers want: how many orders a day brings, which products they are for, and at which price."""
+
+import math
+from calendar import monthrange
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from seller_platform.sandbox.chance import Floats, Ints
+from seller_platform.sandbox.marketplaces import Marketplace
+
+LINES_PER_ORDER = (0.78, 0.15, 0.05, 0.02)
+UNITS_PER_LINE = (0.82, 0.11, 0.04, 0.02, 0.006, 0.004)
+UNITS_PER_ORDER = sum(n * p for n, p in enumerate(LINES_PER_ORDER, 1)) * sum(
+    n * p for n, p in enumerate(UNITS_PER_LINE, 1)
+)
+"""Units that an order asks for on average."""
+
+_WEEKDAYS = (0.98, 0.94, 0.95, 0.97, 1.0, 1.06, 1.10)
+_HOURS = (3, 2, 1, 1, 1, 2, 4, 7, 10, 12, 13, 13, 13, 13, 13, 13, 14, 16, 19, 22, 24, 21, 14, 7)
+_SALE_DAYS = range(20, 31)  # of November
+_NEVER = -1
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What the buyers of one account want.
+
+    Attributes:
+        orders: The orders of each day.
+        popularity: The share of each product, averaged over the year; adds up to 1.
+        season: The day of the year on which each product sells best.
+        swing: How much each product depends on its season, from 0 to 1.
+        prices: What each product costs in cents, before and after its change of price: two rows.
+        price_change: The day on which the price of each product changes; -1 for never.
+        promotions: First and last day of each product's promotion, and its rebate in basis points: three rows.
+        fulfilment_fees: What the marketplace takes for each unit of each product, in cents.
+    """
+
+    orders: tuple[int, ...]
+    popularity: Floats
+    season: Ints
+    swing: Floats
+    prices: Ints
+    price_change: Ints
+    promotions: Ints
+    fulfilment_fees: Ints
+
+    def chances(self, day: date, place: int) -> Floats:
+        """Return the running sum of the products' chances on a day, up to 1."""
+        angle = 2 * math.pi * (day.timetuple().tm_yday - self.season) / 365
+        weights = self.popularity * (1 + self.swing * np.cos(angle)) * (1 + (self.rebates_on(place) > 0) * 1.5)
+        running = np.cumsum(weights)
+        chances: Floats = running / running[-1]
+        return chances
+
+    def prices_on(self, place: int) -> Ints:
+        """Return what each product costs on a day."""
+        has_changed = (self.price_change != _NEVER) & (self.price_change <= place)
+        prices: Ints = np.where(has_changed, self.prices[1], self.prices[0])
+        return prices
+
+    def rebates_on(self, place: int) -> Ints:
+        """Return the rebate that runs on each product on a day, in basis points."""
+        starts, ends, rebates = self.promotions
+        return np.where((starts <= place) & (place <= ends), rebates, 0)
+
+
+def invent_demand(
+    chance: np.random.Generator, days: Sequence[date], *, products: int, orders_per_month: float, market: Marketplace
+) -> Demand:
+    """Return the demand for an account's products.
+
+    Args:
+        days: Whole months, so that the past stays what it was when the period ends a day later.
+    """
+    ranks = chance.permutation(products)
+    popularity = chance.lognormal(0, 0.3, products) / (ranks + 3) ** 0.9
+    cents = 100 * chance.lognormal(3.0, 0.6, products) * market.price_level
+    before = (cents.astype(np.int64) // 100 + 3) * 100 - 1
+    after = before * chance.choice((90, 95, 105, 110), products) // 100
+    starts = chance.integers(0, len(days), products)
+    promoted = chance.choice((0, 500, 1000, 2000), products, p=(0.6, 0.1, 0.2, 0.1))
+    return Demand(
+        orders=_orders(chance, days, orders_per_month),
+        popularity=popularity / popularity.sum(),
+        season=chance.integers(1, 366, products),
+        swing=chance.choice((0.0, 0.2, 0.8), products, p=(0.5, 0.3, 0.2)),
+        prices=np.stack((before, after)),
+        price_change=np.where(chance.random(products) < 0.3, chance.integers(0, len(days), products), _NEVER),
+        promotions=np.stack((starts, starts + chance.integers(3, 15, products), promoted)),
+        fulfilment_fees=250 * int(100 * market.price_level) // 100 + before * 4 // 100,
+    )
+
+
+def seconds_of_day(chance: np.random.Generator, count: int) -> Ints:
+    """Return so many seconds of a day in ascending order, more of them in the hours when people buy."""
+    hours = np.searchsorted(_HOUR_CHANCES, chance.random(count), side="right")
+    return np.sort(hours * 3_600 + chance.integers(0, 3_600, count))
+
+
+def quantities(chance: np.random.Generator, odds: tuple[float, ...], count: int) -> Ints:
+    """Return so many quantities of 1 and more, by the odds of each."""
+    return 1 + np.searchsorted(np.cumsum(odds)[:-1], chance.random(count), side="right")
+
+
+def _orders(chance: np.random.Generator, days: Sequence[date], per_month: float) -> tuple[int, ...]:
+    """Return the orders of each day; rounding is carried over, so that few a month are neither none nor many."""
+    expected = [per_month / monthrange(day.year, day.month)[1] * _factor(day) for day in days]
+    running = np.ceil(np.cumsum(np.array(expected) * chance.lognormal(0, 0.12, len(days)))).astype(np.int64)
+    return tuple(np.diff(running, prepend=0).tolist())
+
+
+def _factor(day: date) -> float:
+    season = 1 + 0.12 * math.cos(2 * math.pi * (day.timetuple().tm_yday - 350) / 365)
+    is_sale = day.month == 11 and day.day in _SALE_DAYS
+    return _WEEKDAYS[day.weekday()] * season * (1.7 if is_sale else 1.0)
+
+
+_HOUR_CHANCES = np.cumsum(_HOURS)[:-1] / sum(_HOURS)

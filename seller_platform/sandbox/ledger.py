@@ -1,0 +1,149 @@
+"""The ledger: what the marketplace pays for orders, what it keeps, and what it charges by the month.
+
+Orders outside the marketplace are paid elsewhere and have no entries.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+
+import numpy as np
+
+from seller_platform.sandbox.chance import Ints, amounts, share
+from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, stamps
+from seller_platform.sandbox.demand import Demand
+from seller_platform.sandbox.marketplaces import Marketplace
+from seller_platform.sandbox.orders import Sales, Texts
+from seller_platform.warehouse.rows import Row
+
+_COMMISSION = 1_500
+_REFUNDED = 0.04
+_QUICKEST_REFUND_DAYS, _SLOWEST_REFUND_DAYS = 3, 25
+_SUBSCRIPTION_DAY, _STORAGE_DAY = 1, 7
+_SUBSCRIPTION = 3_999
+_STORAGE_SECOND = 4 * 3_600
+
+
+class Ledger:
+    """Writes the entries of one account."""
+
+    def __init__(self, market: Marketplace, texts: Texts, demand: Demand, days: Sequence[LocalDay]) -> None:
+        self._market, self._texts, self._demand, self._days = market, texts, demand, days
+
+    def settle(self, chance: np.random.Generator, sales: Sales) -> list[Row]:
+        """Return the entries of the orders that are shipped: payments, fees and refunds.
+
+        The fulfilment fee is taken unit by unit, so an order of two units has two equal entries.
+        """
+        lines = np.flatnonzero(sales.is_sale & (sales.settled < len(self._days))[sales.order])
+        posted, seconds = sales.settled[sales.order[lines]], sales.settled_seconds[sales.order[lines]]
+        stamped = stamps(self._days, posted.tolist(), seconds.tolist())
+        days = [self._days[day].text for day in posted.tolist()]
+        quantity = sales.quantity[lines]
+        commission = -share(sales.product_sales[lines] - sales.rebates[lines], _COMMISSION)
+        units = np.repeat(np.arange(len(lines)), quantity)
+        fulfilment = -self._demand.fulfilment_fees[sales.product[lines[units]]]
+        return [
+            *self._rows(
+                sales,
+                lines,
+                "Order",
+                "Payment for the order",
+                stamped=stamped,
+                days=days,
+                quantity=quantity,
+                cents=sales.totals[lines],
+            ),
+            *self._rows(
+                sales, lines, "Fee", "Commission", stamped=stamped, days=days, quantity=quantity, cents=commission
+            ),
+            *self._rows(
+                sales,
+                lines[units],
+                "Fee",
+                "Fulfilment",
+                stamped=[stamped[unit] for unit in units.tolist()],
+                days=[days[unit] for unit in units.tolist()],
+                quantity=np.ones_like(units),
+                cents=fulfilment,
+            ),
+            *self._refunds(chance, sales, lines),
+        ]
+
+    def monthly(self, place: int) -> list[Row]:
+        """Return the charges of a day that concern no order.
+
+        Storage is charged by each of two centres that hold the same: two equal entries, both true.
+        """
+        day = self._days[place]
+        charges: list[tuple[str, int]] = []
+        if day.date.day == _SUBSCRIPTION_DAY:
+            charges.append(("Subscription", _SUBSCRIPTION))
+        if day.date.day == _STORAGE_DAY:
+            storage = int(self._demand.fulfilment_fees.sum()) // 20 + 100
+            charges += [("Storage", storage)] * 2
+        return [
+            (
+                day.stamp(_STORAGE_SECOND),
+                "Fee",
+                None,
+                None,
+                name,
+                None,
+                amounts([-cents])[0],
+                self._market.currency,
+                self._market.domain,
+                day.text,
+            )
+            for name, cents in charges
+        ]
+
+    def _refunds(self, chance: np.random.Generator, sales: Sales, paid: Ints) -> list[Row]:
+        """Return refunds of some paid lines: later than the payment, and of no more than was paid."""
+        lines = paid[chance.random(len(paid)) < _REFUNDED]
+        delay = chance.integers(_QUICKEST_REFUND_DAYS, _SLOWEST_REFUND_DAYS + 1, len(lines))
+        seconds = chance.integers(0, DAY_SECONDS, len(lines))
+        returned = chance.integers(1, sales.quantity[lines] + 1)
+        posted = sales.settled[sales.order[lines]] + delay
+        known = posted < len(self._days)
+        lines, posted, seconds, returned = lines[known], posted[known], seconds[known], returned[known]
+        refunded = -(sales.totals[lines] * returned // sales.quantity[lines])
+        stamped = stamps(self._days, posted.tolist(), seconds.tolist())
+        days = [self._days[day].text for day in posted.tolist()]
+        return self._rows(
+            sales,
+            lines,
+            "Refund",
+            "Refund to the buyer",
+            stamped=stamped,
+            days=days,
+            quantity=returned,
+            cents=refunded,
+        )
+
+    def _rows(
+        self,
+        sales: Sales,
+        lines: Ints,
+        kind: str,
+        description: str,
+        *,
+        stamped: Sequence[str],
+        days: Sequence[str],
+        quantity: Ints,
+        cents: Ints,
+    ) -> list[Row]:
+        return list(
+            zip(
+                stamped,
+                repeat(kind),
+                sales.ids[sales.order[lines]].tolist(),
+                self._texts.skus[sales.product[lines]].tolist(),
+                repeat(description),
+                quantity.tolist(),
+                amounts(cents.tolist()),
+                repeat(self._market.currency),
+                repeat(self._market.domain),
+                days,
+                strict=False,
+            )
+        )

@@ -1,0 +1,163 @@
+"""Filling a database with the sandbox: everything in one transaction."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, date, timedelta
+from typing import Any, cast
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection, Table, delete, select, text
+
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.errors import RequestError
+from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
+from seller_platform.sandbox.rates import rates
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.service_tables import EXCHANGE_RATES, PRODUCTS
+from seller_platform.warehouse.tables import table_for
+
+ORDERS_PER_MONTH = 1_500
+SEED = 1
+
+_LOCK = 0x5A4DB0
+_MOST_MONTHS = 600
+_RATE_DAYS_BEFORE = 7
+_ACCOUNTS = table_for(dataset_named("accounts"))
+_OF_ACCOUNTS = (
+    *(
+        table_for(dataset_named(name))
+        for name in (
+            "orders",
+            "daily_product_sales",
+            "transactions",
+            "inventory",
+            "warehouse_stock",
+            "inbound_shipments",
+            "notifications",
+            "cost_periods",
+        )
+    ),
+    PRODUCTS,
+)
+
+
+@dataclass(frozen=True)
+class SandboxReport:
+    """What a load of the sandbox put into the database.
+
+    Attributes:
+        rows: The rows of each table, by schema and name.
+    """
+
+    accounts: tuple[Account, ...]
+    rows: dict[str, int]
+
+
+def load_sandbox(
+    database: Database,
+    *,
+    accounts: int = 3,
+    months: int = 4,
+    orders_per_month: int = ORDERS_PER_MONTH,
+    seed: int = SEED,
+    today: date,
+    progress: Callable[[int, int], None] | None = None,
+) -> SandboxReport:
+    """Replace the sandbox in a migrated database, in one transaction.
+
+    What the sandbox put there before is deleted first: the accounts of its connection, with all their rows in the
+    tables it fills (also costs that people wrote since), and all exchange rates. Rows of other accounts stay.
+    The same arguments give the same rows, and a later day the same past.
+
+    Args:
+        months: Calendar months that end with yesterday's, which is told until yesterday.
+        orders_per_month: Orders that the buyers of the largest account want to place in an average month.
+        today: The day of the snapshots, in every account's zone; sales and ledger end on the day before.
+        progress: Called with the months of accounts that are done, and with how many there are.
+
+    Raises:
+        RequestError: A number is too small, or the months reach beyond the calendar.
+        WarehouseUnavailableError: The server cannot be reached. Nothing was changed.
+    """
+    _require(accounts=accounts, months=months, orders_per_month=orders_per_month)
+    period = _period(months, today)
+    chosen = tuple(account_at(place, seed) for place in range(accounts))
+    with database.begin() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        _clear(connection, chosen)
+        rows = _fill(connection, chosen, period, orders_per_month=orders_per_month, seed=seed, progress=progress)
+        for table in (_ACCOUNTS, *_OF_ACCOUNTS, EXCHANGE_RATES):
+            connection.execute(text(f"ANALYZE {table.fullname}"))
+    return SandboxReport(tuple(sandbox.account for sandbox in chosen), rows)
+
+
+def _require(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise RequestError(f"{name} is {number}; the sandbox needs at least 1. Ask for 1 or more")
+
+
+def _period(months: int, today: date) -> Window:
+    """Return the days of the sales: whole months, the last of them until yesterday."""
+    if months > _MOST_MONTHS or not MINYEAR + _MOST_MONTHS // 12 < today.year < MAXYEAR - 1:
+        raise RequestError(
+            f"{months} months up to {today} cannot be invented; ask for {_MOST_MONTHS} months or fewer, "
+            "and for a day of this age"
+        )
+    first = (today - timedelta(days=1)).replace(day=1)
+    for _ in range(months - 1):
+        first = (first - timedelta(days=1)).replace(day=1)
+    return Window(first, today)
+
+
+def _clear(connection: Connection, chosen: Sequence[SandboxAccount]) -> None:
+    """Delete what the sandbox put there before, and whatever stands under the keys of its accounts."""
+    known = select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)
+    keys = {*connection.execute(known).scalars(), *(sandbox.key for sandbox in chosen)}
+    for table in (*_OF_ACCOUNTS, _ACCOUNTS):
+        connection.execute(delete(table).where(table.c.account.in_(keys)))
+    connection.execute(delete(EXCHANGE_RATES))
+
+
+def _fill(
+    connection: Connection,
+    chosen: Sequence[SandboxAccount],
+    period: Window,
+    *,
+    orders_per_month: int,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, int]:
+    # Here, because numpy costs every command a tenth of a second.
+    from seller_platform.sandbox.history import History
+    from seller_platform.sandbox.sheets import Sheets
+
+    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+    sheets, months, done, products = Sheets(driver), len(list(period.months())), 0, 0
+    for sandbox in chosen:
+        history = History(sandbox, period, orders_per_month=orders_per_month, seed=seed)
+        for _ in history.write(sheets):
+            done += 1
+            if progress:
+                progress(done, months * len(chosen))
+        products += _copy(driver, PRODUCTS, history.product_rows())
+    sheets.flush()
+    first = period.start - timedelta(days=_RATE_DAYS_BEFORE)
+    counts = {f"seller.{name}": count for name, count in sheets.counts.items()}
+    counts[PRODUCTS.fullname] = products
+    counts[EXCHANGE_RATES.fullname] = _copy(driver, EXCHANGE_RATES, rates(first, period.end))
+    return counts
+
+
+def _copy(connection: psycopg.Connection, table: Table, rows: Iterable[tuple[object, ...]]) -> int:
+    """Append rows to a table of the service and return how many."""
+    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
+        sql.Identifier(table.schema or "", table.name),
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns),
+    )
+    with connection.cursor() as cursor:
+        with cursor.copy(statement) as copy:
+            for row in rows:
+                copy.write_row(row)
+        return cursor.rowcount

@@ -1,0 +1,106 @@
+"""The marketplaces of the sandbox and the accounts on them."""
+
+from dataclasses import dataclass
+from random import Random
+
+from seller_platform.contract import Account
+
+CONNECTION = "sandbox"
+"""What stands in the column `connection` of `seller.accounts`: whose rows these are."""
+
+_FIRST_ID = 1001
+_SIZES = (1.0, 0.6, 0.05)
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Marketplace:
+    """A country's marketplace.
+
+    Attributes:
+        identifier: The marketplace identifier of its accounts.
+        tax: Tax on top of sales, in hundredths of a percent.
+        price_level: What one unit of a price costs here.
+    """
+
+    country: str
+    currency: str
+    timezone: str
+    identifier: str
+    tax: int
+    price_level: float
+
+    @property
+    def domain(self) -> str:
+        return f"{self.country.lower()}.platform.example"
+
+
+MARKETPLACES = (
+    Marketplace("US", "USD", "America/Los_Angeles", "A1SBX4US70Q2KD", 825, 1.0),
+    Marketplace("DE", "EUR", "Europe/Berlin", "A2SBX9DE31M7TB", 1900, 0.95),
+    Marketplace("AU", "AUD", "Australia/Sydney", "A3SBX2AU58W4NR", 1000, 1.5),
+    Marketplace("GB", "GBP", "Europe/London", "A1SBX6GB92F8HC", 2000, 0.8),
+    Marketplace("CA", "CAD", "America/Toronto", "A2SBX1CA46V3LP", 1300, 1.35),
+    Marketplace("SE", "SEK", "Europe/Stockholm", "A3SBX8SE17D5GY", 2500, 11.0),
+    Marketplace("IN", "INR", "Asia/Kolkata", "A1SBX5IN63K9ZW", 1800, 85.0),
+    Marketplace("MX", "MXN", "America/Mexico_City", "A2SBX3MX84J6QE", 1600, 18.0),
+    Marketplace("PL", "PLN", "Europe/Warsaw", "A3SBX7PL29T1XV", 2300, 4.0),
+    Marketplace("FR", "EUR", "Europe/Paris", "A1SBX9FR05R4UM", 2000, 1.0),
+    Marketplace("SG", "SGD", "Asia/Singapore", "A2SBX4SG71B8JA", 900, 1.35),
+    Marketplace("BR", "BRL", "America/Sao_Paulo", "A3SBX2BR38H7CS", 1700, 5.5),
+)
+
+_TITLES = (
+    "North Pine",
+    'Köhler "Haus & Hof"',
+    "Tiny Shop, Sydney",
+    "O'Hara + Sons",
+    "Érable 100% / Québec",
+    "Fika Ö",
+    "चाय घर",
+    "Niñas & Niños #1",
+    "Żółw <Warszawa>",
+    "L’Atelier de l’Été",
+    "獅子 Store 🦁",
+    "Pão\\Mel",
+)
+
+
+@dataclass(frozen=True)
+class SandboxAccount:
+    """One invented account.
+
+    Attributes:
+        place: Its number among the sandbox's accounts, from 0; it decides everything about the account.
+        size: Its orders, measured against the largest account.
+    """
+
+    place: int
+    account: Account
+    marketplace: Marketplace
+    size: float
+
+    @property
+    def key(self) -> str:
+        return self.account.key
+
+
+def account_at(place: int, seed: int) -> SandboxAccount:
+    """Return the account of that place; it does not depend on how many others there are."""
+    marketplace = MARKETPLACES[place % len(MARKETPLACES)]
+    chance = Random(f"seller {seed} {place}")
+    account = Account(
+        id=_FIRST_ID + place,
+        title=_title(place, marketplace.country),
+        country_code=marketplace.country,
+        currency_code=marketplace.currency,
+        timezone=marketplace.timezone,
+        marketplace=marketplace.identifier,
+        seller_id="A" + "".join(chance.choices(_ALPHABET, k=13)),
+    )
+    return SandboxAccount(place, account, marketplace, _SIZES[place % len(_SIZES)])
+
+
+def _title(place: int, country: str) -> str:
+    name = _TITLES[place % len(_TITLES)]
+    return f"{name} {country}" if place < len(_TITLES) else f"{name} {country} {place + 1}"

@@ -1,0 +1,129 @@
+"""Notifications: they follow from the stock and the prices, day by day."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from seller_platform.sandbox.catalogue import Product
+from seller_platform.sandbox.chance import Ints, money
+from seller_platform.sandbox.days import LocalDay
+from seller_platform.sandbox.demand import Demand
+from seller_platform.sandbox.stock import Stock
+from seller_platform.warehouse.rows import Row
+
+IDS_OF_AN_ACCOUNT = 10_000_000
+_LOW_DAYS = 7
+_OLD_DAYS = 7
+_STRANDED = 0.0005
+_RAISED_FROM, _RAISED_UNTIL = 6 * 3_600, 22 * 3_600
+
+
+@dataclass(frozen=True)
+class _Notice:
+    kind: str
+    title: str
+    message: str
+    severity: str
+    product: int
+
+
+class Notifications:
+    """Watches the stock and the prices of one account and keeps the rows."""
+
+    def __init__(self, products: Sequence[Product], demand: Demand, currency: str, first_id: int) -> None:
+        self.rows: list[Row] = []
+        self._products, self._demand, self._currency = products, demand, currency
+        self._next_id = first_id
+        self._was_out = np.zeros(len(products), dtype=np.bool_)
+        self._was_low = np.zeros(len(products), dtype=np.bool_)
+
+    def watch(
+        self,
+        chance: np.random.Generator,
+        days: Sequence[LocalDay],
+        place: int,
+        *,
+        stock: Stock,
+        weekly: Ints,
+        reordered: Ints,
+        today: date,
+    ) -> None:
+        """Raise what the end of a day gives reason for.
+
+        Args:
+            weekly: Units of each product that should sell in a week.
+            reordered: Products that were reordered this day.
+            today: The day of the snapshot.
+        """
+        is_out = stock.sellable == 0
+        is_low = ~is_out & (stock.sellable < weekly)
+        notices = [
+            *(self._out(product) for product in np.flatnonzero(is_out & ~self._was_out).tolist()),
+            *(
+                self._low(product, int(stock.sellable[product]))
+                for product in np.flatnonzero(is_low & ~self._was_low & ~self._was_out).tolist()
+            ),
+            *(self._restock(product, int(stock.sellable[product])) for product in reordered.tolist()),
+            *(self._price(product) for product in np.flatnonzero(self._demand.price_change == place).tolist()),
+            *(
+                self._stranded(product)
+                for product in np.flatnonzero(chance.random(len(is_out)) < _STRANDED).tolist()
+                if not is_out[product]
+            ),
+        ]
+        self._was_out, self._was_low = is_out, is_low
+        self._keep(chance, days, place, notices, today)
+
+    def _keep(
+        self, chance: np.random.Generator, days: Sequence[LocalDay], place: int, notices: list[_Notice], today: date
+    ) -> None:
+        seconds = np.sort(chance.integers(_RAISED_FROM, _RAISED_UNTIL, len(notices))).tolist()
+        read_odds = 0.9 if len(days) - place > _OLD_DAYS else 0.3
+        read = (chance.random(len(notices)) < read_odds).tolist()
+        for second, notice, is_read in zip(seconds, notices, read, strict=True):
+            self.rows.append(
+                (
+                    self._next_id,
+                    notice.kind,
+                    notice.title,
+                    notice.message,
+                    notice.severity,
+                    self._products[notice.product].sku,
+                    days[place].stamp(second),
+                    is_read,
+                    today,
+                )
+            )
+            self._next_id += 1
+
+    def _out(self, product: int) -> _Notice:
+        message = f"{self._name(product)} is out of stock. Buyers cannot order it until a shipment arrives."
+        return _Notice("inventory_alerts", "Out of stock", message, "high", product)
+
+    def _low(self, product: int, units: int) -> _Notice:
+        message = f"{self._name(product)}: {units} units are left, less than {_LOW_DAYS} days usually need."
+        return _Notice("inventory_alerts", "Low stock", message, "medium", product)
+
+    def _stranded(self, product: int) -> _Notice:
+        message = f"{self._name(product)} has units in stock but its offer was inactive for some hours."
+        return _Notice("inventory_alerts", "Stranded inventory", message, "low", product)
+
+    def _restock(self, product: int, units: int) -> _Notice:
+        lead = self._products[product].lead_time_days
+        message = f"{self._name(product)}: {units} units are left and the supplier needs {lead} days. Order now."
+        return _Notice("restock_alerts", "Time to restock", message, "high" if units == 0 else "medium", product)
+
+    def _price(self, product: int) -> _Notice:
+        before, after = self._demand.prices[:, product].tolist()
+        verb = "rose" if after > before else "fell"
+        message = (
+            f"The featured offer of {self._name(product)} {verb} from {money(before)} to {money(after)} "
+            f"{self._currency}."
+        )
+        severity = "medium" if after < before else "low"
+        return _Notice("price_alerts", f"The featured offer {verb}", message, severity, product)
+
+    def _name(self, product: int) -> str:
+        return f"{self._products[product].name} ({self._products[product].sku})"

@@ -1,0 +1,196 @@
+"""One day's orders in one sales channel, and the rows that tell of them: order lines and daily product sales."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from seller_platform.sandbox.catalogue import Product
+from seller_platform.sandbox.chance import Flags, Ints, amounts, listed, share
+from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, stamps
+from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, quantities, seconds_of_day
+from seller_platform.warehouse.rows import Row
+
+_CANCELLED = 0.03
+_LONGEST_WAIT_DAYS = 4
+_PAID_SHIPPING = 0.2
+_COUPON = 0.04
+_COUPON_BASIS_POINTS = 500
+_NUMBERS = 10**14
+_SCATTER = 61_803_398_877  # has no factor in common with _NUMBERS, so that equal numbers come from equal counts only
+
+Grant = Callable[[Ints, Ints], Ints]
+"""Asks the stock for units of products, in the order of the sales, and returns what it gives."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of a catalogue as arrays: a place in the catalogue is a place in each of them."""
+
+    skus: npt.NDArray[np.object_]
+    asins: npt.NDArray[np.object_]
+    names: npt.NDArray[np.object_]
+
+    @classmethod
+    def of(cls, products: Sequence[Product]) -> "Texts":
+        return cls(
+            listed(product.sku for product in products),
+            listed(product.asin for product in products),
+            listed(product.name for product in products),
+        )
+
+
+@dataclass(frozen=True)
+class Sales:
+    """The orders of one day in one channel. Arrays of orders first, then arrays of their lines, in cents.
+
+    Attributes:
+        seconds: When each order was placed.
+        cancelled: Whether each order was.
+        settled: The day on which each order is shipped and paid, as a place among the days.
+        settled_seconds: When on that day.
+        order: The order of each line.
+        product: The place in the catalogue of each line's product.
+    """
+
+    ids: npt.NDArray[np.object_]
+    seconds: Ints
+    cancelled: Flags
+    settled: Ints
+    settled_seconds: Ints
+    order: Ints
+    product: Ints
+    quantity: Ints
+    product_sales: Ints
+    taxes: Ints
+    shipping_credits: Ints
+    rebates: Ints
+
+    @property
+    def totals(self) -> Ints:
+        """What the buyer pays for each line."""
+        return self.product_sales + self.taxes + self.shipping_credits - self.rebates
+
+    @property
+    def is_sale(self) -> Flags:
+        """Whether each line counts: it was not cancelled."""
+        return ~self.cancelled[self.order]
+
+
+def draw_sales(
+    chance: np.random.Generator,
+    demand: Demand,
+    day: LocalDay,
+    place: int,
+    *,
+    wanted: int,
+    first_number: int,
+    prefix: str,
+    tax: int,
+    grant: Grant,
+) -> Sales:
+    """Return a day's orders.
+
+    Args:
+        place: The day's place among the days.
+        wanted: How many orders buyers want to place; those for which nothing is in stock do not come about.
+        first_number: How many orders the account has had in the channel.
+        prefix: The start of the order identifiers.
+        tax: In basis points.
+        grant: Gives the units.
+    """
+    seconds = seconds_of_day(chance, wanted)
+    cancelled = chance.random(wanted) < _CANCELLED
+    order = np.repeat(np.arange(wanted), quantities(chance, LINES_PER_ORDER, wanted))
+    product = np.searchsorted(demand.chances(day.date, place), chance.random(len(order)), side="right")
+    # A product is on one line of an order only.
+    pairs = np.unique(order * len(demand.popularity) + product)
+    order, product = np.divmod(pairs, len(demand.popularity))
+    asked = quantities(chance, UNITS_PER_LINE, len(pairs))
+    units = np.where(cancelled[order], 0, asked)
+    granted = np.where(cancelled[order], asked, grant(product, units))
+    has_units = granted > 0
+    order, product, granted = order[has_units], product[has_units], granted[has_units]
+    settled = place + chance.integers(1, _LONGEST_WAIT_DAYS + 1, wanted)
+    product_sales = demand.prices_on(place)[product] * granted
+    return Sales(
+        ids=_identifiers(prefix, first_number, wanted),
+        seconds=seconds,
+        cancelled=cancelled,
+        settled=settled,
+        settled_seconds=chance.integers(0, DAY_SECONDS, wanted),
+        order=order,
+        product=product,
+        quantity=granted,
+        product_sales=product_sales,
+        taxes=share(product_sales, tax),
+        shipping_credits=_shipping(chance, demand, product),
+        rebates=share(product_sales, _rebates(chance, demand.rebates_on(place)[product])),
+    )
+
+
+def order_rows(sales: Sales, texts: Texts, days: Sequence[LocalDay], place: int, currency: str) -> list[Row]:
+    """Return a row for each line."""
+    placed = listed(stamps(days, repeat(place, len(sales.seconds)), sales.seconds.tolist()))
+    status = np.where(sales.settled < len(days), "Shipped", "Pending")
+    status = np.where(sales.cancelled, "Cancelled", status)
+    return list(
+        zip(
+            sales.ids[sales.order].tolist(),
+            placed[sales.order].tolist(),
+            status[sales.order].tolist(),
+            amounts(sales.totals.tolist()),
+            repeat(currency),
+            sales.quantity.tolist(),
+            texts.skus[sales.product].tolist(),
+            texts.asins[sales.product].tolist(),
+            texts.names[sales.product].tolist(),
+            repeat(days[place].text),
+            strict=False,
+        )
+    )
+
+
+def daily_rows(sales: Sales, texts: Texts, day: LocalDay) -> list[Row]:
+    """Return what each product sold: the sums of the lines that were not cancelled."""
+    counted = sales.is_sale
+    sold, places = np.unique(sales.product[counted], return_inverse=True)
+
+    def total(values: Ints) -> list[int]:
+        sums = np.zeros(len(sold), dtype=np.int64)
+        np.add.at(sums, places, values[counted])
+        return [int(each) for each in sums.tolist()]
+
+    return list(
+        zip(
+            repeat(day.text),
+            texts.skus[sold].tolist(),
+            texts.names[sold].tolist(),
+            texts.asins[sold].tolist(),
+            total(sales.quantity),
+            amounts(total(sales.product_sales)),
+            amounts(total(sales.taxes)),
+            amounts(total(sales.shipping_credits)),
+            amounts(total(sales.rebates)),
+            repeat(day.text),
+            strict=False,
+        )
+    )
+
+
+def _identifiers(prefix: str, first: int, count: int) -> npt.NDArray[np.object_]:
+    numbers = (np.arange(first + 1, first + 1 + count, dtype=np.int64) * _SCATTER) % _NUMBERS
+    high, low = np.divmod(numbers, 10**7)
+    return listed(f"{prefix}-{a:07d}-{b:07d}" for a, b in zip(high.tolist(), low.tolist(), strict=True))
+
+
+def _shipping(chance: np.random.Generator, demand: Demand, product: Ints) -> Ints:
+    return np.where(chance.random(len(product)) < _PAID_SHIPPING, demand.fulfilment_fees[product] // 2 + 149, 0)
+
+
+def _rebates(chance: np.random.Generator, running: Ints) -> Ints:
+    """Return the rebate of each line: that of a promotion, else sometimes that of a coupon."""
+    has_coupon = chance.random(len(running)) < _COUPON
+    return np.where((running == 0) & has_coupon, _COUPON_BASIS_POINTS, running)

@@ -1,0 +1,50 @@
+"""Sheets: rows on their way into the tables, gathered until a COPY is worth its while.
+
+They hold a few megabytes, however many rows there are.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import psycopg
+
+from seller_platform.contract import Dataset
+from seller_platform.warehouse.rows import Row, RowWriter, copy_statement
+
+_FULL_BYTES = 4 << 20
+_LOAD = 0  # no load brought these rows
+
+
+class Sheets:
+    """Writes rows of any datasets inside the caller's transaction; `flush` writes what is still held.
+
+    Attributes:
+        counts: The rows of each dataset so far.
+    """
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self.counts: Counter[str] = Counter()
+        self._connection = connection
+        self._writers: dict[tuple[str, tuple[str, ...]], RowWriter] = {}
+        self._held: dict[str, tuple[Dataset, list[bytes]]] = {}
+        self._bytes = 0
+
+    def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
+        """Append rows of one account."""
+        writer = self._writers.setdefault((dataset.name, tags), RowWriter(dataset, tags))
+        block = writer.block(writer.lines(rows), account=account, load_id=_LOAD, page=0)
+        self._held.setdefault(dataset.name, (dataset, []))[1].append(block)
+        self.counts[dataset.name] += len(rows)
+        self._bytes += len(block)
+        if self._bytes > _FULL_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write everything that is held."""
+        for dataset, blocks in self._held.values():
+            self._copy(dataset, blocks)
+        self._held, self._bytes = {}, 0
+
+    def _copy(self, dataset: Dataset, blocks: Iterable[bytes]) -> None:
+        with self._connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
+            copy.write(b"".join(blocks))

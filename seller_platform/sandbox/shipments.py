@@ -1,0 +1,92 @@
+"""Inbound shipments: what they hold, the stages they pass, and their rows."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import numpy as np
+
+from seller_platform.sandbox.chance import Ints
+from seller_platform.warehouse.rows import Row
+
+STATUSES = ("WORKING", "SHIPPED", "IN_TRANSIT", "DELIVERED", "CHECKED_IN", "RECEIVING", "CLOSED")
+
+_NAMES = ("Refill", "Nachschub", 'Pallet "B"', "Supplier, direct", "Überhang\tLager 2", "Boxes 1/2 + 2/2", "補充")
+_CENTRES = ("NRT-1", "STH-2", "EST-4", "WST-7")
+_LATE = 0.12
+_OPENING_LEAD_DAYS = (28, 45)
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """One shipment. Days are places among the days of the account; those before its first are negative.
+
+    Attributes:
+        starts: The day on which each status began or will begin; units can be sold from the last of them on.
+        expected: The day on which it should arrive.
+        products: Places in the catalogue, each once.
+        quantities: The units of each.
+    """
+
+    number: int
+    starts: tuple[int, ...]
+    expected: int
+    products: Ints
+    quantities: Ints
+
+    @property
+    def created(self) -> int:
+        return self.starts[0]
+
+    @property
+    def closed(self) -> int:
+        return self.starts[-1]
+
+    def status(self, today: int) -> str:
+        return STATUSES[bisect_right(self.starts, today) - 1]
+
+
+def send(chance: np.random.Generator, number: int, created: int, products: Ints, quantities: Ints) -> Shipment:
+    """Return a shipment that leaves on a day; now and then one is late."""
+    pack, travel, check, receive = (int(chance.integers(*bounds)) for bounds in ((1, 3), (5, 11), (1, 3), (1, 4)))
+    delay = int(chance.integers(5, 16)) if chance.random() < _LATE else 0
+    shipped = created + pack
+    delivered = shipped + 1 + travel + delay
+    starts = (
+        created,
+        shipped,
+        shipped + 1,
+        delivered,
+        delivered + 1,
+        delivered + 1 + check,
+        delivered + 1 + check + receive,
+    )
+    return Shipment(number, starts, delivered - delay, products, quantities)
+
+
+def opening(chance: np.random.Generator, number: int, products: Ints, quantities: Ints) -> Shipment:
+    """Return a shipment that brought stock before the first day."""
+    return send(chance, number, -int(chance.integers(*_OPENING_LEAD_DAYS)), products, quantities)
+
+
+def shipment_rows(shipments: Sequence[Shipment], *, first: date, today: date, prefix: str) -> list[Row]:
+    """Return a row for each shipment, as it stands today.
+
+    Args:
+        prefix: The start of the shipment identifiers.
+    """
+    return [
+        (
+            f"{prefix}{shipment.number:06d}",
+            f"{_NAMES[shipment.number % len(_NAMES)]} {shipment.number}",
+            shipment.status((today - first).days),
+            _CENTRES[shipment.number % len(_CENTRES)],
+            int(shipment.quantities.sum()),
+            len(shipment.products),
+            first + timedelta(days=shipment.expected),
+            first + timedelta(days=shipment.created),
+            today,
+        )
+        for shipment in shipments
+    ]

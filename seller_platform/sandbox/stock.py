@@ -1,0 +1,87 @@
+"""The stock of one account in the marketplace's network: it falls by what is sold and rises by what arrives.
+
+Only sales on the marketplace take from it. Other sales leave from the seller's own warehouses, and returned units
+are not put back.
+"""
+
+import numpy as np
+
+from seller_platform.sandbox.chance import Floats, Ints
+from seller_platform.sandbox.shipments import Shipment, opening, send
+
+_MOST_PRODUCTS = 20
+_LEAST_UNITS = 10
+_COVER_DAYS = 45
+_REORDER_DAYS = 22
+_NEGLECTED = 0.12
+_NEGLECTED_REORDER_DAYS = 5
+
+
+class Stock:
+    """The units of each product, and the shipments that brought or bring them.
+
+    Attributes:
+        sellable: Units that can be sold now.
+        reserved: Units of orders that are still open.
+        incoming: Units in shipments that are not closed.
+    """
+
+    def __init__(self, chance: np.random.Generator, forecast: Floats) -> None:
+        """Fill the shelves before the first day.
+
+        Args:
+            forecast: Units of each product that should sell in a day.
+        """
+        products = len(forecast)
+        self.sellable: Ints = np.zeros(products, dtype=np.int64)
+        self.reserved: Ints = np.zeros(products, dtype=np.int64)
+        self.incoming: Ints = np.zeros(products, dtype=np.int64)
+        self.shipments: list[Shipment] = []
+        self._arrivals: dict[int, list[Shipment]] = {}
+        self._forecast = forecast
+        is_neglected = chance.random(products) < _NEGLECTED
+        self._reorder_days = np.where(is_neglected, _NEGLECTED_REORDER_DAYS, _REORDER_DAYS)
+        units = _LEAST_UNITS + np.ceil(forecast * chance.integers(15, 60, products)).astype(np.int64)
+        for batch in _batches(np.arange(products)):
+            shipment = opening(chance, len(self.shipments) + 1, batch, units[batch])
+            self.shipments.append(shipment)
+            self.sellable[batch] += shipment.quantities
+
+    def receive(self, place: int) -> None:
+        """Put what arrives on a day on the shelves."""
+        for shipment in self._arrivals.pop(place, ()):
+            self.sellable[shipment.products] += shipment.quantities
+            self.incoming[shipment.products] -= shipment.quantities
+
+    def grant(self, products: Ints, units: Ints) -> Ints:
+        """Take units from the shelves in the order of the lines and return how many each line gets."""
+        by_product = np.argsort(products, kind="stable")
+        sorted_products, sorted_units = products[by_product], units[by_product]
+        running = np.cumsum(sorted_units)
+        is_first = np.diff(sorted_products, prepend=-1) != 0
+        before_product = np.maximum.accumulate(np.where(is_first, running - sorted_units, 0))
+        taken_before = running - sorted_units - before_product
+        granted = np.empty_like(units)
+        granted[by_product] = np.clip(self.sellable[sorted_products] - taken_before, 0, sorted_units)
+        np.subtract.at(self.sellable, products, granted)
+        return granted
+
+    def reserve(self, products: Ints, units: Ints) -> None:
+        """Count units of orders that are still open."""
+        np.add.at(self.reserved, products, units)
+
+    def reorder(self, chance: np.random.Generator, place: int) -> Ints:
+        """Send shipments for what runs low, and return the products in them."""
+        position = self.sellable + self.incoming
+        low = np.flatnonzero(position < np.ceil(self._forecast * self._reorder_days))
+        for batch in _batches(low):
+            units = np.maximum(_LEAST_UNITS, np.ceil(self._forecast[batch] * _COVER_DAYS)).astype(np.int64)
+            shipment = send(chance, len(self.shipments) + 1, place, batch, units)
+            self.shipments.append(shipment)
+            self._arrivals.setdefault(shipment.closed, []).append(shipment)
+            self.incoming[batch] += units
+        return low
+
+
+def _batches(products: Ints) -> list[Ints]:
+    return [products[start : start + _MOST_PRODUCTS] for start in range(0, len(products), _MOST_PRODUCTS)]

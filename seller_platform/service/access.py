@@ -1,0 +1,198 @@
+"""Who asks, and which accounts they may read: the one place where access is decided.
+
+Rows are read only through `SelectedAccounts`, and `select_accounts` is the only function that makes one.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.rows import class_row
+from starlette.datastructures import Headers
+
+from seller_platform.errors import InvalidParametersError, NotFoundError, UnauthorizedError
+from seller_platform.service.parameters import Parameter, Query, shown, text_parameter
+from seller_platform.service.store import Connection
+
+ACCOUNT_TITLE = text_parameter("account_title", "Title of an account: selects that account.")
+SELLER_ID = text_parameter("seller_id", "Seller of an account; goes with `marketplace_id`.")
+MARKETPLACE_ID = text_parameter("marketplace_id", "Marketplace of an account; goes with `seller_id`.")
+GROUP_TITLE = text_parameter("group_title", "Title of a group: selects all of its accounts.")
+SELECTION: tuple[Parameter[Any], ...] = (ACCOUNT_TITLE, SELLER_ID, MARKETPLACE_ID, GROUP_TITLE)
+
+_ONE_METHOD = "select accounts by exactly one of account_title, seller_id with marketplace_id, or group_title"
+_BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The user on whose behalf a request comes."""
+
+    id: int
+    name: str
+    email: str
+    status: str
+
+
+@dataclass(frozen=True)
+class ServedAccount:
+    """An account of a user: the key of its rows, and what the API tells of it."""
+
+    key: str
+    id: int
+    account_title: str
+    country_code: str | None
+    currency_code: str | None
+    timezone: str
+    marketplace: str | None
+    seller_id: str | None
+
+
+@dataclass(frozen=True)
+class SelectedAccounts:
+    """The accounts of one request, all of them open to its caller."""
+
+    accounts: tuple[ServedAccount, ...]
+
+
+@dataclass(frozen=True)
+class Selector:
+    """How a request selects its accounts; one method, the others None."""
+
+    account_title: str | None
+    seller_id: str | None
+    marketplace_id: str | None
+    group_title: str | None
+
+
+_CALLER = """
+SELECT users.id, users.name, users.email, users.status
+FROM service.access_tokens AS token
+JOIN service.authorizations AS consent ON consent.family = token.family AND consent.revoked_at IS NULL
+JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
+WHERE token.token_hash = %s AND token.expires_at > now()
+"""
+
+_ACCOUNTS = """
+SELECT account.key, account.id, account.title AS account_title, account.country_code, account.currency_code,
+       account.timezone, account.marketplace, account.seller_id
+FROM service.user_accounts AS access
+JOIN platform.accounts AS account ON account.key = access.account AND account.retired_at IS NULL
+WHERE access.user_id = %(user)s
+"""
+
+_OF_TITLE = _ACCOUNTS + " AND account.title = %(account_title)s ORDER BY account.key"
+
+_OF_SELLER = (
+    _ACCOUNTS + " AND account.seller_id = %(seller_id)s AND account.marketplace = %(marketplace_id)s"
+    " ORDER BY account.key"
+)
+
+_OF_GROUP = (
+    _ACCOUNTS
+    + """ AND account.key IN (
+    SELECT member.account
+    FROM service.account_group_members AS member
+    JOIN service.account_groups AS account_group ON account_group.id = member.group_id
+    WHERE account_group.user_id = %(user)s AND account_group.title = %(group_title)s
+) ORDER BY account.key"""
+)
+
+_GROUP = "SELECT FROM service.account_groups WHERE user_id = %(user)s AND title = %(group_title)s"
+
+
+def hash_of(secret: str) -> bytes:
+    """Return the hash under which a random secret is stored."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+async def authenticate(connection: Connection, headers: Headers) -> Caller:
+    """Return the user whose bearer token a request carries.
+
+    Raises:
+        UnauthorizedError: It carries none, or one that is not honoured.
+    """
+    sent = headers.getlist("authorization")
+    if not sent:
+        raise UnauthorizedError("send the header Authorization: Bearer ACCESS_TOKEN")
+    token = _BEARER.fullmatch(sent[0]) if len(sent) == 1 else None
+    if token is None:
+        raise UnauthorizedError("the Authorization header is not of the form Bearer ACCESS_TOKEN", error="invalid_request")
+    async with connection.cursor(row_factory=class_row(Caller)) as cursor:
+        await cursor.execute(_CALLER, (hash_of(token[1]),))
+        caller = await cursor.fetchone()
+    if caller is None:
+        raise UnauthorizedError("the access token is unknown, expired or revoked", error="invalid_token")
+    return caller
+
+
+def read_selector(query: Query) -> Selector:
+    """Return how a request selects its accounts; what is wrong is noted in the query."""
+    selector = Selector(
+        query.value(ACCOUNT_TITLE), query.value(SELLER_ID), query.value(MARKETPLACE_ID), query.value(GROUP_TITLE)
+    )
+    half = query.has(SELLER_ID) != query.has(MARKETPLACE_ID)
+    pair = query.has(SELLER_ID) or query.has(MARKETPLACE_ID)
+    methods = [query.has(ACCOUNT_TITLE), pair, query.has(GROUP_TITLE)]
+    if sum(methods) > 1:
+        query.refuse("account", f"is selected in more than one way; {_ONE_METHOD}")
+    elif half:
+        missing = (MARKETPLACE_ID if query.has(SELLER_ID) else SELLER_ID).name
+        query.refuse(missing, "is required; seller_id and marketplace_id go together")
+    elif not any(methods):
+        query.refuse("account", f"is not selected; {_ONE_METHOD}")
+    return selector
+
+
+async def select_accounts(connection: Connection, caller: Caller, selector: Selector) -> SelectedAccounts:
+    """Return the accounts that a caller selects.
+
+    Raises:
+        NotFoundError: There is no such account or group, or it is not the caller's.
+        InvalidParametersError: Several accounts of the caller have that title.
+    """
+    if selector.group_title is not None:
+        return SelectedAccounts(await _accounts_of_group(connection, caller, selector.group_title))
+    if selector.account_title is not None:
+        values = {"user": caller.id, "account_title": selector.account_title}
+        found = await _accounts(connection, _OF_TITLE, values)
+        sought = f"titled {shown(selector.account_title)}"
+    else:
+        values = {"user": caller.id, "seller_id": selector.seller_id, "marketplace_id": selector.marketplace_id}
+        found = await _accounts(connection, _OF_SELLER, values)
+        sought = f"of seller {shown(selector.seller_id or '')} on marketplace {shown(selector.marketplace_id or '')}"
+    if not found:
+        raise NotFoundError(f"there is no account {sought} among yours; GET /user/accounts lists them")
+    if len(found) > 1:
+        raise InvalidParametersError(_ambiguous(selector, found))
+    return SelectedAccounts(found)
+
+
+async def accounts_of(connection: Connection, caller: Caller) -> tuple[ServedAccount, ...]:
+    """Return every account that a caller may read, by number."""
+    return await _accounts(connection, _ACCOUNTS + " ORDER BY account.id, account.key", {"user": caller.id})
+
+
+async def _accounts_of_group(connection: Connection, caller: Caller, title: str) -> tuple[ServedAccount, ...]:
+    values = {"user": caller.id, "group_title": title}
+    found = await _accounts(connection, _OF_GROUP, values)
+    if not found and await (await connection.execute(_GROUP, values)).fetchone() is None:
+        raise NotFoundError(f"there is no group titled {shown(title)} among yours")
+    return found
+
+
+async def _accounts(connection: Connection, statement: str, values: Mapping[str, object]) -> tuple[ServedAccount, ...]:
+    async with connection.cursor(row_factory=class_row(ServedAccount)) as cursor:
+        await cursor.execute(statement.encode(), values)
+        return tuple(await cursor.fetchall())
+
+
+def _ambiguous(selector: Selector, found: Sequence[ServedAccount]) -> dict[str, list[str]]:
+    if selector.account_title is not None:
+        pairs = ", ".join(f"{account.seller_id} on {account.marketplace}" for account in found)
+        problem = f"is the title of {len(found)} of your accounts; select by seller_id and marketplace_id: {pairs}"
+        return {ACCOUNT_TITLE.name: [problem]}
+    titles = ", ".join(account.account_title for account in found)
+    return {SELLER_ID.name: [f"selects {len(found)} of your accounts; select one by its account_title: {titles}"]}

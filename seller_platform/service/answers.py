@@ -1,0 +1,61 @@
+"""What the service answers: JSON, and every error as the body that the contract describes."""
+
+from collections.abc import Mapping
+
+import msgspec
+import psycopg
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract.wire_errors import error_body
+from seller_platform.errors import ApiError, TokenEndpointError, WarehouseUnavailableError
+
+JSON = "application/json"
+RETRY_SECONDS = 5
+
+_AWAY = "the service's store cannot be reached at the moment; try again in a few seconds"
+_BROKEN = "the service failed on this request; it was logged under the request id of this answer"
+
+
+def json_answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a JSON answer."""
+    return Response(msgspec.json.encode(body), status, headers, media_type=JSON)
+
+
+def error_answer(error: Exception) -> Response:
+    """Return the answer that tells a caller of an error; unknown ones are told without their text."""
+    match error:
+        case TokenEndpointError():
+            return token_answer({"error": error.error, "error_description": error.message}, error.status, error.headers)
+        case ApiError():
+            return json_answer(error_body(error.status, error.message, error.parameters), error.status, error.headers)
+        case WarehouseUnavailableError() | psycopg.OperationalError():
+            return json_answer(error_body(503, _AWAY), 503, {"Retry-After": str(RETRY_SECONDS)})
+        case _:
+            return json_answer(error_body(500, _BROKEN), 500)
+
+
+def token_answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer of the token endpoint, which nobody may keep (RFC 6749 section 5.1)."""
+    return json_answer(body, status, {**(headers or {}), "Cache-Control": "no-store", "Pragma": "no-cache"})
+
+
+def message_of(error: Exception) -> tuple[int, str, Mapping[str, str]]:
+    """Return status, text and headers of an error, for those who show it on a page."""
+    match error:
+        case ApiError():
+            return error.status, error.message, error.headers
+        case WarehouseUnavailableError() | psycopg.OperationalError():
+            return 503, _AWAY, {"Retry-After": str(RETRY_SECONDS)}
+        case _:
+            return 500, _BROKEN, {}
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """Return the methods that some route takes at the path of a request."""
+    methods = {"OPTIONS"}
+    for route in request.app.routes:
+        matches = getattr(route, "path_regex", None)
+        if matches is not None and matches.match(request.scope["path"]):
+            methods |= set(getattr(route, "methods", None) or ())
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))

@@ -1,0 +1,204 @@
+"""Parameters, read strictly: one value each, of exactly the form that is declared."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Generic, TypeVar
+from urllib.parse import parse_qsl
+
+from seller_platform.errors import InvalidParametersError
+
+Value = TypeVar("Value")
+
+LARGEST_INTEGER = 2**63 - 1
+_LONGEST_TEXT = 1_000
+_MOST_FIELDS = 200
+_DIGITS = re.compile(r"[0-9]{1,19}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True)
+class Parameter(Generic[Value]):
+    """One parameter of an endpoint.
+
+    Attributes:
+        read: Returns the value of a text, or raises ValueError saying what is allowed.
+        schema: What OpenAPI says of it.
+    """
+
+    name: str
+    doc: str
+    read: Callable[[str], Value]
+    schema: Mapping[str, object] = field(default_factory=dict)
+    required: bool = False
+
+    @property
+    def described(self) -> dict[str, object]:
+        """The parameter as an OpenAPI document describes it."""
+        return {
+            "name": self.name,
+            "in": "query",
+            "required": self.required,
+            "description": self.doc,
+            "schema": dict(self.schema),
+        }
+
+
+class Query:
+    """The parameters of one request, and what was found wrong with them.
+
+    `value` reads one; `check` ends the reading and refuses the request if anything was wrong, everything at once.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self._texts: dict[str, list[str]] = {}
+        self._problems: dict[str, list[str]] = {}
+        try:
+            pairs = parse_form(raw)
+        except ValueError as error:
+            raise InvalidParametersError({"query": [str(error)]}) from None
+        for name, text in pairs:
+            self._texts.setdefault(name, []).append(text)
+
+    def has(self, parameter: Parameter[Value]) -> bool:
+        """Whether the parameter was sent, be it well or ill."""
+        return parameter.name in self._texts
+
+    def value(self, parameter: Parameter[Value]) -> Value | None:
+        """Return the value; None where it was not sent or cannot be used, which `check` will tell."""
+        texts = self._texts.get(parameter.name, [])
+        if not texts:
+            if parameter.required:
+                self.refuse(parameter.name, f"is required; it {_wanted(parameter)}")
+            return None
+        if len(texts) > 1:
+            self.refuse(parameter.name, f"was sent {len(texts)} times; send it once")
+            return None
+        try:
+            return parameter.read(_clean(texts[0]))
+        except ValueError as error:
+            self.refuse(parameter.name, str(error))
+            return None
+
+    def refuse(self, name: str, problem: str) -> None:
+        """Note what is wrong with a parameter."""
+        self._problems.setdefault(name, []).append(problem)
+
+    def check(self) -> None:
+        """End the reading.
+
+        Raises:
+            InvalidParametersError: Something was wrong.
+        """
+        if self._problems:
+            raise InvalidParametersError(self._problems)
+
+
+def parse_form(raw: bytes) -> list[tuple[str, str]]:
+    """Return the fields of a query string or a form body; bytes that are not UTF-8 become lone surrogates.
+
+    Raises:
+        ValueError: There are too many of them.
+    """
+    text = raw.decode("utf-8", "surrogateescape")
+    try:
+        return parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise ValueError(f"has more than {_MOST_FIELDS} fields") from None
+
+
+def is_storable(text: str) -> bool:
+    """Whether PostgreSQL can hold a text: Unicode without NUL and lone surrogates."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def shown(text: str) -> str:
+    """Return a text so that it can stand in a message, whatever is in it."""
+    return ascii(text) if len(text) <= 40 else f"{ascii(text[:40])}..."
+
+
+def text_parameter(name: str, doc: str) -> Parameter[str]:
+    """Return a parameter that takes any text but the empty one."""
+    return Parameter(name, doc, _read_text, {"type": "string", "minLength": 1, "maxLength": _LONGEST_TEXT})
+
+
+def choice_parameter(name: str, doc: str, values: Sequence[str], *, required: bool) -> Parameter[str]:
+    """Return a parameter that takes one of some words."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"must be one of {', '.join(values)}; it is {shown(text)}")
+        return text
+
+    return Parameter(name, doc, read, {"type": "string", "enum": list(values)}, required)
+
+
+def size_parameter(name: str, doc: str, values: Sequence[int]) -> Parameter[int]:
+    """Return a required parameter that takes one of some numbers."""
+    allowed = ", ".join(map(str, values))
+
+    def read(text: str) -> int:
+        number = int(text) if _DIGITS.fullmatch(text) else None
+        if number not in values:
+            raise ValueError(f"must be one of {allowed}; it is {shown(text)}")
+        return number
+
+    return Parameter(name, doc, read, {"type": "integer", "enum": list(values)}, required=True)
+
+
+def count_parameter(name: str, doc: str) -> Parameter[int]:
+    """Return a parameter that takes a whole number from 1."""
+    schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
+    return Parameter(name, doc, _read_count, schema)
+
+
+def day_parameter(name: str, doc: str) -> Parameter[date]:
+    """Return a parameter that takes a calendar day."""
+    return Parameter(name, doc, _read_day, {"type": "string", "format": "date"})
+
+
+def currency_parameter(name: str, doc: str) -> Parameter[str]:
+    """Return a parameter that takes the code of a currency."""
+    return Parameter(name, doc, _read_currency, {"type": "string", "pattern": "^[A-Z]{3}$"})
+
+
+def _read_text(text: str) -> str:
+    if not text:
+        raise ValueError("must not be empty")
+    return text
+
+
+def _read_count(text: str) -> int:
+    number = int(text) if _DIGITS.fullmatch(text) else 0
+    if not 1 <= number <= LARGEST_INTEGER:
+        raise ValueError(f"must be a whole number from 1 to {LARGEST_INTEGER}; it is {shown(text)}")
+    return number
+
+
+def _read_day(text: str) -> date:
+    if _DATE.fullmatch(text):
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            pass
+    raise ValueError(f"must be a day of the calendar, written YYYY-MM-DD; it is {shown(text)}")
+
+
+def _read_currency(text: str) -> str:
+    if not re.fullmatch("[A-Z]{3}", text):
+        raise ValueError(f"must be an ISO 4217 code such as EUR; it is {shown(text)}")
+    return text
+
+
+def _clean(text: str) -> str:
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"must not be longer than {_LONGEST_TEXT} characters")
+    if not is_storable(text):
+        raise ValueError("must be UTF-8 without NUL characters")
+    return text
+
+
+def _wanted(parameter: Parameter[Value]) -> str:
+    values = parameter.schema.get("enum")
+    return f"must be one of {', '.join(map(str, values))}" if isinstance(values, list) else "must be sent"

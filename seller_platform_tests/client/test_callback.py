@@ -1,0 +1,120 @@
+"""The callback receives the code of our own request, and of no other."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from seller_platform.client.callback import CallbackServer
+from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Waiting:
+    """A callback that somebody waits for."""
+
+    def __init__(self, server: CallbackServer, address: str) -> None:
+        self.address = address
+        self.result: str | Exception | None = None
+        self._server = server
+        self._thread = threading.Thread(target=self._wait)
+        self._thread.start()
+
+    def get(self, path: str, method: str = "GET") -> httpx.Response:
+        return httpx.request(method, self.address + path, timeout=10)
+
+    def end(self) -> str | Exception | None:
+        self._thread.join(10)
+        return self.result
+
+    def _wait(self) -> None:
+        try:
+            self.result = self._server.wait("right", 5)
+        except AuthorizationDeniedError as error:
+            self.result = error
+
+
+@contextmanager
+def waiting() -> Iterator[Waiting]:
+    address = f"http://127.0.0.1:{free_port()}"
+    with CallbackServer(f"{address}/callback") as server:
+        each = Waiting(server, address)
+        yield each
+        each.end()
+
+
+def test_the_code_arrives_with_our_state_whatever_else_is_sent() -> None:
+    with waiting() as callback:
+        answer = callback.get("/callback?code=the-code&state=right&scope=all&session=1")
+
+        assert callback.end() == "the-code"
+
+    assert answer.status_code == 200 and "close this window" in answer.text
+    assert "the-code" not in answer.text and answer.headers["Cache-Control"] == "no-store"
+
+
+def test_a_callback_with_another_state_is_refused_and_waiting_goes_on() -> None:
+    with waiting() as callback:
+        refused = [
+            callback.get(f"/callback?{query}")
+            for query in ("code=x&state=wrong", "code=x", "", "state=right", "code=x&code=y&state=right", "state=%ff&code=x")
+        ]
+        callback.get("/callback?code=the-code&state=right")
+
+        assert callback.end() == "the-code"
+
+    assert {answer.status_code for answer in refused} == {400}
+
+
+def test_a_person_who_says_no_ends_the_waiting() -> None:
+    with waiting() as callback:
+        callback.get("/callback?error=access_denied&error_description=Not%20today&state=right")
+
+        error = callback.end()
+
+    assert isinstance(error, AuthorizationDeniedError)
+    assert "access_denied: Not today" in str(error)
+
+
+def test_browsers_may_ask_for_other_things() -> None:
+    with waiting() as callback:
+        assert callback.get("/favicon.ico").status_code == 404
+        assert callback.get("/callback?code=early&state=right", "HEAD").status_code == 200
+        callback.get("/callback?code=the-code&state=right")
+
+        assert callback.end() == "the-code"
+
+
+def test_a_silent_connection_does_not_block_the_callback() -> None:
+    with waiting() as callback:
+        host, port = callback.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))):
+            callback.get("/callback?code=the-code&state=right")
+
+            assert callback.end() == "the-code"
+
+
+def test_nobody_approving_ends_the_waiting() -> None:
+    with CallbackServer(f"http://127.0.0.1:{free_port()}/") as server, pytest.raises(AuthorizationDeniedError, match="within"):
+        server.wait("right", 0.01)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["https://127.0.0.1:8765/cb", "http://example.com:80/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:99999/", "cb"],
+)
+def test_a_redirect_uri_that_cannot_be_listened_on_is_a_setting_to_mend(uri: str) -> None:
+    with pytest.raises(InvalidSettingError, match="SELLER_API_REDIRECT_URI"):
+        CallbackServer(uri)
+
+
+def test_a_port_that_is_taken_is_a_setting_to_mend() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InvalidSettingError, match="another port"):
+        CallbackServer(f"http://127.0.0.1:{taken.getsockname()[1]}/callback")

@@ -1,0 +1,163 @@
+"""Upstreams of the tests: functions behind httpx's mock transport, and a sink that keeps what is written."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.retrying import Clock
+from seller_platform.contract import Account, Window
+
+BERLIN = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "A1PA6795UKMFR9", "S1")
+MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
+TODAY = date(2026, 3, 10)
+
+
+class FakeTime:
+    """A clock that sleeps by moving on."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.seconds += seconds
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 10, 12, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self.sleep, lambda: self.seconds, self.now)
+
+
+def api_of(answer: Callable[[httpx.Request], httpx.Response], *, time: FakeTime | None = None, **options: Any) -> SellerApi:
+    """Return an API whose upstream is a function."""
+    clock = (time or FakeTime()).clock
+    return SellerApi("http://upstream/api", transport=httpx.MockTransport(answer), clock=clock, **options)
+
+
+class KeptRows:
+    """A sink that keeps rows and tags in memory."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self.tags: Counter[Sequence[str | None]] = Counter()
+        self.pages: list[int] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def digest(self) -> bytes:
+        counted = sorted(Counter(self.rows).items(), key=repr)
+        return repr((counted, sorted(self.tags.items(), key=repr))).encode()
+
+    def restart(self) -> None:
+        self.rows, self.tags, self.pages = [], Counter(), []
+
+    def write(
+        self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int
+    ) -> None:
+        self.rows += rows
+        if rows:
+            self.tags[tuple(tags)] += len(rows)
+        self.pages.append(page)
+
+
+@dataclass
+class MovingList:
+    """An upstream that lists rows page by page, and changes between two requests.
+
+    Attributes:
+        rows: The rows, as JSON objects.
+        day_of: Returns a row's day as `YYYY-MM-DD`, where the list is dated.
+        page_size: Rows of a page; None to obey `per_page`.
+        before_request: Called with the request's number, from 1, before it is answered; it may change `rows`.
+        channel_of: Returns a row's sales channel, where the filter is obeyed.
+        envelope: What is sent beside `data`.
+    """
+
+    rows: list[dict[str, Any]]
+    day_of: Callable[[dict[str, Any]], str] | None = None
+    page_size: int | None = None
+    before_request: Callable[[int], None] = lambda number: None
+    channel_of: Callable[[dict[str, Any]], str | None] | None = None
+    envelope: tuple[str, ...] = ("total", "per_page", "last_page", "current_page")
+    requests: list[dict[str, str]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            asked = dict(request.url.params)
+            self.requests.append(asked)
+            self.before_request(len(self.requests))
+            return httpx.Response(200, text=json.dumps(self.page(asked)))
+
+    def page(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        listed = [row for row in self.rows if self._is_asked_for(row, asked)]
+        size, number = self.page_size or int(asked.get("per_page", 100)), int(asked.get("page", 1))
+        numbers = {
+            "total": len(listed),
+            "per_page": size,
+            "last_page": max(1, -(-len(listed) // size)),
+            "current_page": number,
+        }
+        return {"data": listed[(number - 1) * size : number * size]} | {name: numbers[name] for name in self.envelope}
+
+    def _is_asked_for(self, row: dict[str, Any], asked: Mapping[str, str]) -> bool:
+        if self.day_of and not asked["start_date"] <= self.day_of(row) <= asked["end_date"]:
+            return False
+        return not (self.channel_of and "sales_channel" in asked) or self.channel_of(row) == asked["sales_channel"]
+
+
+def orders(count: int, *, start: datetime = datetime(2026, 3, 1, tzinfo=UTC), minutes: int = 10) -> list[dict[str, Any]]:
+    """Return orders of an account in Berlin, oldest first."""
+    moments = [start + timedelta(hours=1, minutes=minutes * number) for number in range(count)]
+    return [order(f"O-{number:06d}", moment) for number, moment in enumerate(moments)]
+
+
+def order(number: str, moment: datetime) -> dict[str, Any]:
+    return {
+        "platform_order_id": number,
+        "purchase_date": moment.astimezone(UTC).isoformat(),
+        "order_status": "Shipped",
+        "order_total": 12.5,
+        "currency_code": "EUR",
+        "quantity_ordered": 1,
+        "sku": "SKU-1",
+        "asin": None,
+        "product_name": "Tea",
+    }
+
+
+def day_of_order(row: dict[str, Any]) -> str:
+    return datetime.fromisoformat(row["purchase_date"]).astimezone(ZoneInfo("Europe/Berlin")).date().isoformat()
+
+
+def stock(count: int) -> list[dict[str, Any]]:
+    """Return rows of the warehouse's stock."""
+    return [
+        {
+            "sku": f"SKU-{number:05d}",
+            "warehouse_name": "North",
+            "quantity": number,
+            "location": "A",
+            "status": "available",
+            "last_updated": "2026-03-01T00:00:00+00:00",
+        }
+        for number in range(count)
+    ]
+
+
+def keys_of(rows: Sequence[tuple[Any, ...]]) -> set[str]:
+    return {row[0] for row in rows}

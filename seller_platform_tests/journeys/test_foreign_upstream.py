@@ -1,0 +1,157 @@
+"""An upstream that is not ours is read to the last row."""
+
+import subprocess
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from seller_platform_tests.journeys import foreign
+from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
+
+pytestmark = pytest.mark.journey
+
+
+@pytest.fixture
+def upstream() -> Iterator[foreign.Foreign]:
+    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as served:
+        yield served
+
+
+@pytest.fixture
+def variables(upstream: foreign.Foreign, database_url: str, tmp_path: Path) -> dict[str, str]:
+    return environment(
+        tmp_path / "a home",
+        SELLER_PLATFORM_DATABASE_URL=database_url,
+        SELLER_PLATFORM_HISTORY_START="2026-01-01",
+        SELLER_API_BASE_URL=f"{upstream.url}/api/",
+        SELLER_API_AUTH_URL=f"{upstream.url}/login",
+        SELLER_API_CLIENT_ID=foreign.CLIENT_ID,
+        SELLER_API_CLIENT_SECRET=foreign.CLIENT_SECRET,
+        SELLER_API_REDIRECT_URI=upstream.redirect_uri,
+    )
+
+
+def _connect(variables: dict[str, str]) -> str:
+    with subprocess.Popen(
+        [*COMMAND, "connect", "--no-browser", "--timeout", "30"],
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert httpx.get(url, follow_redirects=True).status_code == 200
+        output, problems = process.communicate(timeout=30)
+        assert process.returncode == 0, problems
+    return url + output + problems
+
+
+def _query(url: str, statement: str) -> list[Any]:
+    with psycopg.connect(url) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def test_connect_and_sync_hold_exactly_its_rows(
+    upstream: foreign.Foreign, variables: dict[str, str], database_url: str
+) -> None:
+    said = _connect(variables)
+    result = run(["sync", "--from", "2026-01", "--to", "2026-03", "--json"], variables)
+
+    loads = {(load["dataset"], load["account"]): load for load in document(result)["loads"]}
+    for seller, key in foreign.KEYS.items():
+        expected = sorted(
+            (row["platform_order_id"], Decimal(row["order_total"].replace(",", "")), channel, row["product_name"])
+            for month in foreign.MONTHS
+            for channel in ("platform", "non-platform")
+            for row in foreign.order_rows(seller, channel, month)
+        )
+        stored = _query(
+            database_url,
+            "SELECT platform_order_id, order_total, sales_channel, product_name FROM seller.orders "
+            f"WHERE account = '{key}' ORDER BY 1",
+        )
+        assert stored == expected
+        assert loads[("orders", key)]["announced"] == len(expected)
+        assert loads[("orders", key)]["verdict"] == "match"
+        assert loads[("notifications", key)]["verdict"] == "unverifiable"
+        assert loads[("notifications", key)]["rows"] == 61
+        assert loads[("inventory", key)]["rows"] == 45
+
+    ledger = _query(database_url, "SELECT order_id, amount, count(*) FROM seller.transactions GROUP BY 1, 2 ORDER BY 2")
+    assert ledger == [("order", Decimal("-4835.92"), 12), ("order", Decimal("-0.1"), 6)]
+    daily = _query(
+        database_url,
+        "SELECT count(*), sum(taxes), sum(rebates), count(sales_channel), count(DISTINCT local_day) "
+        "FROM seller.daily_product_sales",
+    )
+    assert daily == [(18, Decimal("9.0"), Decimal("1.8"), 0, 9)]
+    notes = _query(database_url, "SELECT DISTINCT notes->'unknown_fields' FROM platform.loads WHERE dataset = 'orders'")
+    assert notes == [(["is_gift"],)]
+    gifts = _query(database_url, "SELECT count(*) FROM seller.orders WHERE extra = '{\"is_gift\": true}'")
+    assert gifts[0][0] > 0
+    zones = _query(
+        database_url,
+        "SELECT min(purchase_date AT TIME ZONE 'Australia/Adelaide') FROM seller.orders WHERE account = 'account-42'",
+    )
+    assert str(zones[0][0]) == "2026-01-01 00:00:00"
+    assert upstream.refreshes > 0
+    assert upstream.replayed == 0
+    assert foreign.CLIENT_SECRET not in said + result.stdout + result.stderr
+
+
+def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], database_url: str) -> None:
+    everything = "SELECT md5(string_agg(o::text, '|' ORDER BY o::text)) FROM seller.orders o"
+    months = ["sync", "--from", "2026-01", "--to", "2026-02", "--json"]
+    _connect(variables)
+    document(run(months, variables))
+    before, receipts = _query(database_url, everything), _query(database_url, "SELECT count(*) FROM platform.loads")
+
+    again = document(run(months, variables))
+
+    assert _query(database_url, everything) == before
+    assert _query(database_url, "SELECT count(*) FROM platform.loads") > receipts
+    assert [load["changed"] for load in again["loads"]] == [0] * len(again["loads"])
+
+
+def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
+    upstream: foreign.Foreign, variables: dict[str, str]
+) -> None:
+    _connect(variables)
+    upstream.refresh.clear()
+    upstream.access.clear()
+
+    result = run(["sync", "--from", "2026-01", "--to", "2026-01"], variables)
+
+    assert result.returncode == 3, result.stdout + result.stderr
+    assert "seller-platform connect" in result.stderr
+
+
+def test_an_upstream_that_is_away_ends_with_exit_code_4(variables: dict[str, str]) -> None:
+    _connect(variables)
+
+    result = run(
+        ["sync", "--from", "2026-01", "--to", "2026-01"],
+        {**variables, "SELLER_API_BASE_URL": f"http://127.0.0.1:{free_port()}"},
+    )
+
+    assert result.returncode == 4, result.stdout + result.stderr
+
+
+def test_usage_errors_say_what_is_allowed(variables: dict[str, str]) -> None:
+    _connect(variables)
+
+    unknown = run(["sync", "--dataset", "order"], variables)
+    backwards = run(["sync", "--from", "2026-03", "--to", "2026-01"], variables)
+    malformed = run(["sync", "--from", "2026-3"], variables)
+    nobody = run(["sync", "--account", "nobody", "--from", "2026-01", "--to", "2026-01"], variables)
+
+    assert [unknown.returncode, backwards.returncode, malformed.returncode, nobody.returncode] == [2, 2, 2, 2]
+    assert "choose one of orders" in unknown.stderr
+    assert "2026-03" in malformed.stderr
+    assert "A1FOREIGN.market.example" in nobody.stderr
