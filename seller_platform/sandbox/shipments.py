@@ -49,7 +49,7 @@ class Shipment:
 
 def send(chance: np.random.Generator, number: int, created: int, products: Ints, quantities: Ints) -> Shipment:
     """Return a shipment that leaves on a day; now and then one is late."""
-    pack, travel, check, receive = (int(chance.integers(*bounds)) for bounds in ((1, 3), (5, 11), (1, 3), (1, 4)))
+    pack, travel, check, receive = (int(chance.integers(*bounds)) for bounds in ((2, 5), (5, 10), (1, 4), (3, 6)))
     delay = int(chance.integers(5, 16)) if chance.random() < _LATE else 0
     shipped = created + pack
     delivered = shipped + 1 + travel + delay

@@ -119,7 +119,9 @@ async def authenticate(connection: Connection, headers: Headers) -> Caller:
         raise UnauthorizedError("send the header Authorization: Bearer ACCESS_TOKEN")
     token = _BEARER.fullmatch(sent[0]) if len(sent) == 1 else None
     if token is None:
-        raise UnauthorizedError("the Authorization header is not of the form Bearer ACCESS_TOKEN", error="invalid_request")
+        raise UnauthorizedError(
+            "the Authorization header is not of the form Bearer ACCESS_TOKEN", error="invalid_request"
+        )
     async with connection.cursor(row_factory=class_row(Caller)) as cursor:
         await cursor.execute(_CALLER, (hash_of(token[1]),))
         caller = await cursor.fetchone()

@@ -115,7 +115,7 @@ def is_storable(text: str) -> bool:
 
 def shown(text: str) -> str:
     """Return a text so that it can stand in a message, whatever is in it."""
-    return ascii(text) if len(text) <= 40 else f"{ascii(text[:40])}..."
+    return ascii(text) if len(text) <= 40 else f"{text[:40]!a}..."
 
 
 def text_parameter(name: str, doc: str) -> Parameter[str]:

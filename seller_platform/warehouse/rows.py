@@ -66,18 +66,23 @@ class RowWriter:
             rows: Any number of rows.
             extras: JSON text of the fields unknown to the contract, by the row's position.
         """
-        if not extras:
-            template = self._template
-            lines = [template % row for row in rows]
-            if self._are_plain(rows, lines):
-                return lines
+        if extras:
+            return [
+                self._general % (*map(_escaped, row[:-1]), _escaped(extras.get(position)), row[-1])
+                for position, row in enumerate(rows)
+            ]
+        template = self._template
+        lines = [template % row for row in rows]
+        if self._are_plain(lines):
+            return lines
+        is_plain = self._is_plain
         return [
-            self._general % (*map(_escaped, row[:-1]), _escaped(extras.get(position)), row[-1])
-            for position, row in enumerate(rows)
+            line if is_plain(line, row) else template % tuple(map(_escaped, row))
+            for line, row in zip(lines, rows, strict=True)
         ]
 
-    def _are_plain(self, rows: Sequence[Row], lines: Sequence[str]) -> bool:
-        """Whether no value of the rows needs an escape, judged for the whole batch at the speed of C."""
+    def _are_plain(self, lines: Sequence[str]) -> bool:
+        """Whether surely no value of the rows needs an escape, judged for the whole batch at the speed of C."""
         text = "\n".join(lines)
         return (
             "\\" not in text
@@ -85,7 +90,17 @@ class RowWriter:
             and text.count("\t") == (self._fields - 1) * len(lines)
             and text.count("\n") == max(0, len(lines) - 1)
             # Each line spells NULL once, for `extra`; more of it is a null value, or text that only looks like one.
-            and (text.count(_NULL) == len(lines) or not any(_NULL in row for row in rows))
+            and text.count(_NULL) == len(lines)
+        )
+
+    def _is_plain(self, line: str, row: Row) -> bool:
+        """Whether no value of a row needs an escape."""
+        return (
+            line.count("\t") == self._fields - 1
+            and "\\" not in line
+            and "\n" not in line
+            and "\r" not in line
+            and _NULL not in row
         )
 
     @staticmethod
@@ -133,7 +148,9 @@ def copy_rows(
 def _escaped(value: object) -> str:
     if value is None:
         return _NULL
-    text = str(value).translate(_ESCAPES)
+    text = str(value)
+    if not text.isprintable() or "\\" in text:
+        text = text.translate(_ESCAPES)
     return "Non\\e" if text == _NULL else text
 
 

@@ -91,11 +91,9 @@ class EmbeddedServer:
             if users is None:
                 return
             atexit.unregister(self.close)
-            with self._exclusively(), users:
-                try:
-                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    return
+            # An OSError: somebody else holds the lock, or the folder was deleted, which ends the server by itself.
+            with users, suppress(OSError), self._exclusively():
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._stop()
 
     @property

@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import json
 import random
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time
 from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -56,7 +56,7 @@ def order_rows(month: Window, count: int) -> list[str]:
             f'"purchase_date":"{at}","order_status":"Shipped",'
             f'"order_total":{chance.randrange(500)}.{chance.randrange(100):02d},"currency_code":"USD",'
             f'"quantity_ordered":{1 + product % 3},"sku":"SKU-{product:05d}","asin":"B0{product:08d}",'
-            f'"product_name":{json.dumps(_NAMES[product % len(_NAMES)] + f" No. {product}", ensure_ascii=False)}}}'
+            f'"product_name":{json.dumps(_name(product), ensure_ascii=False)}}}'
         )
     return rows
 
@@ -79,22 +79,24 @@ def transaction_rows(month: Window, count: int) -> list[str]:
     return rows
 
 
+def _name(product: int) -> str:
+    """Return a product's name; one in fifty has characters that need an escape."""
+    name = _NAMES[product % len(_NAMES)]
+    return f"{name} No. {product}" if product % 50 else f'Kids\' puzzle: "animals"\tof the forest No. {product}'
+
+
 _NAMES = (
     "Steel bottle 750 ml, matte black",
     "Thé vert bio, 100 sachets",
     'Desk lamp 12" with dimmer',
     "竹のまな板 Lサイズ",
-    "Kids' puzzle: animals\tof the forest",
 )
 
 
 def _instants(month: Window, count: int) -> list[str]:
-    start = datetime.combine(month.start, datetime.min.time(), ZONE)
-    step = timedelta(days=month.days) / count
-    return [
-        (start.astimezone(ZoneInfo("UTC")) + step * number).astimezone(ZONE).isoformat(timespec="seconds")
-        for number in range(count)
-    ]
+    start, end = (datetime.combine(day, time(), ZONE).astimezone(UTC) for day in (month.start, month.end))
+    step = (end - start) / count
+    return [(start + step * number).astimezone(ZONE).isoformat(timespec="seconds") for number in range(count)]
 
 
 def encode(account_count: int, month_count: int, rows_per_month: int) -> dict[_Key, bytes]:

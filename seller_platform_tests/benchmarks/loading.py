@@ -8,7 +8,7 @@ in a process of its own, in one run, so that ratios can be trusted on a noisy ma
 - sync: `seller-platform sync`, everything included
 - sync again: the same once more, when nothing has changed
 - sync, 50 ms: the same rows from a service that takes 50 ms for every answer
-- sync, a quarter: a quarter of the rows, for the growth of memory
+- sync, a quarter of the months, and a quarter of the months with slices 4 times as large: the growth of memory
 """
 
 import argparse
@@ -164,9 +164,9 @@ def copy_alone(source_url: str, target_url: str) -> tuple[float, int]:
     with psycopg.connect(target_url, autocommit=True) as target:
         started = time.perf_counter()
         for name, block in blocks:
-            with target.transaction(), target.cursor() as cursor:
-                with cursor.copy(copy_statement(dataset_named(name))) as copy:
-                    copy.write(block)
+            statement = copy_statement(dataset_named(name))
+            with target.transaction(), target.cursor() as cursor, cursor.copy(statement) as copy:
+                copy.write(block)
         return time.perf_counter() - started, size
 
 
@@ -194,8 +194,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         server = EmbeddedServer(Path(folder) / "postgres")
-        measure(server, Path(folder), chosen)
-        server.close()
+        try:
+            measure(server, Path(folder), chosen)
+        finally:
+            server.close()
 
 
 def measure(server: EmbeddedServer, folder: Path, chosen: argparse.Namespace) -> None:
@@ -224,8 +226,12 @@ def measure(server: EmbeddedServer, folder: Path, chosen: argparse.Namespace) ->
             note("sync", *measured(sync, variables))
             note("sync again, nothing changed", *measured(sync, variables))
         rows = told["rows"]
-    with free_service(*size, "--rows", str(chosen.rows // 4)) as url:
-        note("sync, a quarter of the rows", *measured(sync, environment(server, folder, "sync", url)))
+    quarter = max(1, chosen.months // 4)
+    few = [*sync[: sync.index("--to") + 1], f"{months(quarter)[-1].start:%Y-%m}", *sync[sync.index("--to") + 2 :]]
+    for name, rows_per_month in (("a quarter of the months", chosen.rows), ("slices 4 times as large", 4 * chosen.rows)):
+        options = ("--accounts", str(chosen.accounts), "--months", str(quarter), "--rows", str(rows_per_month))
+        with free_service(*options) as url:
+            note(f"sync, {name}", *measured(few, environment(server, folder, "sync", url)))
     with free_service(*size, "--rows", str(chosen.rows), "--latency-ms", "50") as url:
         note("sync, 50 ms a request", *measured(sync, environment(server, folder, "sync", url)))
     show(found, rows)

@@ -64,7 +64,14 @@ def test_a_callback_with_another_state_is_refused_and_waiting_goes_on() -> None:
     with waiting() as callback:
         refused = [
             callback.get(f"/callback?{query}")
-            for query in ("code=x&state=wrong", "code=x", "", "state=right", "code=x&code=y&state=right", "state=%ff&code=x")
+            for query in (
+                "code=x&state=wrong",
+                "code=x",
+                "",
+                "state=right",
+                "code=x&code=y&state=right",
+                "state=%ff&code=x",
+            )
         ]
         callback.get("/callback?code=the-code&state=right")
 
@@ -102,7 +109,10 @@ def test_a_silent_connection_does_not_block_the_callback() -> None:
 
 
 def test_nobody_approving_ends_the_waiting() -> None:
-    with CallbackServer(f"http://127.0.0.1:{free_port()}/") as server, pytest.raises(AuthorizationDeniedError, match="within"):
+    with (
+        CallbackServer(f"http://127.0.0.1:{free_port()}/") as server,
+        pytest.raises(AuthorizationDeniedError, match="within"),
+    ):
         server.wait("right", 0.01)
 
 

@@ -116,7 +116,9 @@ def test_equal_channels_without_totals_keep_their_tags() -> None:
 
 def test_rows_that_belong_to_no_channel_are_not_lost() -> None:
     upstream = MovingList(
-        orders(7), day_of=day_of_order, channel_of=lambda row: None if row["platform_order_id"] == "O-000002" else "platform"
+        orders(7),
+        day_of=day_of_order,
+        channel_of=lambda row: None if row["platform_order_id"] == "O-000002" else "platform",
     )
     sink = KeptRows()
 
@@ -154,7 +156,9 @@ def test_a_longer_list_is_walked_and_page_1_looked_at_again() -> None:
 
     assert (sink.count, reading.verdict, reading.pages) == (4400, Verdict.MATCH, 10)
     assert sink.pages == list(range(1, 11))
-    assert [asked["page"] for asked in upstream.requests][-2:] == ["9", "1"]
+    asked_for = [asked["page"] for asked in upstream.requests if asked.get("sales_channel") == "platform"]
+    assert sorted(asked_for[:-1], key=int) == [str(number) for number in range(1, 10)]
+    assert asked_for[-1] == "1"
 
 
 def test_an_undated_list_of_several_pages_is_read_until_two_walks_agree() -> None:
@@ -167,7 +171,7 @@ def test_an_undated_list_of_several_pages_is_read_until_two_walks_agree() -> Non
 
 def test_a_list_that_never_holds_still_is_refused() -> None:
     upstream, sink = MovingList(stock(4500)), KeptRows()
-    upstream.before_request = lambda number: upstream.rows.pop(0) and None
+    upstream.before_request = lambda number: upstream.rows.pop(0)
 
     with pytest.raises(ListChangedError, match="in each of 3 attempts"):
         read(upstream, STOCK, sink)
@@ -220,14 +224,16 @@ def test_a_row_of_another_day_than_asked_for_is_refused() -> None:
     upstream.rows[1]["posted_date"] = "2026-03-31T22:30:00+00:00"
     upstream.day_of = None
 
-    with pytest.raises(ContractViolationError, match="row 2 of the page.*another calendar"):
+    with pytest.raises(ContractViolationError, match=r"row 2 of the page.*another calendar"):
         read(upstream, TRANSACTIONS, KeptRows())
 
 
 def alerts(counts: dict[str, int]) -> Any:
     def answer(request: httpx.Request) -> httpx.Response:
         asked = request.url.params
-        rows = [{"id": number, "type": asked["notification_type"]} for number in range(counts[asked["notification_type"]])]
+        rows = [
+            {"id": number, "type": asked["notification_type"]} for number in range(counts[asked["notification_type"]])
+        ]
         return httpx.Response(200, json={"data": rows[(int(asked["page"]) - 1) * 100 :][:100]})
 
     return answer

@@ -10,7 +10,7 @@ import pytest
 from seller_platform.client.oauth import GrantAuth, TokenEndpoint, TokenPair, authorization_url, code_challenge
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
 from seller_platform_tests.client.test_api import in_turn
-from seller_platform_tests.client.upstreams import FakeTime, api_of
+from seller_platform_tests.client.upstreams import FakeTime, api_of, recording
 
 ANSWER = {"token_type": "Bearer", "expires_in": 60, "access_token": "access-2", "refresh_token": "refresh-2"}
 
@@ -44,16 +44,17 @@ class KeptPair:
 
 def accepting(*tokens: str) -> Any:
     def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200 if request.headers["Authorization"] in {f"Bearer {it}" for it in tokens} else 401, json={})
+        return httpx.Response(
+            200 if request.headers["Authorization"] in {f"Bearer {it}" for it in tokens} else 401, json={}
+        )
 
     return answer
 
 
 def test_a_refresh_sends_a_form_with_the_application_in_it() -> None:
     seen: list[httpx.Request] = []
-    upstream = lambda request: seen.append(request) or httpx.Response(200, json=ANSWER)  # noqa: E731
 
-    pair = endpoint_of(upstream).refresh("refresh-1")
+    pair = endpoint_of(recording(seen, ANSWER)).refresh("refresh-1")
 
     assert str(seen[0].url) == "http://upstream/api/oauth/token"
     assert parse_qs(seen[0].content.decode()) == {
@@ -67,9 +68,8 @@ def test_a_refresh_sends_a_form_with_the_application_in_it() -> None:
 
 def test_an_exchange_sends_code_verifier_and_redirect_uri() -> None:
     seen: list[httpx.Request] = []
-    upstream = lambda request: seen.append(request) or httpx.Response(200, json=ANSWER)  # noqa: E731
 
-    endpoint_of(upstream).exchange("the-code", "the-verifier")
+    endpoint_of(recording(seen, ANSWER)).exchange("the-code", "the-verifier")
 
     form = parse_qs(seen[0].content.decode())
     assert form["grant_type"] == ["authorization_code"]

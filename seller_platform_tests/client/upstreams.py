@@ -39,10 +39,22 @@ class FakeTime:
         return Clock(self.sleep, lambda: self.seconds, self.now)
 
 
-def api_of(answer: Callable[[httpx.Request], httpx.Response], *, time: FakeTime | None = None, **options: Any) -> SellerApi:
+def api_of(
+    answer: Callable[[httpx.Request], httpx.Response], *, time: FakeTime | None = None, **options: Any
+) -> SellerApi:
     """Return an API whose upstream is a function."""
     clock = (time or FakeTime()).clock
     return SellerApi("http://upstream/api", transport=httpx.MockTransport(answer), clock=clock, **options)
+
+
+def recording(seen: list[httpx.Request], body: object) -> Callable[[httpx.Request], httpx.Response]:
+    """Return an upstream that notes each request and answers with the same body."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, json=body)
+
+    return answer
 
 
 class KeptRows:
@@ -90,7 +102,7 @@ class MovingList:
     rows: list[dict[str, Any]]
     day_of: Callable[[dict[str, Any]], str] | None = None
     page_size: int | None = None
-    before_request: Callable[[int], None] = lambda number: None
+    before_request: Callable[[int], object] = lambda number: None
     channel_of: Callable[[dict[str, Any]], str | None] | None = None
     envelope: tuple[str, ...] = ("total", "per_page", "last_page", "current_page")
     requests: list[dict[str, str]] = field(default_factory=list)
@@ -120,7 +132,9 @@ class MovingList:
         return not (self.channel_of and "sales_channel" in asked) or self.channel_of(row) == asked["sales_channel"]
 
 
-def orders(count: int, *, start: datetime = datetime(2026, 3, 1, tzinfo=UTC), minutes: int = 10) -> list[dict[str, Any]]:
+def orders(
+    count: int, *, start: datetime = datetime(2026, 3, 1, tzinfo=UTC), minutes: int = 10
+) -> list[dict[str, Any]]:
     """Return orders of an account in Berlin, oldest first."""
     moments = [start + timedelta(hours=1, minutes=minutes * number) for number in range(count)]
     return [order(f"O-{number:06d}", moment) for number, moment in enumerate(moments)]

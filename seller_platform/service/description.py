@@ -1,0 +1,108 @@
+"""What the OpenAPI document says of the endpoints, from the contract."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
+from seller_platform.service.parameters import Parameter
+
+_SCHEMAS: Mapping[Kind, dict[str, object]] = {
+    Kind.TEXT: {"type": "string"},
+    Kind.INTEGER: {"type": "integer"},
+    Kind.MONEY: {"type": "number"},
+    Kind.NUMBER: {"type": "number"},
+    Kind.BOOLEAN: {"type": "boolean"},
+    Kind.DATE: {"type": "string", "format": "date"},
+    Kind.TIMESTAMP: {"type": "string", "format": "date-time"},
+    Kind.JSON: {},
+}
+
+_ERROR = {
+    "type": "object",
+    "required": ["status", "code", "message"],
+    "properties": {
+        "status": {"const": "error"},
+        "code": {"type": "integer"},
+        "message": {"type": "string"},
+        "errors": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+    },
+}
+
+_REFUSALS = {
+    401: "The bearer token is missing, malformed, expired or revoked.",
+    404: "What was asked for does not exist or is not the caller's.",
+    422: "A parameter is missing, unknown in value, out of range or contradictory.",
+    503: "The store is away; try again later.",
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """One operation of the OpenAPI document.
+
+    Attributes:
+        refusals: The statuses, beside that of success, that it answers.
+    """
+
+    name: str
+    area: str
+    summary: str
+    schema: Mapping[str, object]
+    parameters: Sequence[Parameter[Any]] = ()
+    refusals: Sequence[int] = ()
+    needs_token: bool = True
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def operation(self) -> dict[str, Any]:
+        """The operation object."""
+        responses: dict[str, Any] = {"200": _response("Success.", self.schema)}
+        for status in self.refusals:
+            responses[str(status)] = _response(_REFUSALS[status], _ERROR)
+        operation: dict[str, Any] = {
+            "operationId": self.name,
+            "tags": [self.area],
+            "summary": self.summary,
+            "parameters": [parameter.described for parameter in self.parameters],
+            "responses": responses,
+            "security": [{"oauth2": []}] if self.needs_token else [],
+        }
+        return {**operation, **self.extra}
+
+
+def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]]) -> Description:
+    """Return the operation that lists a dataset."""
+    return Description(
+        name=f"list_{dataset.name}",
+        area=dataset.area,
+        summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
+        schema=_envelope_schema(dataset),
+        parameters=parameters,
+        refusals=(401, 404, 422, 503),
+    )
+
+
+def row_schema(columns: Sequence[Column]) -> dict[str, object]:
+    """Return the schema of a row."""
+    properties = {column.name: _column_schema(column) for column in columns}
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _envelope_schema(dataset: Dataset) -> dict[str, object]:
+    properties: dict[str, object] = {ROWS: {"type": "array", "items": row_schema(dataset.columns)}}
+    if dataset.announces_total:
+        properties |= {name: {"type": "integer"} for name in (CURRENT_PAGE, TOTAL, PER_PAGE, LAST_PAGE)}
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _column_schema(column: Column) -> dict[str, object]:
+    schema: dict[str, object] = dict(_SCHEMAS[column.kind])
+    if column.nullable and "type" in schema:
+        schema["type"] = [schema["type"], "null"]
+    return {**schema, "description": column.doc}
+
+
+def _response(description: str, schema: Mapping[str, object]) -> dict[str, object]:
+    return {"description": description, "content": {"application/json": {"schema": dict(schema)}}}

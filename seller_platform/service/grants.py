@@ -1,0 +1,201 @@
+"""Codes and tokens: issued, used once, rotated, revoked. Each change is one statement or one transaction."""
+
+import base64
+import hashlib
+import secrets
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+
+from psycopg.rows import class_row
+
+from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
+from seller_platform.service.access import hash_of
+from seller_platform.service.store import Connection
+
+_RANDOM_BYTES = 32
+
+
+@dataclass(frozen=True)
+class RegisteredApplication:
+    """An application, as authorisation needs it; without a secret it is a public client."""
+
+    client_id: str
+    name: str
+    secret_hash: bytes | None
+    redirect_uri: str
+
+    @property
+    def is_public(self) -> bool:
+        return self.secret_hash is None
+
+
+@dataclass(frozen=True)
+class TokenPair:
+    """An access token and the refresh token that came with it."""
+
+    access_token: str
+    refresh_token: str
+
+
+_CONSENT = """
+WITH consent AS (
+    INSERT INTO service.authorizations (family, client_id, user_id) VALUES (%(family)s, %(client_id)s, %(user_id)s)
+    RETURNING family
+)
+INSERT INTO service.authorization_codes (code_hash, family, redirect_uri, code_challenge, expires_at)
+SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, now() + %(lifetime)s FROM consent
+"""
+
+# The UPDATE locks the row: of any number of simultaneous requests one finds it unused, the others find it used.
+_USE_CODE = """
+WITH used AS (
+    UPDATE service.authorization_codes AS code
+    SET used_at = now()
+    FROM service.authorizations AS consent
+    JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
+    WHERE code.code_hash = %(hash)s AND code.used_at IS NULL AND code.expires_at > now()
+      AND code.redirect_uri = %(redirect_uri)s
+      AND code.code_challenge IS NOT DISTINCT FROM %(code_challenge)s
+      AND consent.family = code.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+    RETURNING code.family
+),
+"""
+
+_USE_REFRESH_TOKEN = """
+WITH used AS (
+    UPDATE service.refresh_tokens AS token
+    SET used_at = now()
+    FROM service.authorizations AS consent
+    JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
+    WHERE token.token_hash = %(hash)s AND token.used_at IS NULL AND token.expires_at > now()
+      AND consent.family = token.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+    RETURNING token.family
+),
+"""
+
+_ISSUE = """
+access AS (
+    INSERT INTO service.access_tokens (token_hash, family, expires_at)
+    SELECT %(access_hash)s, family, now() + %(access_lifetime)s FROM used
+),
+refresh AS (
+    INSERT INTO service.refresh_tokens (token_hash, family, expires_at)
+    SELECT %(refresh_hash)s, family, now() + %(refresh_lifetime)s FROM used
+)
+SELECT family FROM used
+"""
+
+_REVOKE_IF_CODE_WAS_USED = """
+UPDATE service.authorizations AS consent
+SET revoked_at = now()
+FROM service.authorization_codes AS code
+WHERE code.code_hash = %(hash)s AND code.used_at IS NOT NULL
+  AND consent.family = code.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+"""
+
+_REVOKE_IF_REFRESH_TOKEN_WAS_USED = """
+UPDATE service.authorizations AS consent
+SET revoked_at = now()
+FROM service.refresh_tokens AS token
+WHERE token.token_hash = %(hash)s AND token.used_at IS NOT NULL
+  AND consent.family = token.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+"""
+
+_REVOKE_ACCESS_TOKEN = """
+DELETE FROM service.access_tokens AS token
+USING service.authorizations AS consent
+WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.client_id = %(client_id)s
+"""
+
+_REVOKE_REFRESH_TOKEN = """
+UPDATE service.authorizations AS consent
+SET revoked_at = now()
+FROM service.refresh_tokens AS token
+WHERE token.token_hash = %(hash)s
+  AND consent.family = token.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+"""
+
+
+async def find_application(connection: Connection, client_id: str) -> RegisteredApplication | None:
+    """Return the application of that id, or None where there is none."""
+    async with connection.cursor(row_factory=class_row(RegisteredApplication)) as cursor:
+        await cursor.execute(
+            "SELECT client_id, name, secret_hash, redirect_uri FROM service.applications WHERE client_id = %s",
+            (client_id,),
+        )
+        return await cursor.fetchone()
+
+
+async def issue_code(
+    connection: Connection, application: RegisteredApplication, user_id: int, code_challenge: str | None
+) -> str:
+    """Record a user's consent and return the code for it."""
+    code = secrets.token_urlsafe(_RANDOM_BYTES)
+    await connection.execute(
+        _CONSENT,
+        {
+            "family": uuid.uuid4(),
+            "client_id": application.client_id,
+            "user_id": user_id,
+            "code_hash": hash_of(code),
+            "redirect_uri": application.redirect_uri,
+            "code_challenge": code_challenge,
+            "lifetime": timedelta(seconds=AUTHORIZATION_CODE_SECONDS),
+        },
+    )
+    return code
+
+
+async def exchange_code(
+    connection: Connection, application: RegisteredApplication, code: str, redirect_uri: str, code_verifier: str | None
+) -> TokenPair | None:
+    """Use a code and return the first token pair of its family; None where it cannot be used.
+
+    A code that was used before revokes what it issued.
+    """
+    values = {
+        "hash": hash_of(code),
+        "client_id": application.client_id,
+        "redirect_uri": redirect_uri,
+        "code_challenge": challenge_of(code_verifier) if code_verifier is not None else None,
+    }
+    return await _use(connection, _USE_CODE, _REVOKE_IF_CODE_WAS_USED, values)
+
+
+async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> TokenPair | None:
+    """Use a refresh token and return the next token pair; None where it cannot be used.
+
+    A token that was used before revokes its family.
+    """
+    values = {"hash": hash_of(refresh_token), "client_id": application.client_id}
+    return await _use(connection, _USE_REFRESH_TOKEN, _REVOKE_IF_REFRESH_TOKEN_WAS_USED, values)
+
+
+async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> None:
+    """Revoke a token of an application: of a refresh token the whole family (RFC 7009 section 2.1)."""
+    values = {"hash": hash_of(token), "client_id": application.client_id}
+    async with connection.transaction():
+        await connection.execute(_REVOKE_REFRESH_TOKEN, values)
+        await connection.execute(_REVOKE_ACCESS_TOKEN, values)
+
+
+def challenge_of(code_verifier: str) -> str:
+    """Return the challenge that belongs to a verifier, by method S256 (RFC 7636 section 4.2)."""
+    digest = hashlib.sha256(code_verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+async def _use(connection: Connection, use: str, revoke_if_used: str, values: dict[str, object]) -> TokenPair | None:
+    pair = TokenPair(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
+    issued = {
+        "access_hash": hash_of(pair.access_token),
+        "refresh_hash": hash_of(pair.refresh_token),
+        "access_lifetime": timedelta(seconds=ACCESS_TOKEN_SECONDS),
+        "refresh_lifetime": timedelta(seconds=REFRESH_TOKEN_SECONDS),
+    }
+    used = await connection.execute((use + _ISSUE).encode(), {**values, **issued})
+    if await used.fetchone() is not None:
+        return pair
+    await connection.execute(revoke_if_used.encode(), values)
+    return None

@@ -1,0 +1,169 @@
+"""The list endpoints: one route for each dataset, all made by `route_for`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract import LISTS, Dataset
+from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL, last_page_of
+from seller_platform.errors import InvalidParametersError
+from seller_platform.service.access import (
+    SELECTION,
+    SelectedAccounts,
+    Selector,
+    ServedAccount,
+    authenticate,
+    read_selector,
+    select_accounts,
+)
+from seller_platform.service.answers import JSON
+from seller_platform.service.description import Description, list_description
+from seller_platform.service.parameters import (
+    Parameter,
+    Query,
+    choice_parameter,
+    count_parameter,
+    day_parameter,
+    size_parameter,
+)
+from seller_platform.service.particulars import LATEST_END
+from seller_platform.service.queries import Days, RowPage, read_page
+from seller_platform.service.store import Store
+
+Clock = Callable[[], datetime]
+
+_START = day_parameter("start_date", "First day, in the account's time zone; by default six days before `end_date`.")
+_END = day_parameter("end_date", "Last day, in the account's time zone; by default today.")
+_PAGE = count_parameter("page", "Page of the list, from 1; by default 1.")
+_DEFAULT_SPAN = timedelta(days=6)
+
+SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.parameters)
+"""The datasets whose rows are stored as they are served; the statistics are computed."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """An endpoint: where it is, what it answers, and how it is described."""
+
+    path: str
+    answer: Callable[[Request], Any]
+    description: Description
+
+
+@dataclass(frozen=True)
+class ListRequest:
+    """What a request for a list asks for."""
+
+    selector: Selector
+    start: date | None
+    end: date | None
+    facet: str | None
+    page: int
+    per_page: int
+
+
+class ListParameters:
+    """The parameters that the list of a dataset takes."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self._size = size_parameter("per_page", "Rows on a page.", dataset.page_sizes) if dataset.page_sizes else None
+        facet = dataset.facet
+        self._facet = (
+            choice_parameter(facet.parameter, "The part of the list to return.", facet.values, required=facet.required)
+            if facet is not None
+            else None
+        )
+
+    @property
+    def all(self) -> tuple[Parameter[Any], ...]:
+        """Every parameter, in the order of the documentation."""
+        dates = (_START, _END) if self.dataset.is_dated else ()
+        own = (self._size, *dates, self._facet, _PAGE)
+        return (*SELECTION, *(parameter for parameter in own if parameter is not None))
+
+    def read(self, raw: bytes) -> ListRequest:
+        """Return what a query string asks for.
+
+        Raises:
+            InvalidParametersError: Something is wrong with it.
+        """
+        query = Query(raw)
+        size = query.value(self._size) if self._size else self.dataset.fixed_page_size
+        asked = ListRequest(
+            selector=read_selector(query),
+            start=query.value(_START) if self.dataset.is_dated else None,
+            end=query.value(_END) if self.dataset.is_dated else None,
+            facet=query.value(self._facet) if self._facet else None,
+            page=query.value(_PAGE) or 1,
+            per_page=size or 0,
+        )
+        query.check()
+        return asked
+
+
+def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
+    """Return the endpoint that lists a dataset."""
+    parameters = ListParameters(dataset)
+
+    async def answer(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+            asked = parameters.read(request.scope["query_string"])
+            selected = await select_accounts(connection, caller, asked.selector)
+            found = await read_page(
+                connection,
+                dataset,
+                selected,
+                days=_days(dataset, selected, asked, clock()),
+                facet=asked.facet,
+                page=asked.page,
+                per_page=asked.per_page,
+            )
+        return Response(_envelope(dataset, found, asked), media_type=JSON)
+
+    return Route(dataset.path, answer, list_description(dataset, parameters.all))
+
+
+def _days(dataset: Dataset, selected: SelectedAccounts, asked: ListRequest, now: datetime) -> Sequence[Days] | None:
+    if not dataset.is_dated:
+        return None
+    return [_days_of(dataset, account, asked, now) for account in selected.accounts]
+
+
+def _days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: datetime) -> Days:
+    """Return the days asked for in one account, whose calendar decides what today is.
+
+    Raises:
+        InvalidParametersError: The start lies after the end, or the end too far after the start.
+    """
+    end = asked.end or now.astimezone(ZoneInfo(account.timezone)).date()
+    start = asked.start or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
+    told = f"{end}" if asked.end else f"{end} (today in {account.timezone})"
+    if start > end:
+        raise InvalidParametersError({_START.name: [f"is {start}, after the end, {told}"]})
+    latest = LATEST_END[dataset.name](start) if dataset.name in LATEST_END else date.max
+    if end > latest:
+        raise InvalidParametersError(
+            {_END.name: [f"is {told}; with start_date {start} it may be at most {latest}, one month later"]}
+        )
+    return Days(start, end)
+
+
+def _envelope(dataset: Dataset, found: RowPage, asked: ListRequest) -> bytes:
+    if not dataset.announces_total:
+        return b'{"%b":[%b]}' % (ROWS.encode(), found.rows)
+    head = {CURRENT_PAGE: asked.page}
+    tail = {TOTAL: found.total, PER_PAGE: asked.per_page, LAST_PAGE: last_page_of(found.total, asked.per_page)}
+    return b'%b,"%b":[%b],%b' % (
+        msgspec.json.encode(head)[:-1],
+        ROWS.encode(),
+        found.rows,
+        msgspec.json.encode(tail)[1:],
+    )

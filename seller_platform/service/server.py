@@ -1,0 +1,125 @@
+"""The service as a process: it listens, announces itself, and ends in order."""
+
+import logging.config
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from seller_platform.errors import CannotListenError
+from seller_platform.service.app import DATABASE_URL, create_app
+
+_LOG = logging.getLogger("seller_platform.service")
+_GRACE_SECONDS = 10
+_BACKLOG = 2048
+_LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {
+        "seller_platform.service": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+        "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "psycopg.pool": {"handlers": ["stderr"], "level": "ERROR", "propagate": False},
+    },
+}
+
+
+def run_service(database_url: str, *, host: str = "127.0.0.1", port: int = 8700, workers: int = 1) -> None:
+    """Serve until SIGINT or SIGTERM, with a log on standard error.
+
+    Args:
+        port: 0 takes a free one, which the log names.
+
+    Raises:
+        CannotListenError: The address is taken, or not ours.
+    """
+    serve(database_url, host=host, port=port, workers=workers, on_ready=lambda url: _LOG.info("listening on %s", url))
+
+
+def serve(
+    database_url: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8700,
+    workers: int = 1,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGINT or SIGTERM; requests under way may end.
+
+    Args:
+        on_ready: Called with the base URL once requests are taken.
+
+    Raises:
+        CannotListenError: The address is taken, or not ours.
+    """
+    logging.config.dictConfig(_LOGGING)
+    with _listen(host, port) as listener, _signals_end_quietly():
+        url = _url(host, listener.getsockname()[1])
+        if workers == 1:
+            app = create_app(database_url)
+            _AnnouncingServer(_configuration(app), lambda: on_ready(url)).run([listener])
+            return
+        # The workers read the URL from the environment, so that it shows in no list of processes.
+        os.environ[DATABASE_URL] = database_url
+        config = _configuration("seller_platform.service.app:app_from_environment", factory=True, workers=workers)
+        on_ready(url)
+        Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
+
+
+class _AnnouncingServer(uvicorn.Server):
+    """A server that says when it takes requests; uvicorn has no other way to learn it."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+
+def _configuration(app: Any, **options: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=_LOGGING,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        **options,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise CannotListenError(host, port, error.strerror or str(error)) from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@contextmanager
+def _signals_end_quietly() -> Iterator[None]:
+    """Let the signals that ended the server end nothing else: it raises them once more when it is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)

@@ -1,0 +1,69 @@
+"""The endpoints of the user: who they are, and their accounts."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.endpoints import USER_ACCOUNTS, USER_ME
+from seller_platform.service.access import accounts_of, authenticate
+from seller_platform.service.answers import json_answer
+from seller_platform.service.description import Description, row_schema
+from seller_platform.service.lists import Route
+from seller_platform.service.store import Store
+
+_USER = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "name": {"type": "string"},
+        "email": {"type": "string"},
+        "status": {"type": "string"},
+        "active": {"type": "boolean"},
+    },
+}
+_ME = {
+    "type": "object",
+    "properties": {
+        "status": {"type": "string"},
+        "code": {"type": "integer"},
+        "message": {"type": "string"},
+        "user": _USER,
+    },
+}
+_ACCOUNTS = {
+    "type": "object",
+    "properties": {"accounts": {"type": "array", "items": row_schema(ACCOUNTS.columns)}},
+}
+
+
+def user_routes(store: Store) -> tuple[Route, ...]:
+    """Return the endpoints of the user."""
+
+    async def answer_me(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+        user = {
+            "id": caller.id,
+            "name": caller.name,
+            "email": caller.email,
+            "status": caller.status,
+            "active": caller.status == "active",
+        }
+        return json_answer({"status": "success", "code": 200, "message": "The user of this token.", "user": user})
+
+    async def answer_accounts(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+            accounts = await accounts_of(connection, caller)
+        names = [column.name for column in ACCOUNTS.columns]
+        return json_answer({"accounts": [{name: getattr(account, name) for name in names} for account in accounts]})
+
+    refusals = (401, 503)
+    return (
+        Route(USER_ME, answer_me, Description("read_user", "user", "Tell whose token it is.", _ME, refusals=refusals)),
+        Route(
+            USER_ACCOUNTS,
+            answer_accounts,
+            Description("list_accounts", "user", "List the user's accounts.", _ACCOUNTS, refusals=refusals),
+        ),
+    )

@@ -1,0 +1,86 @@
+"""Users of the service and the accounts they may read, for the operator."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from seller_platform.errors import DuplicateUserError, InvalidUserError, UnknownAccountError, UnknownUserError
+from seller_platform.service.parameters import is_storable
+from seller_platform.service.passwords import LONGEST_PASSWORD, hash_password
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.service_tables import USER_ACCOUNTS, USERS
+from seller_platform.warehouse.tables import ACCOUNTS
+
+_LONGEST_EMAIL = 254
+
+
+def add_user(database: Database, email: str, name: str, password: str) -> int:
+    """Store a user and return their number.
+
+    Raises:
+        DuplicateUserError: Somebody has that e-mail address.
+        InvalidUserError: A value cannot be used.
+    """
+    _check(email, name, password)
+    values = {"email": email, "name": name, "password_hash": hash_password(password)}
+    with database.begin() as connection:
+        statement = insert(USERS).values(values).on_conflict_do_nothing().returning(USERS.c.id)
+        user_id = connection.execute(statement).scalar_one_or_none()
+    if user_id is None:
+        raise DuplicateUserError(email)
+    return int(user_id)
+
+
+def ensure_user(database: Database, email: str, name: str, password: str) -> int:
+    """Make sure that a user exists and has this name and password, and return their number.
+
+    Raises:
+        InvalidUserError: A value cannot be used.
+    """
+    try:
+        return add_user(database, email, name, password)
+    except DuplicateUserError:
+        changed = {"name": name, "password_hash": hash_password(password), "status": "active"}
+        with database.begin() as connection:
+            user_id = _user_id(connection, email)
+            connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
+        return user_id
+
+
+def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:
+    """Let a user read accounts, beside those they may read already.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+        UnknownAccountError: One of the accounts does not exist; nothing was granted.
+    """
+    with database.begin() as connection:
+        user_id = _user_id(connection, email)
+        known = connection.execute(select(ACCOUNTS.c.key).order_by(ACCOUNTS.c.key)).scalars().all()
+        for key in account_keys:
+            if key not in known:
+                raise UnknownAccountError(key, known)
+            values = {"user_id": user_id, "account": key}
+            connection.execute(insert(USER_ACCOUNTS).values(values).on_conflict_do_nothing())
+
+
+def _user_id(connection: Connection, email: str) -> int:
+    statement = select(USERS.c.id).where(func.lower(USERS.c.email) == func.lower(email))
+    user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
+    if user_id is None:
+        raise UnknownUserError(email)
+    return int(user_id)
+
+
+def _check(email: str, name: str, password: str) -> None:
+    local, at, domain = email.rpartition("@")
+    if not (local and at and domain) or len(email) > _LONGEST_EMAIL or any(map(str.isspace, email)):
+        raise InvalidUserError("e-mail address", f"must look like name@example.com; it is {email!r}")
+    if not name.strip():
+        raise InvalidUserError("name", "must not be empty")
+    if not 1 <= len(password) <= LONGEST_PASSWORD:
+        raise InvalidUserError("password", f"must have 1 to {LONGEST_PASSWORD} characters")
+    for field, text in (("e-mail address", email), ("name", name), ("password", password)):
+        if not is_storable(text):
+            raise InvalidUserError(field, "must be Unicode without NUL characters")
