@@ -5,8 +5,8 @@ Rows are read only through `SelectedAccounts`, and `select_accounts` is the only
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from psycopg.rows import class_row
@@ -59,12 +59,12 @@ class SelectedAccounts:
 
 @dataclass(frozen=True)
 class Selector:
-    """How a request selects its accounts; one method, the others None."""
+    """How a request selects its accounts; what is None selects nothing and forbids nothing."""
 
-    account_title: str | None
-    seller_id: str | None
-    marketplace_id: str | None
-    group_title: str | None
+    account_title: str | None = None
+    seller_id: str | None = None
+    marketplace_id: str | None = None
+    group_title: str | None = None
 
 
 _CALLER = """
@@ -81,24 +81,17 @@ SELECT account.key, account.id, account.title AS account_title, account.country_
 FROM service.user_accounts AS access
 JOIN platform.accounts AS account ON account.key = access.account AND account.retired_at IS NULL
 WHERE access.user_id = %(user)s
+  AND (%(account_title)s::text IS NULL OR account.title = %(account_title)s)
+  AND (%(seller_id)s::text IS NULL OR account.seller_id = %(seller_id)s)
+  AND (%(marketplace_id)s::text IS NULL OR account.marketplace = %(marketplace_id)s)
+  AND (%(group_title)s::text IS NULL OR account.key IN (
+        SELECT member.account
+        FROM service.account_group_members AS member
+        JOIN service.account_groups AS account_group ON account_group.id = member.group_id
+        WHERE account_group.user_id = %(user)s AND account_group.title = %(group_title)s
+  ))
+ORDER BY account.id, account.key
 """
-
-_OF_TITLE = _ACCOUNTS + " AND account.title = %(account_title)s ORDER BY account.key"
-
-_OF_SELLER = (
-    _ACCOUNTS + " AND account.seller_id = %(seller_id)s AND account.marketplace = %(marketplace_id)s"
-    " ORDER BY account.key"
-)
-
-_OF_GROUP = (
-    _ACCOUNTS
-    + """ AND account.key IN (
-    SELECT member.account
-    FROM service.account_group_members AS member
-    JOIN service.account_groups AS account_group ON account_group.id = member.group_id
-    WHERE account_group.user_id = %(user)s AND account_group.title = %(group_title)s
-) ORDER BY account.key"""
-)
 
 _GROUP = "SELECT FROM service.account_groups WHERE user_id = %(user)s AND title = %(group_title)s"
 
@@ -155,18 +148,13 @@ async def select_accounts(connection: Connection, caller: Caller, selector: Sele
         NotFoundError: There is no such account or group, or it is not the caller's.
         InvalidParametersError: Several accounts of the caller have that title.
     """
+    found = await _accounts(connection, caller, selector)
     if selector.group_title is not None:
-        return SelectedAccounts(await _accounts_of_group(connection, caller, selector.group_title))
-    if selector.account_title is not None:
-        values = {"user": caller.id, "account_title": selector.account_title}
-        found = await _accounts(connection, _OF_TITLE, values)
-        sought = f"titled {shown(selector.account_title)}"
-    else:
-        values = {"user": caller.id, "seller_id": selector.seller_id, "marketplace_id": selector.marketplace_id}
-        found = await _accounts(connection, _OF_SELLER, values)
-        sought = f"of seller {shown(selector.seller_id or '')} on marketplace {shown(selector.marketplace_id or '')}"
+        if not found and not await _has_group(connection, caller, selector.group_title):
+            raise NotFoundError(f"there is no group titled {shown(selector.group_title)} among yours")
+        return SelectedAccounts(found)
     if not found:
-        raise NotFoundError(f"there is no account {sought} among yours; GET /user/accounts lists them")
+        raise NotFoundError(f"there is no account {_told(selector)} among yours; GET /user/accounts lists them")
     if len(found) > 1:
         raise InvalidParametersError(_ambiguous(selector, found))
     return SelectedAccounts(found)
@@ -174,21 +162,24 @@ async def select_accounts(connection: Connection, caller: Caller, selector: Sele
 
 async def accounts_of(connection: Connection, caller: Caller) -> tuple[ServedAccount, ...]:
     """Return every account that a caller may read, by number."""
-    return await _accounts(connection, _ACCOUNTS + " ORDER BY account.id, account.key", {"user": caller.id})
+    return await _accounts(connection, caller, Selector())
 
 
-async def _accounts_of_group(connection: Connection, caller: Caller, title: str) -> tuple[ServedAccount, ...]:
-    values = {"user": caller.id, "group_title": title}
-    found = await _accounts(connection, _OF_GROUP, values)
-    if not found and await (await connection.execute(_GROUP, values)).fetchone() is None:
-        raise NotFoundError(f"there is no group titled {shown(title)} among yours")
-    return found
-
-
-async def _accounts(connection: Connection, statement: str, values: Mapping[str, object]) -> tuple[ServedAccount, ...]:
+async def _accounts(connection: Connection, caller: Caller, selector: Selector) -> tuple[ServedAccount, ...]:
     async with connection.cursor(row_factory=class_row(ServedAccount)) as cursor:
-        await cursor.execute(statement.encode(), values)
+        await cursor.execute(_ACCOUNTS, {"user": caller.id, **asdict(selector)})
         return tuple(await cursor.fetchall())
+
+
+async def _has_group(connection: Connection, caller: Caller, title: str) -> bool:
+    found = await connection.execute(_GROUP, {"user": caller.id, "group_title": title})
+    return await found.fetchone() is not None
+
+
+def _told(selector: Selector) -> str:
+    if selector.account_title is not None:
+        return f"titled {shown(selector.account_title)}"
+    return f"of seller {shown(selector.seller_id or '')} on marketplace {shown(selector.marketplace_id or '')}"
 
 
 def _ambiguous(selector: Selector, found: Sequence[ServedAccount]) -> dict[str, list[str]]:

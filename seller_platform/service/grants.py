@@ -4,6 +4,7 @@ import base64
 import hashlib
 import secrets
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -62,7 +63,7 @@ WITH used AS (
 ),
 """
 
-_USE_REFRESH_TOKEN = """
+_USE_REFRESH = """
 WITH used AS (
     UPDATE service.refresh_tokens AS token
     SET used_at = now()
@@ -86,7 +87,7 @@ refresh AS (
 SELECT family FROM used
 """
 
-_REVOKE_IF_CODE_WAS_USED = """
+_END_FAMILY_OF_USED_CODE = """
 UPDATE service.authorizations AS consent
 SET revoked_at = now()
 FROM service.authorization_codes AS code
@@ -94,7 +95,7 @@ WHERE code.code_hash = %(hash)s AND code.used_at IS NOT NULL
   AND consent.family = code.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
 """
 
-_REVOKE_IF_REFRESH_TOKEN_WAS_USED = """
+_END_FAMILY_OF_USED_REFRESH = """
 UPDATE service.authorizations AS consent
 SET revoked_at = now()
 FROM service.refresh_tokens AS token
@@ -102,13 +103,13 @@ WHERE token.token_hash = %(hash)s AND token.used_at IS NOT NULL
   AND consent.family = token.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
 """
 
-_REVOKE_ACCESS_TOKEN = """
+_END_ACCESS = """
 DELETE FROM service.access_tokens AS token
 USING service.authorizations AS consent
 WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.client_id = %(client_id)s
 """
 
-_REVOKE_REFRESH_TOKEN = """
+_END_FAMILY_OF_REFRESH = """
 UPDATE service.authorizations AS consent
 SET revoked_at = now()
 FROM service.refresh_tokens AS token
@@ -160,7 +161,7 @@ async def exchange_code(
         "redirect_uri": redirect_uri,
         "code_challenge": challenge_of(code_verifier) if code_verifier is not None else None,
     }
-    return await _use(connection, _USE_CODE, _REVOKE_IF_CODE_WAS_USED, values)
+    return await _use(connection, _USE_CODE, _END_FAMILY_OF_USED_CODE, values)
 
 
 async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> TokenPair | None:
@@ -169,15 +170,15 @@ async def rotate(connection: Connection, application: RegisteredApplication, ref
     A token that was used before revokes its family.
     """
     values = {"hash": hash_of(refresh_token), "client_id": application.client_id}
-    return await _use(connection, _USE_REFRESH_TOKEN, _REVOKE_IF_REFRESH_TOKEN_WAS_USED, values)
+    return await _use(connection, _USE_REFRESH, _END_FAMILY_OF_USED_REFRESH, values)
 
 
 async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> None:
     """Revoke a token of an application: of a refresh token the whole family (RFC 7009 section 2.1)."""
     values = {"hash": hash_of(token), "client_id": application.client_id}
     async with connection.transaction():
-        await connection.execute(_REVOKE_REFRESH_TOKEN, values)
-        await connection.execute(_REVOKE_ACCESS_TOKEN, values)
+        await connection.execute(_END_FAMILY_OF_REFRESH, values)
+        await connection.execute(_END_ACCESS, values)
 
 
 def challenge_of(code_verifier: str) -> str:
@@ -186,7 +187,7 @@ def challenge_of(code_verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-async def _use(connection: Connection, use: str, revoke_if_used: str, values: dict[str, object]) -> TokenPair | None:
+async def _use(connection: Connection, use: str, end_family: str, values: Mapping[str, object]) -> TokenPair | None:
     pair = TokenPair(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
     issued = {
         "access_hash": hash_of(pair.access_token),
@@ -197,5 +198,5 @@ async def _use(connection: Connection, use: str, revoke_if_used: str, values: di
     used = await connection.execute((use + _ISSUE).encode(), {**values, **issued})
     if await used.fetchone() is not None:
         return pair
-    await connection.execute(revoke_if_used.encode(), values)
+    await connection.execute(end_family.encode(), values)
     return None

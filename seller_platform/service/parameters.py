@@ -139,7 +139,7 @@ def size_parameter(name: str, doc: str, values: Sequence[int]) -> Parameter[int]
     allowed = ", ".join(map(str, values))
 
     def read(text: str) -> int:
-        number = int(text) if _DIGITS.fullmatch(text) else None
+        number = int(text) if _DIGITS.fullmatch(text) else 0
         if number not in values:
             raise ValueError(f"must be one of {allowed}; it is {shown(text)}")
         return number

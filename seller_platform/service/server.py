@@ -70,7 +70,7 @@ def serve(
         os.environ[DATABASE_URL] = database_url
         config = _configuration("seller_platform.service.app:app_from_environment", factory=True, workers=workers)
         on_ready(url)
-        Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
+        Multiprocess(config, sockets=[listener]).run()
 
 
 class _AnnouncingServer(uvicorn.Server):

@@ -42,16 +42,10 @@ async def answer_token_request(request: Request, store: Store) -> Response:
             case "authorization_code":
                 pair = await _exchange(connection, application, form)
             case "refresh_token":
-                pair = await rotate(connection, application, _required(form, "refresh_token"))
-                if pair is None:
-                    raise TokenEndpointError(
-                        "invalid_grant", "the refresh token is unknown, expired, revoked or was used before"
-                    )
+                pair = await _refresh(connection, application, form)
             case other:
-                raise TokenEndpointError(
-                    "unsupported_grant_type",
-                    f"grant_type is {shown(other)}; it must be authorization_code or refresh_token",
-                )
+                told = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
+                raise TokenEndpointError("unsupported_grant_type", told)
     return token_answer(
         {
             "token_type": "Bearer",
@@ -94,6 +88,13 @@ async def _exchange(connection: Connection, application: RegisteredApplication, 
             "invalid_grant",
             "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not belong to it",
         )
+    return pair
+
+
+async def _refresh(connection: Connection, application: RegisteredApplication, form: Mapping[str, str]) -> TokenPair:
+    pair = await rotate(connection, application, _required(form, "refresh_token"))
+    if pair is None:
+        raise TokenEndpointError("invalid_grant", "the refresh token is unknown, expired, revoked or was used before")
     return pair
 
 

@@ -1,0 +1,22 @@
+"""One sandbox of the default size, for the tests that only look at it."""
+
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from seller_platform.sandbox import load_sandbox
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.server import EmbeddedServer
+
+TODAY = date(2026, 4, 15)
+"""Before it lie the days on which clocks change in all three zones."""
+
+
+@pytest.fixture(scope="session")
+def sandbox(postgres: EmbeddedServer) -> Iterator[Database]:
+    """A database with the default sandbox. Look, do not touch."""
+    with Database(postgres.database("sandbox_to_look_at")) as database:
+        database.migrate()
+        load_sandbox(database, today=TODAY)
+        yield database

@@ -1,0 +1,39 @@
+"""What the sandbox fills, and a digest of everything in it."""
+
+from sqlalchemy import text
+
+from seller_platform.warehouse.database import Database
+
+TABLES = (
+    "seller.accounts",
+    "seller.orders",
+    "seller.daily_product_sales",
+    "seller.transactions",
+    "seller.inventory",
+    "seller.warehouse_stock",
+    "seller.inbound_shipments",
+    "seller.notifications",
+    "seller.cost_periods",
+    "service.products",
+    "service.exchange_rates",
+)
+
+
+def contents(database: Database) -> dict[str, tuple[int, str]]:
+    """Return the rows of each table and a digest of all their values."""
+    with database.begin() as connection:
+        connection.execute(text("SET LOCAL TIME ZONE 'UTC'"))
+        return {
+            table: tuple(
+                connection.execute(
+                    text(f"SELECT count(*), md5(string_agg(t::text, chr(10) ORDER BY t::text)) FROM {table} t")
+                ).one()
+            )
+            for table in TABLES
+        }
+
+
+def rows(database: Database, query: str, **values: object) -> list[tuple[object, ...]]:
+    """Return the rows of a query."""
+    with database.begin() as connection:
+        return [tuple(row) for row in connection.execute(text(query), values)]

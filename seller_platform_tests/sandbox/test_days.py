@@ -1,0 +1,53 @@
+"""Local days: every second of them is written with the offset it has, also where clocks change."""
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, local_days
+from seller_platform.sandbox.marketplaces import MARKETPLACES
+
+CHANGES = [
+    ("America/Los_Angeles", date(2026, 3, 8), 23),
+    ("America/Los_Angeles", date(2026, 11, 1), 25),
+    ("Europe/Berlin", date(2026, 3, 29), 23),
+    ("Europe/Berlin", date(2026, 10, 25), 25),
+    ("Australia/Sydney", date(2026, 4, 5), 25),
+    ("Asia/Kolkata", date(2026, 4, 5), 24),
+]
+
+
+def _day(zone: str, day: date) -> LocalDay:
+    return local_days(zone, day, 1)[0]
+
+
+@pytest.mark.parametrize(("zone", "day", "hours"), CHANGES)
+def test_every_stamp_is_one_the_zone_itself_would_write(zone: str, day: date, hours: int) -> None:
+    local = _day(zone, day)
+
+    written = [local.stamp(second) for second in range(0, DAY_SECONDS, 7)]
+
+    moments = [datetime.fromisoformat(stamp) for stamp in written]
+    assert [moment.astimezone(UTC).astimezone(ZoneInfo(zone)).isoformat() for moment in moments] == written
+    assert moments == sorted(moments)
+    assert {moment.date() for moment in moments} == {day}
+    assert moments[-1] - moments[0] > timedelta(hours=hours) - timedelta(seconds=20)
+
+
+def test_the_hour_that_comes_twice_is_written_with_both_offsets() -> None:
+    local = _day("Europe/Berlin", date(2026, 10, 25))
+
+    twice = {stamp[19:] for second in range(DAY_SECONDS) if "T02:" in (stamp := local.stamp(second))}
+
+    assert twice == {"+02:00", "+01:00"}
+
+
+@pytest.mark.parametrize("zone", sorted({market.timezone for market in MARKETPLACES}))
+def test_days_of_every_marketplace_join(zone: str) -> None:
+    days = local_days(zone, date(2024, 1, 1), 3 * 366)
+
+    total = sum(day.seconds for day in days)
+
+    ends = [datetime.combine(day, datetime.min.time(), ZoneInfo(zone)) for day in (date(2024, 1, 1), date(2027, 1, 3))]
+    assert total == (ends[1].astimezone(UTC) - ends[0].astimezone(UTC)).total_seconds()

@@ -1,0 +1,167 @@
+"""Loading the sandbox: repeatable, whole, and careful with what is not its own."""
+
+import os
+import subprocess
+import sys
+from datetime import date
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.errors import RequestError
+from seller_platform.sandbox import load_sandbox
+from seller_platform.warehouse.database import Database
+from seller_platform_tests.sandbox.tables import TABLES, contents, rows
+
+TODAY = date(2026, 4, 15)
+
+
+def test_the_report_counts_what_is_there(database: Database) -> None:
+    report = load_sandbox(database, orders_per_month=100, today=TODAY)
+
+    assert report.rows == {table: count for table, (count, _) in contents(database).items()}
+    assert set(report.rows) == set(TABLES)
+    assert [(account.key,) for account in report.accounts] == rows(
+        database, "SELECT account FROM seller.accounts WHERE connection = 'sandbox' ORDER BY id"
+    )
+
+
+def test_loading_again_gives_the_same_rows(database: Database) -> None:
+    load_sandbox(database, orders_per_month=100, today=TODAY)
+    first = contents(database)
+
+    load_sandbox(database, accounts=4, months=6, orders_per_month=50, seed=9, today=date(2026, 2, 3))
+    other = contents(database)
+    load_sandbox(database, orders_per_month=100, today=TODAY)
+
+    assert contents(database) == first
+    assert all(first[table] != other[table] for table in TABLES)
+
+
+def test_another_seed_gives_other_sellers(database: Database) -> None:
+    first = load_sandbox(database, orders_per_month=20, today=TODAY, seed=1)
+
+    second = load_sandbox(database, orders_per_month=20, today=TODAY, seed=-2)
+
+    assert {account.key for account in first.accounts}.isdisjoint(account.key for account in second.accounts)
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_the_seed_of_hashes_does_not_matter(database: Database, database_url: str, hash_seed: str) -> None:
+    load_sandbox(database, orders_per_month=100, today=TODAY)
+    expected = contents(database)
+    program = (
+        "import sys; from datetime import date; from seller_platform.sandbox import load_sandbox; "
+        "from seller_platform.warehouse.database import Database; "
+        "load_sandbox(Database(sys.argv[1]), orders_per_month=100, today=date(2026, 4, 15))"
+    )
+
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    subprocess.run([sys.executable, "-c", program, database_url], env=environment, check=True)
+
+    assert contents(database) == expected
+
+
+def test_an_account_does_not_depend_on_how_many_there_are(database: Database) -> None:
+    query = "SELECT o::text FROM seller.orders o WHERE account = :account ORDER BY 1"
+    few = load_sandbox(database, accounts=2, months=1, orders_per_month=50, today=TODAY)
+    key = few.accounts[1].key
+    before = rows(database, query, account=key)
+
+    load_sandbox(database, accounts=5, months=1, orders_per_month=50, today=TODAY)
+
+    assert rows(database, query, account=key) == before
+
+
+def test_a_day_later_the_past_is_the_same(database: Database) -> None:
+    query = (
+        "SELECT date, sku, sales_channel, units_ordered, product_sales, taxes, rebates "
+        "FROM seller.daily_product_sales WHERE date < '2026-04-15' ORDER BY account, 1, 2, 3"
+    )
+    load_sandbox(database, orders_per_month=200, today=TODAY)
+    before = rows(database, query)
+
+    load_sandbox(database, orders_per_month=200, today=date(2026, 4, 16))
+
+    assert rows(database, query) == before
+
+
+def test_rows_of_other_accounts_are_left_alone(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO seller.accounts (id, connection, account, load_id, page) VALUES (1, 'real', 'R.m', 7, 1);"
+                "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
+                "VALUES ('S', '2026-01-01', 'R.m', 7, 1)"
+            )
+        )
+
+    load_sandbox(database, months=1, orders_per_month=10, today=TODAY)
+    load_sandbox(database, months=1, orders_per_month=10, today=TODAY)
+
+    assert rows(database, "SELECT sku FROM seller.inventory WHERE account = 'R.m'") == [("S",)]
+    assert rows(database, "SELECT id FROM seller.accounts WHERE connection = 'real'") == [(1,)]
+
+
+def test_a_load_that_fails_changes_nothing(database: Database) -> None:
+    load_sandbox(database, orders_per_month=20, today=TODAY)
+    before = contents(database)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load_sandbox(database, orders_per_month=30, today=TODAY, progress=interrupt)
+
+    assert contents(database) == before
+
+
+def test_progress_counts_months_of_accounts(database: Database) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def remember(done: int, total: int) -> None:
+        seen.append((done, total))
+
+    load_sandbox(database, accounts=2, months=3, orders_per_month=5, today=TODAY, progress=remember)
+
+    assert seen == [(done, 6) for done in range(1, 7)]
+
+
+def test_on_the_first_of_a_month_the_months_end_yesterday(database: Database) -> None:
+    load_sandbox(database, accounts=1, months=2, orders_per_month=300, today=date(2026, 3, 1))
+
+    days = rows(database, "SELECT min(local_day)::text, max(local_day)::text FROM seller.orders")
+    assert days == [("2026-01-01", "2026-02-28")]
+
+
+def test_on_the_second_of_a_month_it_has_one_day(database: Database) -> None:
+    load_sandbox(database, accounts=1, months=1, orders_per_month=300, today=date(2026, 1, 2))
+
+    assert rows(database, "SELECT DISTINCT local_day::text FROM seller.orders") == [("2026-01-01",)]
+
+
+def test_the_smallest_sandbox_has_an_order(database: Database) -> None:
+    report = load_sandbox(database, accounts=1, months=1, orders_per_month=1, today=TODAY)
+
+    assert report.rows["seller.orders"] >= 1
+    assert report.rows["seller.inventory"] == 12
+
+
+def test_many_accounts_have_titles_and_keys_of_their_own(database: Database) -> None:
+    report = load_sandbox(database, accounts=40, months=1, orders_per_month=2, today=TODAY)
+
+    assert len({account.title for account in report.accounts}) == 40
+    assert len({account.key for account in report.accounts}) == 40
+    assert not any(account.key.startswith("account-") for account in report.accounts)
+
+
+@pytest.mark.parametrize("wrong", [{"accounts": 0}, {"months": 0}, {"orders_per_month": 0}, {"months": -3}])
+def test_a_number_below_one_is_refused_by_name(database: Database, wrong: dict[str, int]) -> None:
+    with pytest.raises(RequestError, match=f"{next(iter(wrong))} is"):
+        load_sandbox(database, **wrong, today=TODAY)  # type: ignore[arg-type]  # one number of several
+
+
+@pytest.mark.parametrize(("months", "today"), [(601, TODAY), (1, date.min), (1, date.max)])
+def test_months_beyond_the_calendar_are_refused(database: Database, months: int, today: date) -> None:
+    with pytest.raises(RequestError, match="cannot be invented"):
+        load_sandbox(database, months=months, today=today)

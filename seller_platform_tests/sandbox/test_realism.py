@@ -1,0 +1,182 @@
+"""The sandbox holds what real accounts hold, and what breaks careless programs."""
+
+from collections import Counter
+
+import pytest
+
+from seller_platform.contract import DATASETS, Source
+from seller_platform.contract.datasets.notifications import NOTIFICATIONS
+from seller_platform.contract.datasets.sales import SALES_CHANNEL
+from seller_platform.sandbox.shipments import STATUSES
+from seller_platform.warehouse.database import Database
+from seller_platform_tests.sandbox.tables import TABLES, rows
+
+KEYED = [dataset for dataset in DATASETS if dataset.table in TABLES and dataset.key]
+
+
+@pytest.mark.parametrize("dataset", KEYED, ids=lambda dataset: dataset.name)
+def test_keys_are_unique_in_an_account(sandbox: Database, dataset) -> None:  # type: ignore[no-untyped-def]
+    key = ", ".join(["account", *dataset.key, *(tag.name for tag in dataset.tags)])
+
+    assert rows(sandbox, f"SELECT {key} FROM {dataset.table} GROUP BY {key} HAVING count(*) > 1") == []
+
+
+def test_order_lines_are_unique_in_both_channels_together(sandbox: Database) -> None:
+    key = "platform_order_id, purchase_date, sku"
+
+    assert rows(sandbox, f"SELECT {key} FROM seller.orders GROUP BY {key} HAVING count(*) > 1") == []
+
+
+def test_the_default_is_three_accounts_of_different_size_zone_and_currency(sandbox: Database) -> None:
+    found = rows(
+        sandbox,
+        "SELECT timezone, a.currency_code, count(*) FROM seller.accounts a JOIN seller.orders USING (account) "
+        "GROUP BY 1, 2 ORDER BY 3",
+    )
+
+    sizes = [row[2] for row in found]
+    assert len({row[0] for row in found}) == len({row[1] for row in found}) == 3
+    assert 100 < sizes[0] < 1_000
+    assert 10_000 < sum(sizes) < 15_000
+
+
+def test_orders_are_placed_in_both_offsets_of_each_zone(sandbox: Database) -> None:
+    offsets = rows(
+        sandbox,
+        "SELECT timezone, count(DISTINCT purchase_date AT TIME ZONE timezone - purchase_date AT TIME ZONE 'UTC') "
+        "FROM seller.orders JOIN seller.accounts USING (account) GROUP BY 1",
+    )
+
+    assert [count for _, count in offsets] == [2, 2, 2]
+
+
+def test_orders_are_placed_on_the_days_when_clocks_change(sandbox: Database) -> None:
+    changed = rows(
+        sandbox,
+        "SELECT country_code, local_day::text FROM seller.orders JOIN seller.accounts USING (account) "
+        "GROUP BY country_code, timezone, local_day HAVING (local_day::timestamp AT TIME ZONE timezone) "
+        "+ interval '24 hours' <> (local_day + 1)::timestamp AT TIME ZONE timezone",
+    )
+
+    assert {("US", "2026-03-08"), ("DE", "2026-03-29")} <= set(changed)
+
+
+def test_every_month_has_equal_ledger_entries_that_concern_no_order(sandbox: Database) -> None:
+    twice = rows(
+        sandbox,
+        "SELECT account, date_trunc('month', local_day) FROM seller.transactions WHERE order_id IS NULL "
+        "GROUP BY account, date_trunc('month', local_day), posted_date, description, amount HAVING count(*) = 2",
+    )
+
+    assert len(twice) == 3 * 4
+
+
+def test_orders_have_every_state_in_every_channel(sandbox: Database) -> None:
+    found = rows(sandbox, "SELECT DISTINCT order_status, sales_channel FROM seller.orders")
+
+    assert set(found) == {
+        (status, channel) for status in ("Shipped", "Pending", "Cancelled") for channel in SALES_CHANNEL.values
+    }
+
+
+def test_only_the_latest_orders_are_open(sandbox: Database) -> None:
+    days = rows(sandbox, "SELECT min(local_day)::text FROM seller.orders WHERE order_status = 'Pending'")
+
+    assert days == [("2026-04-11",)]
+
+
+def test_orders_have_several_lines_and_units(sandbox: Database) -> None:
+    lines = rows(sandbox, "SELECT count(*), max(quantity_ordered) FROM seller.orders GROUP BY platform_order_id")
+
+    counts = Counter(row[0] for row in lines)
+    assert counts[1] > counts[2] > counts[3] > 0
+    assert max(int(str(row[1])) for row in lines) > 3
+
+
+def test_shipments_are_in_every_stage(sandbox: Database) -> None:
+    found = rows(sandbox, "SELECT DISTINCT status FROM seller.inbound_shipments")
+
+    assert {row[0] for row in found} == set(STATUSES)
+
+
+def test_every_account_has_every_type_of_notification(sandbox: Database) -> None:
+    assert NOTIFICATIONS.facet is not None
+    found = rows(sandbox, "SELECT account, type, bool_or(read) FROM seller.notifications GROUP BY 1, 2")
+
+    assert Counter(row[1] for row in found) == dict.fromkeys(NOTIFICATIONS.facet.values, 3)
+
+
+def test_some_lists_of_notifications_are_longer_than_a_page(sandbox: Database) -> None:
+    longest = rows(sandbox, "SELECT count(*) FROM seller.notifications GROUP BY account, type ORDER BY 1 DESC LIMIT 1")
+
+    assert int(str(longest[0][0])) > int(str(NOTIFICATIONS.fixed_page_size))
+
+
+def test_notifications_are_numbered_as_they_were_raised(sandbox: Database) -> None:
+    unordered = rows(
+        sandbox,
+        "SELECT * FROM (SELECT created_at, lag(created_at) OVER (PARTITION BY account ORDER BY id) AS before "
+        "FROM seller.notifications) n WHERE created_at < before",
+    )
+
+    assert unordered == []
+
+
+def test_some_products_are_out_of_stock_and_most_are_not(sandbox: Database) -> None:
+    shares = rows(
+        sandbox,
+        "SELECT count(*) FILTER (WHERE afn_fulfillable_quantity = 0), count(*) FROM seller.inventory",
+    )
+
+    out, all_of_them = (int(str(each)) for each in shares[0])
+    assert 0 < out < all_of_them / 4
+
+
+def test_products_sell_unequally(sandbox: Database) -> None:
+    shares = rows(
+        sandbox,
+        "SELECT sum(units) FILTER (WHERE rank <= 0.2), sum(units) FROM (SELECT sum(units_ordered) AS units, "
+        "percent_rank() OVER (ORDER BY sum(units_ordered) DESC) AS rank FROM seller.daily_product_sales "
+        "WHERE account LIKE '%US%' GROUP BY sku) s",
+    )
+
+    top, everything = (int(str(each)) for each in shares[0])
+    assert top > everything * 0.45
+
+
+def test_products_have_parents_variants_and_twins(sandbox: Database) -> None:
+    families = rows(sandbox, "SELECT count(*) FROM service.products WHERE parent_asin IS NOT NULL GROUP BY parent_asin")
+    alone = rows(sandbox, "SELECT count(*) FROM service.products WHERE parent_asin IS NULL")
+    twins = rows(sandbox, "SELECT asin FROM service.products GROUP BY account, asin HAVING count(*) > 1")
+
+    assert max(int(str(row[0])) for row in families) > 3
+    assert alone[0][0] != 0
+    assert twins
+
+
+def test_a_sku_does_not_tell_the_account(sandbox: Database) -> None:
+    shared = rows(sandbox, "SELECT sku FROM seller.orders GROUP BY sku HAVING count(DISTINCT account) = 3")
+
+    assert shared
+
+
+@pytest.mark.parametrize(
+    "text", ["\t", "\n", "\r\n", '"', "'", "\\", ",", "🎉", "<b>", "%", "茶", "=HYPERLINK", "None"]
+)
+def test_names_that_break_careless_programs_are_sold(sandbox: Database, text: str) -> None:
+    found = rows(sandbox, "SELECT FROM seller.orders WHERE strpos(product_name, :text) > 0 LIMIT 1", text=text)
+
+    assert found
+
+
+@pytest.mark.parametrize("text", [" ", "/", "+", "&", "%", "#", "?", "=", "\\", "🎉", "ö"])
+def test_skus_that_break_careless_programs_are_sold(sandbox: Database, text: str) -> None:
+    found = rows(sandbox, "SELECT FROM seller.orders WHERE strpos(sku, :text) > 0 LIMIT 1", text=text)
+
+    assert found
+
+
+def test_rows_say_that_no_load_brought_them(sandbox: Database) -> None:
+    for dataset in DATASETS:
+        if dataset.source is not Source.REPORT:
+            assert rows(sandbox, f"SELECT FROM {dataset.table} WHERE load_id <> 0 LIMIT 1") == []
