@@ -102,7 +102,7 @@ class _Record:
     def __init__(self, dataset: Dataset) -> None:
         places = [number for number, column in enumerate(dataset.columns) if column.key]
         # A ledger has no key: the whole row stands for it, and equal rows cost a second walk.
-        self._identity: Callable[[Any], Any] = itemgetter(*places) if places else lambda row: row
+        self._identity: Callable[[Any], Any] = itemgetter(*places) if places else itemgetter(slice(None))
         self._seen: set[int] = set()
         self._keys = array("q")
         self._rows_by_page: list[int] = []

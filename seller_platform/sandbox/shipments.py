@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import accumulate
 
 import numpy as np
 
@@ -14,6 +15,8 @@ STATUSES = ("WORKING", "SHIPPED", "IN_TRANSIT", "DELIVERED", "CHECKED_IN", "RECE
 
 _NAMES = ("Refill", "Nachschub", 'Pallet "B"', "Supplier, direct", "Überhang\tLager 2", "Boxes 1/2 + 2/2", "補充")
 _CENTRES = ("NRT-1", "STH-2", "EST-4", "WST-7")
+_STAGE_DAYS = ((2, 5), (5, 9), (1, 3), (2, 5), (3, 6))
+_DELAY_DAYS = (5, 16)
 _LATE = 0.12
 _OPENING_LEAD_DAYS = (28, 45)
 
@@ -49,19 +52,11 @@ class Shipment:
 
 def send(chance: np.random.Generator, number: int, created: int, products: Ints, quantities: Ints) -> Shipment:
     """Return a shipment that leaves on a day; now and then one is late."""
-    pack, travel, check, receive = (int(chance.integers(*bounds)) for bounds in ((2, 5), (5, 10), (1, 4), (3, 6)))
-    delay = int(chance.integers(5, 16)) if chance.random() < _LATE else 0
-    shipped = created + pack
-    delivered = shipped + 1 + travel + delay
-    starts = (
-        created,
-        shipped,
-        shipped + 1,
-        delivered,
-        delivered + 1,
-        delivered + 1 + check,
-        delivered + 1 + check + receive,
-    )
+    pack, travel, unload, check, receive = (int(chance.integers(*bounds)) for bounds in _STAGE_DAYS)
+    delay = int(chance.integers(*_DELAY_DAYS)) if chance.random() < _LATE else 0
+    stages = (0, pack, 1, travel + delay, unload, check, receive)
+    starts = tuple(accumulate(stages, initial=created))[1:]
+    delivered = starts[STATUSES.index("DELIVERED")]
     return Shipment(number, starts, delivered - delay, products, quantities)
 
 

@@ -1,5 +1,7 @@
 """What the sandbox fills, and a digest of everything in it."""
 
+from typing import Any
+
 from sqlalchemy import text
 
 from seller_platform.warehouse.database import Database
@@ -33,7 +35,7 @@ def contents(database: Database) -> dict[str, tuple[int, str]]:
         }
 
 
-def rows(database: Database, query: str, **values: object) -> list[tuple[object, ...]]:
+def rows(database: Database, query: str, **values: object) -> list[tuple[Any, ...]]:
     """Return the rows of a query."""
     with database.begin() as connection:
         return [tuple(row) for row in connection.execute(text(query), values)]
