@@ -13,7 +13,7 @@ from seller_platform.errors import InvalidSettingError, MissingSettingError
 class Settings(BaseSettings):
     """Every setting, with its default; the name of its environment variable is the alias."""
 
-    model_config = SettingsConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(extra="ignore", frozen=True, validate_default=True)
 
     home: Path = Field(Path(".seller_platform"), alias="SELLER_PLATFORM_HOME")
     database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_DATABASE_URL")

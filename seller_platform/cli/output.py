@@ -54,7 +54,9 @@ class Output:
     def progress(self, title: str, total: int | None) -> Iterator["Bar"]:
         """Show a bar while the block runs."""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, TimeElapsedColumn(), console=self.console, transient=True) as progress:
+        with Progress(
+            *columns, TimeElapsedColumn(), console=self.console, transient=True, disable=not self.console.is_terminal
+        ) as progress:
             yield Bar(progress, title, total)
 
 

@@ -86,7 +86,7 @@ def open_playground(home: Path, output: Output, *, port: int | None = None) -> I
     environment = {
         "SELLER_PLATFORM_HOME": str(folder),
         "SELLER_PLATFORM_DATABASE_URL": warehouse_url,
-        "SELLER_PLATFORM_HISTORY_START": report.first_day.isoformat(),
+        "SELLER_PLATFORM_HISTORY_START": report.period.start.isoformat(),
         "SELLER_API_BASE_URL": base_url,
         "SELLER_API_AUTH_URL": base_url,
         "SELLER_API_CLIENT_ID": credentials.client_id,

@@ -16,7 +16,7 @@ from seller_platform.sandbox.demand import UNITS_PER_ORDER, invent_demand
 from seller_platform.sandbox.ledger import Ledger
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount
 from seller_platform.sandbox.notifications import IDS_OF_AN_ACCOUNT, Notifications
-from seller_platform.sandbox.orders import Sales, Texts, daily_rows, draw_sales, order_rows
+from seller_platform.sandbox.orders import Texts, daily_rows, draw_sales, order_rows
 from seller_platform.sandbox.sheets import Sheets
 from seller_platform.sandbox.shipments import shipment_rows
 from seller_platform.sandbox.snapshots import VELOCITY_DAYS, inventory_rows, warehouse_rows
@@ -27,7 +27,6 @@ _ORDERS_PER_PRODUCT = 12
 _FEWEST_PRODUCTS, _MOST_PRODUCTS = 12, 2_000
 _ELSEWHERE = 0.08
 _WEEK = 7
-_MANY_LINES = 100
 
 _ACCOUNTS = dataset_named("accounts")
 _ORDERS = dataset_named("orders")
@@ -169,24 +168,14 @@ class History:
             grant=self._stock.grant if channel.is_platform else _everything,
         )
         self._numbers[channel.tag] += wanted
-        for part in self._parts(sales):
-            rows = order_rows(part, self._texts, self._days, place, market.currency)
-            self._add(sheets, _ORDERS, rows, channel.tag)
-            self._add(sheets, _DAILY, daily_rows(part, self._texts, day), channel.tag)
-            if channel.is_platform:
-                self._add(sheets, _TRANSACTIONS, self._ledger.settle(chance, part))
+        self._add(sheets, _ORDERS, order_rows(sales, self._texts, self._days, place, market.currency), channel.tag)
+        self._add(sheets, _DAILY, daily_rows(sales, self._texts, day), channel.tag)
         if channel.is_platform:
+            self._add(sheets, _TRANSACTIONS, self._ledger.settle(chance, sales))
             is_open = sales.is_sale & (sales.settled >= len(self._days))[sales.order]
             self._stock.reserve(sales.product[is_open], sales.quantity[is_open])
         if place >= len(self._days) - VELOCITY_DAYS:
             np.add.at(self._sold_lately, sales.product[sales.is_sale], sales.quantity[sales.is_sale])
-
-    def _parts(self, sales: Sales) -> tuple[Sales, ...]:
-        """Return the lines of products with special texts apart: rows without them are written in one stroke."""
-        if len(sales.product) < _MANY_LINES:
-            return (sales,)
-        are_special = self._texts.are_special[sales.product]
-        return sales.only(~are_special), sales.only(are_special)
 
     def _write_snapshots(self, sheets: Sheets) -> None:
         self._stock.receive(len(self._days))

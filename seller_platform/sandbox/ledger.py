@@ -66,7 +66,7 @@ class Ledger:
                 quantity=np.ones_like(units),
                 cents=fulfilment,
             ),
-            *self._refunds(chance, sales, lines),
+            *self._refunds(chance, sales),
         ]
 
     def monthly(self, place: int) -> list[Row]:
@@ -97,9 +97,13 @@ class Ledger:
             for name, cents in charges
         ]
 
-    def _refunds(self, chance: np.random.Generator, sales: Sales, paid: Ints) -> list[Row]:
-        """Return refunds of some paid lines: later than the payment, and of no more than was paid."""
-        lines = paid[chance.random(len(paid)) < _REFUNDED]
+    def _refunds(self, chance: np.random.Generator, sales: Sales) -> list[Row]:
+        """Return refunds of some lines: later than the payment, and of no more than was paid.
+
+        They are drawn for all lines and those yet to come left out, so that chance goes on alike on every day.
+        """
+        lines = np.flatnonzero(sales.is_sale)
+        lines = lines[chance.random(len(lines)) < _REFUNDED]
         delay = chance.integers(_QUICKEST_REFUND_DAYS, _SLOWEST_REFUND_DAYS + 1, len(lines))
         seconds = chance.integers(0, DAY_SECONDS, len(lines))
         returned = chance.integers(1, sales.quantity[lines] + 1)

@@ -47,10 +47,12 @@ class SandboxReport:
     """What a load of the sandbox put into the database.
 
     Attributes:
+        period: The days of the sales.
         rows: The rows of each table, by schema and name.
     """
 
     accounts: tuple[Account, ...]
+    period: Window
     rows: dict[str, int]
 
 
@@ -89,7 +91,7 @@ def load_sandbox(
         rows = _fill(connection, chosen, period, orders_per_month=orders_per_month, seed=seed, progress=progress)
         for table in (_ACCOUNTS, *_OF_ACCOUNTS, EXCHANGE_RATES):
             connection.execute(text(f"ANALYZE {table.fullname}"))
-    return SandboxReport(tuple(sandbox.account for sandbox in chosen), rows)
+    return SandboxReport(tuple(sandbox.account for sandbox in chosen), period, rows)
 
 
 def _require(**numbers: int) -> None:

@@ -1,8 +1,7 @@
 """One day's orders in one sales channel, and the rows that tell of them: order lines and daily product sales."""
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
@@ -14,7 +13,6 @@ from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, quantities, seconds_of_day
 from seller_platform.warehouse.rows import Row
 
-_SPECIAL = re.compile(r"[\\\t\r\n]|None")
 _CANCELLED = 0.03
 _LONGEST_WAIT_DAYS = 4
 _PAID_SHIPPING = 0.2
@@ -29,16 +27,11 @@ Grant = Callable[[Ints, Ints], Ints]
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of a catalogue as arrays: a place in the catalogue is a place in each of them.
-
-    Attributes:
-        are_special: Whether a product has a text that COPY cannot take as it is.
-    """
+    """The texts of a catalogue as arrays: a place in the catalogue is a place in each of them."""
 
     skus: npt.NDArray[np.object_]
     asins: npt.NDArray[np.object_]
     names: npt.NDArray[np.object_]
-    are_special: Flags
 
     @classmethod
     def of(cls, products: Sequence[Product]) -> "Texts":
@@ -46,7 +39,6 @@ class Texts:
             listed(product.sku for product in products),
             listed(product.asin for product in products),
             listed(product.name for product in products),
-            np.array([_SPECIAL.search(product.sku + product.name) is not None for product in products]),
         )
 
 
@@ -85,13 +77,6 @@ class Sales:
     def is_sale(self) -> Flags:
         """Whether each line counts: it was not cancelled."""
         return ~self.cancelled[self.order]
-
-    def only(self, lines: Flags) -> "Sales":
-        """Return the same orders with some of their lines."""
-        return replace(self, **{name: getattr(self, name)[lines] for name in _LINE_ARRAYS})
-
-
-_LINE_ARRAYS = ("order", "product", "quantity", "product_sales", "taxes", "shipping_credits", "rebates")
 
 
 def draw_sales(

@@ -76,12 +76,17 @@ WHERE token.token_hash = %s AND token.expires_at > now()
 """
 
 _ACCOUNTS = """
-SELECT account.key, account.id, account.title AS account_title, account.country_code, account.currency_code,
+SELECT account.key, account.id, account.account_title, account.country_code, account.currency_code,
        account.timezone, account.marketplace, account.seller_id
 FROM service.user_accounts AS access
-JOIN platform.accounts AS account ON account.key = access.account AND account.retired_at IS NULL
+JOIN (
+    -- Where several connections see an account, one of its rows stands for it.
+    SELECT DISTINCT ON (listed.account) listed.account AS key, listed.*
+    FROM seller.accounts AS listed
+    ORDER BY listed.account, listed.load_id DESC
+) AS account ON account.key = access.account
 WHERE access.user_id = %(user)s
-  AND (%(account_title)s::text IS NULL OR account.title = %(account_title)s)
+  AND (%(account_title)s::text IS NULL OR account.account_title = %(account_title)s)
   AND (%(seller_id)s::text IS NULL OR account.seller_id = %(seller_id)s)
   AND (%(marketplace_id)s::text IS NULL OR account.marketplace = %(marketplace_id)s)
   AND (%(group_title)s::text IS NULL OR account.key IN (

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import DuplicateUserError, InvalidUserError, UnknownAccountError, UnknownUserError
 from seller_platform.service.parameters import is_storable
 from seller_platform.service.passwords import LONGEST_PASSWORD, hash_password
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.service_tables import USER_ACCOUNTS, USERS
-from seller_platform.warehouse.tables import ACCOUNTS
+from seller_platform.warehouse.tables import table_for
 
 _LONGEST_EMAIL = 254
 
@@ -57,7 +58,8 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
     """
     with database.begin() as connection:
         user_id = _user_id(connection, email)
-        known = connection.execute(select(ACCOUNTS.c.key).order_by(ACCOUNTS.c.key)).scalars().all()
+        listed = table_for(ACCOUNTS).c.account
+        known = connection.execute(select(listed).distinct().order_by(listed)).scalars().all()
         for key in account_keys:
             if key not in known:
                 raise UnknownAccountError(key, known)

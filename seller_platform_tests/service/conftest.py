@@ -20,12 +20,12 @@ import pytest
 import uvicorn
 
 from seller_platform.contract import Account, Column, Dataset, Kind
+from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import create_app
 from seller_platform.service.applications import add_application
 from seller_platform.service.lists import SERVED
 from seller_platform.service.users import add_user, grant_accounts
-from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.rows import Row, copy_rows
 from seller_platform.warehouse.server import EmbeddedServer
@@ -214,8 +214,20 @@ def _value(dataset: Dataset, column: Column, number: int, account: str, day: dat
 
 
 def _populate(database: Database) -> None:
-    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    save_accounts(database, "default", list(ACCOUNTS.items()))
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        for key, listed in ACCOUNTS.items():
+            row = (
+                listed.id,
+                listed.title,
+                listed.country_code,
+                listed.currency_code,
+                listed.timezone,
+                listed.marketplace,
+                listed.seller_id,
+            )
+            copy_rows(driver, LISTED, [(*row, "default")], account=key)
     for email, accounts in ((ANN, OF_ANN), (BOB, OF_BOB)):
         user_id = add_user(database, email, email.partition("@")[0].title(), PASSWORD)
         grant_accounts(database, email, accounts)

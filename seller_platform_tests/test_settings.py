@@ -1,0 +1,76 @@
+"""Settings: read from our variables alone, and refused with their names."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from seller_platform.errors import InvalidSettingError, MissingSettingError
+from seller_platform.settings import Settings, read_settings, required
+
+
+@pytest.fixture(autouse=True)
+def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for field in Settings.model_fields.values():
+        monkeypatch.delenv(str(field.alias), raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_defaults_need_no_variable(tmp_path: Path) -> None:
+    settings = read_settings()
+
+    assert settings.home == tmp_path / ".seller_platform"
+    assert settings.database_url is None
+    assert settings.redirect_uri == "http://127.0.0.1:8765/callback"
+
+
+def test_variables_of_others_are_not_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", "/elsewhere")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://elsewhere")
+    monkeypatch.setenv("CLIENT_ID", "other")
+
+    settings = read_settings()
+
+    assert (settings.home, settings.database_url, settings.client_id) == (tmp_path / ".seller_platform", None, None)
+
+
+def test_values_are_read_and_an_empty_one_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELLER_API_BASE_URL", "https://api.example.com/v1/")
+    monkeypatch.setenv("SELLER_API_AUTH_URL", "")
+    monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", "2024-02-29")
+
+    settings = read_settings()
+
+    assert (settings.base_url, settings.auth_url) == ("https://api.example.com/v1", None)
+    assert settings.history_start == date(2024, 2, 29)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SELLER_PLATFORM_HISTORY_START", "2024-13-canary"),
+        ("SELLER_API_BASE_URL", "ftp://canary"),
+        ("SELLER_API_BASE_URL", "canary"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(InvalidSettingError, match=name) as caught:
+        read_settings()
+
+    assert "canary" not in str(caught.value)
+
+
+def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SELLER_PLATFORM_SECRET_KEY", "SELLER_API_CLIENT_SECRET", "SELLER_PLATFORM_DATABASE_URL"):
+        monkeypatch.setenv(name, "canary")
+
+    assert "canary" not in repr(read_settings())
+
+
+def test_a_setting_that_is_needed_is_named() -> None:
+    with pytest.raises(MissingSettingError, match="SELLER_API_BASE_URL is not set; it is the address"):
+        required(None, "SELLER_API_BASE_URL", "the address")
