@@ -4,16 +4,17 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from seller_platform.errors import SellerPlatformError
 
-F = TypeVar("F", bound=Any)
+_FILE_WIDTH = 160
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
 
@@ -25,7 +26,7 @@ class Output:
         self.as_json = as_json
         # Words that accompany the work go to standard error, so that what is piped on is the result alone.
         self.console = Console(stderr=True, quiet=as_json, highlight=False)
-        self._result = Console(highlight=False, soft_wrap=True)
+        self._result = Console(highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
 
     def say(self, text: str) -> None:
         """Tell a person something."""
@@ -33,7 +34,7 @@ class Output:
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Print a table; numbers are set flush right."""
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for index, name in enumerate(columns):
             is_number = any(isinstance(row[index], int | float) for row in rows)
             table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
@@ -69,7 +70,9 @@ class Bar:
 
     def show(self, done: int, total: int | None = None) -> None:
         """Show how much is done."""
-        self._progress.update(self._task, completed=done, **({} if total is None else {"total": total}))
+        if total is not None:
+            self._progress.update(self._task, total=total)
+        self._progress.update(self._task, completed=done)
 
 
 def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, Any] | None = None) -> NoReturn:

@@ -33,7 +33,9 @@ def load(
     url = database_url or embedded_server(read_settings().home).database(SANDBOX)
     with Database(url) as database:
         database.migrate()
-        rows = invent(database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed)
+        rows = invent(
+            database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed
+        ).rows
     if as_json:
         output.document({"rows": rows})
     else:

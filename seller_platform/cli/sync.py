@@ -12,7 +12,7 @@ import click
 
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.workplace import Workplace, open_workplace
-from seller_platform.contract import LISTS, Dataset, Slicing, Window, dataset_named
+from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import (
     CheckFailedError,
@@ -29,7 +29,7 @@ from seller_platform.warehouse.receipts import count_loads, receipts_of_run
 from seller_platform.warehouse.slices import Receipt
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
-_COLUMNS = ("dataset", "account", "slices", "rows", "announced", "verdict", "changed", "seconds")
+_COLUMNS = ("account, dataset", "slices", "rows", "announced", "verdict", "changed", "seconds")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Selection:
         return self.full or self.first_month is not None or self.last_month is not None
 
 
-class _Month(click.ParamType):
+class _Month(click.ParamType[date]):
     name = "Y-m"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
@@ -141,11 +141,24 @@ def report(output: Output, receipts: Sequence[Receipt], error: SellerPlatformErr
         for (dataset, account), group in groups.items()
     ]
     if not output.as_json:
-        output.table("What was landed", _COLUMNS, [tuple(row[name] for name in _COLUMNS) for row in rows])
+        output.table("What was landed", _COLUMNS, _by_account(rows))
     if error is not None:
         fail(error, as_json=output.as_json, document={"loads": rows})
     if output.as_json:
         output.document({"loads": rows})
+
+
+def _by_account(rows: Sequence[Mapping[str, object]]) -> list[tuple[object, ...]]:
+    """Return the lines of the table: each account, and under it its datasets."""
+    order = [dataset.name for dataset in DATASETS]
+    lines: list[tuple[object, ...]] = []
+    for row in sorted(
+        rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(str(row["dataset"])))
+    ):
+        if not any(line[0] == row["account"] for line in lines):
+            lines.append((row["account"], *[""] * (len(_COLUMNS) - 1)))
+        lines.append((f"  {row['dataset']}", *(row[name] for name in _COLUMNS[1:])))
+    return lines
 
 
 def problem_of(receipts: Sequence[Receipt], failures: Mapping[str, str], exit_code: int) -> SellerPlatformError | None:

@@ -36,17 +36,20 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def create_app(database_url: str, *, clock: Clock = utc_now, connections: int = 8) -> FastAPI:
+def create_app(
+    database_url: str, *, clock: Clock = utc_now, connections: int = 8, wait_seconds: float = 3.0
+) -> FastAPI:
     """Return the service over a migrated database.
 
     Args:
         clock: Tells what day it is, for lists asked for without dates.
         connections: How many connections to PostgreSQL may be open at once.
+        wait_seconds: How long to wait for PostgreSQL before it counts as away.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
-    store = Store(database_url, connections=connections)
+    store = Store(database_url, connections=connections, wait_seconds=wait_seconds)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:

@@ -1,32 +1,38 @@
 """The service's pool of connections to PostgreSQL."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
 from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from seller_platform.errors import WarehouseUnavailableError
-from seller_platform.warehouse.database import driver_url
+from seller_platform.warehouse.database import conninfo, driver_url
 
 Connection = psycopg.AsyncConnection[TupleRow]
 
-_WAIT_SECONDS = 5.0
+_LONGEST_QUEUE_SECONDS = 60.0
 _STATEMENT_MILLISECONDS = 120_000
 
 
 class Store:
     """Lends connections; each statement is a transaction of its own unless the borrower opens one."""
 
-    def __init__(self, database_url: str, *, connections: int = 8) -> None:
+    def __init__(self, database_url: str, *, connections: int = 8, wait_seconds: float = 3.0) -> None:
         """Prepare the pool; nothing connects before `open`.
+
+        Args:
+            wait_seconds: How long to wait for PostgreSQL before it counts as away. While it is merely busy with
+                other requests, a request waits its turn for longer.
 
         Raises:
             InvalidSettingError: The URL is not one of PostgreSQL.
         """
-        url = driver_url(database_url, "psycopg").set(drivername="postgresql")
+        url = driver_url(database_url, "psycopg")
+        self._lent = 0
         self.where = f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
         options: dict[str, Any] = {
             "autocommit": True,
@@ -35,12 +41,12 @@ class Store:
             "options": f"-c statement_timeout={_STATEMENT_MILLISECONDS} -c search_path=",
         }
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            url.render_as_string(hide_password=False),
+            conninfo(database_url),
             kwargs=options,
             min_size=1,
             max_size=connections,
-            timeout=_WAIT_SECONDS,
-            reconnect_timeout=2,
+            timeout=wait_seconds,
+            reconnect_timeout=wait_seconds,
             check=AsyncConnectionPool.check_connection,
             open=False,
         )
@@ -61,7 +67,21 @@ class Store:
             WarehouseUnavailableError: None could be had in time, or it was lost in the middle.
         """
         try:
-            async with self._pool.connection() as connection:
+            connection = await self._borrow()
+            self._lent += 1
+            try:
                 yield connection
+            finally:
+                self._lent -= 1
+                await self._pool.putconn(connection)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise WarehouseUnavailableError(self.where, str(error).partition("\n")[0]) from error
+
+    async def _borrow(self) -> Connection:
+        deadline = time.monotonic() + _LONGEST_QUEUE_SECONDS
+        while True:
+            try:
+                return await self._pool.getconn()
+            except PoolTimeout:
+                if self._lent == 0 or time.monotonic() > deadline:
+                    raise

@@ -11,6 +11,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 
@@ -118,6 +119,17 @@ def driver_url(url: str, driver: str) -> sqlalchemy.URL:
             "SELLER_PLATFORM_DATABASE_URL", f"names the database {parsed.get_backend_name()!r}; use postgresql://"
         )
     return parsed.set(drivername=f"postgresql+{driver}")
+
+
+def conninfo(url: str) -> str:
+    """Return the connection string of a URL, for psycopg alone; a URL that SQLAlchemy wrote is not one for libpq.
+
+    Raises:
+        InvalidSettingError: The URL is not one of PostgreSQL.
+    """
+    parsed = driver_url(url, "psycopg")
+    named = {"host": parsed.host, "port": parsed.port, "user": parsed.username, "password": parsed.password}
+    return make_conninfo("", **{**named, "dbname": parsed.database, **dict(parsed.query)})  # type: ignore[arg-type]  # libpq reads every option as text
 
 
 def _alembic_config(connection: Connection) -> Config:

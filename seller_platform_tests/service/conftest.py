@@ -4,7 +4,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -119,8 +119,9 @@ def served(database: Database, url: str) -> Iterator[Served]:
 
 
 @contextmanager
-def running_app(url: str) -> Iterator[str]:
-    config = uvicorn.Config(create_app(url, clock=lambda: NOW), port=0, log_config=None, access_log=False)
+def running_app(url: str, *, wait_seconds: float = 3.0) -> Iterator[str]:
+    app = create_app(url, clock=lambda: NOW, wait_seconds=wait_seconds)
+    config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -213,11 +214,12 @@ def _value(dataset: Dataset, column: Column, number: int, account: str, day: dat
     return None if column.nullable and number % 11 == 5 else values[column.kind]
 
 
-def _populate(database: Database) -> None:
+def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
+    """Store accounts as a connection lists them."""
     with database.begin() as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        for key, listed in ACCOUNTS.items():
+        for key, listed in accounts.items():
             row = (
                 listed.id,
                 listed.title,
@@ -228,6 +230,10 @@ def _populate(database: Database) -> None:
                 listed.seller_id,
             )
             copy_rows(driver, LISTED, [(*row, "default")], account=key)
+
+
+def _populate(database: Database) -> None:
+    list_accounts(database, ACCOUNTS)
     for email, accounts in ((ANN, OF_ANN), (BOB, OF_BOB)):
         user_id = add_user(database, email, email.partition("@")[0].title(), PASSWORD)
         grant_accounts(database, email, accounts)

@@ -165,7 +165,7 @@ def test_an_unknown_path_is_not_found(reading: Served, path: str) -> None:
         ("GET", "/oauth/token", "OPTIONS, POST"),
         ("HEAD", "/oauth/token", "OPTIONS, POST"),
         ("PUT", "/oauth/authorize", "GET, HEAD, OPTIONS, POST"),
-        ("BREW", "/service-status", "GET, HEAD, OPTIONS"),
+        ("TRACE", "/service-status", "GET, HEAD, OPTIONS"),
     ],
 )
 def test_another_method_is_told_the_right_ones(reading: Served, method: str, path: str, allowed: str) -> None:
@@ -206,7 +206,7 @@ def test_the_status_is_open_to_everybody(reading: Served) -> None:
 
 
 def test_without_postgres_the_service_says_that_it_is_down() -> None:
-    with running_app("postgresql://nobody@127.0.0.1:1/nothing") as base_url:
+    with running_app("postgresql://nobody@127.0.0.1:1/nothing", wait_seconds=0.2) as base_url:
         status = httpx.get(f"{base_url}/service-status", timeout=30)
         answer = httpx.get(f"{base_url}/user/me", headers={"Authorization": "Bearer x"}, timeout=30)
         page = httpx.get(f"{base_url}/oauth/authorize?client_id=x&redirect_uri=y", timeout=30)

@@ -1,0 +1,79 @@
+"""The service as a process: it announces itself, keeps secrets out of its log and of sight, and ends in order."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from seller_platform.errors import CannotListenError
+from seller_platform.service.server import serve
+
+_PROGRAM = """
+import sys
+from seller_platform.service.server import run_service
+if __name__ == "__main__":
+    run_service(sys.stdin.readline().strip(), port=0, workers=int(sys.argv[1]))
+    print("ended in order")
+"""
+
+
+@contextmanager
+def _running(url: str, workers: int, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
+    program, log = folder / "program.py", folder / "log"
+    program.write_text(_PROGRAM)
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, str(program), str(workers)], stdin=subprocess.PIPE, stdout=file, stderr=file, text=True
+        )
+    try:
+        assert process.stdin
+        process.stdin.write(f"{url}\n")
+        process.stdin.close()
+        yield process, _announced(process, log), log
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _announced(process: subprocess.Popen[str], log: Path) -> str:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and process.poll() is None:
+        found = re.search(r"listening on (http://\S+)", log.read_text())
+        if found:
+            return found[1]
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_and_ends_in_order_on_a_signal(
+    database_url: str, tmp_path: Path, workers: int, number: signal.Signals
+) -> None:
+    with _running(database_url, workers, tmp_path) as (process, base_url, log):
+        answer = httpx.get(f"{base_url}/service-status?code=secret-code", timeout=30)
+        arguments = Path(f"/proc/{process.pid}/cmdline").read_text()
+        process.send_signal(number)
+        status = process.wait(20)
+
+    assert (answer.status_code, status) == (200, 0), log.read_text()
+    assert "server" not in answer.headers
+    assert "ended in order" in log.read_text()
+    assert "GET /service-status 200" in log.read_text()
+    assert "secret-code" not in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert database_url not in arguments
+
+
+def test_a_port_that_is_taken_is_named(reading: object) -> None:
+    taken = int(str(getattr(reading, "base_url", "")).rpartition(":")[2])
+
+    with pytest.raises(CannotListenError, match=f"port {taken}"):
+        serve("postgresql://nowhere/x", port=taken, on_ready=lambda _: None)
