@@ -77,7 +77,7 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
         for connection in connections(warehouse.database):
             try:
                 api = seller_api.api(connection.name)
-                known, receipt = discover(api, warehouse.database, connection, run_id=context.run_id)
+                known, receipt = discover(api, warehouse.database, connection, run_id=context.run.run_id)
             except SellerPlatformError as error:
                 failures[connection.name] = error
                 context.log.error("connection %s: %s", connection.name, error)
@@ -106,7 +106,7 @@ def _outcomes(
     wanted: Sequence[Wanted],
 ) -> Iterator[Outcome]:
     whole = context.run.tags.get(REFRESH_TAG) != CHANGED
-    now, database, run_id = datetime.now(UTC), warehouse.database, context.run_id
+    now, database, run_id = datetime.now(UTC), warehouse.database, context.run.run_id
 
     def load(each: Wanted) -> Receipt | None:
         known = account_of(database, each.account)

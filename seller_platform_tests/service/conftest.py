@@ -45,7 +45,10 @@ ACCOUNTS = {
     )
 }
 OF_ANN, OF_BOB = ("S1.US", "S1.DE", "S4.FR", "S4.IT"), ("S2.GB",)
-GROUPS = {ANN: {"World": ("S1.US", "S1.DE"), "Twins": ("S4.FR", "S4.IT"), "Empty": ()}, BOB: {"Secret": ("S2.GB",)}}
+GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    ANN: {"World": ("S1.US", "S1.DE"), "Twins": ("S4.FR", "S4.IT"), "Empty": ()},
+    BOB: {"Secret": ("S2.GB",)},
+}
 
 
 @dataclass(frozen=True)
@@ -234,9 +237,9 @@ def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
 
 def _populate(database: Database) -> None:
     list_accounts(database, ACCOUNTS)
-    for email, accounts in ((ANN, OF_ANN), (BOB, OF_BOB)):
+    for email, granted in ((ANN, OF_ANN), (BOB, OF_BOB)):
         user_id = add_user(database, email, email.partition("@")[0].title(), PASSWORD)
-        grant_accounts(database, email, accounts)
+        grant_accounts(database, email, granted)
         for title, members in GROUPS[email].items():
             execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
             for member in members:

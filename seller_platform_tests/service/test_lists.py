@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Kind, dataset_named
-from seller_platform.service.lists import SERVED
+from seller_platform.service.lists import SERVED, keeps_own_currency
 from seller_platform.service.particulars import one_month_after
 from seller_platform.warehouse.database import Database
 from seller_platform_tests.service.conftest import (
@@ -40,7 +40,7 @@ def _query(dataset: Dataset, **changed: str | int | None) -> dict[str, str]:
     return {name: str(value) for name, value in {**query, **changed}.items() if value is not None}
 
 
-def _get(service: Served, dataset: Dataset, email: str = ANN, **changed: str | int | None) -> httpx.Response:
+def _get(service: Served, dataset: Dataset, email: str = ANN, /, **changed: str | int | None) -> httpx.Response:
     with service.client(email) as client:
         return client.get(dataset.path, params=_query(dataset, **changed))
 
@@ -108,7 +108,9 @@ def test_a_page_past_the_last_is_empty_and_knows_the_total(reading: Served, data
     assert body.get("total", 1) > 0
 
 
-@every_list
+@pytest.mark.parametrize(
+    "dataset", [dataset for dataset in SERVED if not keeps_own_currency(dataset)], ids=lambda dataset: dataset.name
+)
 def test_a_group_has_the_rows_of_all_its_accounts(reading: Served, dataset: Dataset) -> None:
     expected = _expected(dataset, "S1.US") + _expected(dataset, "S1.DE")
 
@@ -285,6 +287,77 @@ def test_the_zone_of_one_answer_does_not_linger_into_the_next(service: Served) -
     assert told[0] == told[3] == "2026-03-01T04:00:00-08:00"
     assert told[2] == "2026-03-01T13:00:00+01:00"
     assert told[1] in told
+
+
+def _sell(service: Served, account: str, day: str, amount: str) -> None:
+    insert_rows(service.database, DAILY, account, [(day, "SKU", "Name", "ASIN", 1, amount, None, "0.00", "0.10", day)])
+
+
+def _rate(service: Served, day: str, currency: str, per_euro: str) -> None:
+    execute(service.database, "INSERT INTO service.exchange_rates VALUES (%s, %s, %s)", day, currency, per_euro)
+
+
+MARCH = {"account_title": None, "start_date": "2026-03-01", "end_date": "2026-03-31"}
+
+
+def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None:
+    for day, dollars, pounds in (("2026-03-01", "1.25", "0.5"), ("2026-03-02", "1.6", "0.8")):
+        _rate(service, day, "USD", dollars)
+        _rate(service, day, "GBP", pounds)
+        _sell(service, "S1.US", day, "100.00")
+        _sell(service, "S1.DE", day, "100.00")
+
+    told = {
+        currency: [
+            (row["date"], str(row["product_sales"]), row["taxes"])
+            for row in _body(_get(service, DAILY, **MARCH, group_title="World", currency=currency))["data"]
+        ]
+        for currency in ("EUR", "USD", "GBP")
+    }
+
+    first, second = "2026-03-01", "2026-03-02"
+    german, american = "S1.DE", "S1.US"
+    amounts = {
+        "EUR": {
+            (first, german): "100.00",
+            (first, american): "80.00",
+            (second, german): "100.00",
+            (second, american): "62.50",
+        },
+        "USD": {
+            (first, german): "125.00",
+            (first, american): "100.00",
+            (second, german): "160.00",
+            (second, american): "100.00",
+        },
+        "GBP": {
+            (first, german): "50.00",
+            (first, american): "40.00",
+            (second, german): "80.00",
+            (second, american): "50.00",
+        },
+    }
+    for currency, expected in amounts.items():
+        assert told[currency] == [(day, amount, None) for (day, _), amount in sorted(expected.items())]
+
+
+def test_amounts_in_several_currencies_need_one_to_be_named(service: Served) -> None:
+    _sell(service, "S1.US", "2026-03-01", "1.00")
+    _sell(service, "S1.US", "2026-03-02", "1.00")
+    _rate(service, "2026-03-01", "USD", "1.25")
+
+    unnamed = _get(service, DAILY, **MARCH, group_title="World")
+    unknown = _get(service, DAILY, **MARCH, group_title="World", currency="XYZ")
+    missing = _get(service, DAILY, **MARCH, group_title="World", currency="EUR")
+    malformed = _get(service, DAILY, **MARCH, group_title="World", currency="eur")
+    own = _get(service, DAILY, **{**MARCH, "account_title": "Shop US"}, currency="USD")
+
+    assert "DE" not in unnamed.text
+    assert "EUR, USD" in unnamed.json()["errors"]["currency"][0]
+    assert "no exchange rate is known" in unknown.json()["errors"]["currency"][0]
+    assert "on 2026-03-02 the exchange rate of USD is not known" in missing.json()["errors"]["currency"][0]
+    assert malformed.status_code == 422
+    assert own.status_code == 200
 
 
 def test_only_the_newest_snapshot_is_listed(service: Served) -> None:

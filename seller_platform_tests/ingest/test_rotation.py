@@ -1,0 +1,201 @@
+"""Rotation: one process refreshes, and whatever ends it in between, no pair that was received is lost."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import httpx
+import pytest
+
+from seller_platform.client.oauth import TokenEndpoint, TokenPair
+from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
+from seller_platform.ingest.rotation import GrantKeeper, PairSpool
+from seller_platform.warehouse.accounts import KnownConnection, save_connection
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.grants import Grants, StoredPair
+from seller_platform.warehouse.secrets import secret_box
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class Issuer:
+    """A token endpoint whose refresh tokens work once."""
+
+    def __init__(self) -> None:
+        self.number, self.valid, self.requests = 1, "refresh-1", 0
+        self.error: tuple[int, str] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            self.requests += 1
+            form = {name: values[0] for name, values in parse_qs(request.content.decode()).items()}
+            if self.error:
+                return httpx.Response(self.error[0], json={"error": self.error[1]})
+            if form["refresh_token"] != self.valid:
+                return httpx.Response(400, json={"error": "invalid_grant"})
+            self.number += 1
+            self.valid = f"refresh-{self.number}"
+            return httpx.Response(
+                200,
+                json={
+                    "token_type": "Bearer",
+                    "expires_in": 3600,
+                    "access_token": f"access-{self.number}",
+                    "refresh_token": self.valid,
+                },
+            )
+
+
+class Bench:
+    """Keepers over one database and one folder, as several processes would have them."""
+
+    def __init__(self, database: Database, home: Path) -> None:
+        self.database, self.home, self.issuer = database, home, Issuer()
+        self.box = secret_box(home, None)
+        self.grants = Grants(database, self.box)
+        self.now = START
+        save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+
+    def spool(self) -> PairSpool:
+        return PairSpool(self.home / "grants", "default", self.box)
+
+    def keeper(self, grants: Grants | None = None, spool: PairSpool | None = None) -> GrantKeeper:
+        endpoint = TokenEndpoint(
+            "http://api", "client", "secret", "http://127.0.0.1/cb", httpx.MockTransport(self.issuer), attempts=1
+        )
+        return GrantKeeper("default", grants or self.grants, endpoint, spool or self.spool(), now=lambda: self.now)
+
+    def connected(self) -> "Bench":
+        self.keeper().adopt(TokenPair("access-1", "refresh-1", START, 3600))
+        return self
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in (self.home / "grants").iterdir())
+
+
+@pytest.fixture
+def bench(database: Database, tmp_path: Path) -> Bench:
+    return Bench(database, tmp_path).connected()
+
+
+def test_a_pair_is_used_until_half_its_life_is_over(bench: Bench) -> None:
+    keeper = bench.keeper()
+
+    bench.now = START + timedelta(minutes=29)
+    young = keeper.token()
+    bench.now = START + timedelta(minutes=31)
+    old = keeper.token()
+
+    assert (young.access_token, old.access_token) == ("access-1", "access-2")
+    assert bench.grants.current("default")[0].generation == 2
+    assert bench.files() == []
+
+
+def test_of_many_keepers_with_a_rejected_token_one_refreshes(bench: Bench) -> None:
+    keepers = [bench.keeper() for _ in range(8)]
+
+    with ThreadPoolExecutor(8) as threads:
+        pairs = list(threads.map(lambda keeper: keeper.rotate("access-1"), keepers))
+
+    assert bench.issuer.requests == 1
+    assert {pair.access_token for pair in pairs} == {"access-2"}
+
+
+def test_a_grant_that_is_refused_stays_refused_until_it_is_authorised_again(bench: Bench) -> None:
+    bench.issuer.valid = "another"
+
+    with pytest.raises(ReauthorizationRequiredError, match="seller-platform connect"):
+        bench.keeper().rotate("access-1")
+    with pytest.raises(ReauthorizationRequiredError):
+        bench.keeper().token()
+    assert bench.issuer.requests == 1
+
+    bench.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600))
+    assert bench.keeper().token().access_token == "access-9"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [((401, "invalid_client"), TokenRefusedError), ((500, "oops"), UpstreamUnavailableError)],
+)
+def test_a_refresh_that_fails_otherwise_keeps_the_tokens(
+    bench: Bench, error: tuple[int, str], expected: type[Exception]
+) -> None:
+    bench.issuer.error = error
+    with pytest.raises(expected):
+        bench.keeper().rotate("access-1")
+
+    bench.issuer.error = None
+
+    assert bench.keeper().rotate("access-1").access_token == "access-2"
+
+
+class _DiedError(Exception):
+    """The process ends here."""
+
+
+class _DyingGrants(Grants):
+    """Grants whose database goes away before the new pair is committed."""
+
+    def locked(self, connection: str):  # type: ignore[no-untyped-def]  # as its base
+        from contextlib import contextmanager
+
+        @contextmanager
+        def dying():  # type: ignore[no-untyped-def]
+            with super(_DyingGrants, self).locked(connection) as grant:
+                yield grant
+                raise _DiedError
+
+        return dying()
+
+
+def test_a_pair_that_was_received_and_never_committed_is_found_again(bench: Bench) -> None:
+    with pytest.raises(_DiedError):
+        bench.keeper(grants=_DyingGrants(bench.database, bench.box)).rotate("access-1")
+    lost = bench.grants.current("default")[0].generation
+    left_behind = bench.files()
+
+    found = bench.keeper().token()
+
+    assert (lost, left_behind) == (1, ["default.intent", "default.pair"])
+    assert found.access_token == "access-2"
+    assert bench.grants.current("default")[0].generation == 2
+    assert bench.files() == []
+    assert bench.issuer.requests == 1
+
+
+def test_the_rotation_of_a_process_that_died_is_taken_up_by_the_next(bench: Bench) -> None:
+    with pytest.raises(_DiedError):
+        bench.keeper(grants=_DyingGrants(bench.database, bench.box)).rotate("access-1")
+
+    assert bench.keeper().rotate("access-1").access_token == "access-2"
+    assert bench.keeper().rotate("access-2").access_token == "access-3"
+    assert bench.issuer.requests == 2
+
+
+def test_an_old_spool_never_replaces_a_newer_pair(bench: Bench) -> None:
+    bench.spool().keep(StoredPair("stale", "stale", START, 3600, 1))
+
+    assert bench.keeper().token().access_token == "access-1"
+    assert bench.files() == []
+
+
+def test_a_refresh_that_was_cut_off_is_told_when_the_grant_is_lost(bench: Bench) -> None:
+    bench.spool().intend(1, START)
+    bench.issuer.valid = "spent by the process that died"
+
+    with pytest.raises(ReauthorizationRequiredError, match="2026-03-01T00:00:00"):
+        bench.keeper().rotate("access-1")
+
+
+def test_nothing_on_disk_or_in_an_error_can_be_read(bench: Bench) -> None:
+    with pytest.raises(_DiedError):
+        bench.keeper(grants=_DyingGrants(bench.database, bench.box)).rotate("access-1")
+
+    for path in (bench.home / "grants").iterdir():
+        assert b"access-" not in path.read_bytes()
+        assert b"refresh-" not in path.read_bytes()
+        assert path.stat().st_mode & 0o077 == 0
