@@ -1,0 +1,83 @@
+"""Killing `sync` at any moment and running it again ends in the same rows."""
+
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from seller_platform.contract import LISTS
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.fingerprints import Fingerprint, fingerprints
+from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform_tests.journeys import foreign
+from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
+
+pytestmark = pytest.mark.journey
+_SYNC = ["sync", "--from", "2026-01", "--to", "2026-03", "--json"]
+
+
+def _variables(upstream: foreign.Foreign, url: str, home: Path) -> dict[str, str]:
+    return environment(
+        home,
+        SELLER_PLATFORM_DATABASE_URL=url,
+        SELLER_PLATFORM_HISTORY_START="2026-01-01",
+        SELLER_API_BASE_URL=f"{upstream.url}/api",
+        SELLER_API_AUTH_URL=f"{upstream.url}/login",
+        SELLER_API_CLIENT_ID=foreign.CLIENT_ID,
+        SELLER_API_CLIENT_SECRET=foreign.CLIENT_SECRET,
+        SELLER_API_REDIRECT_URI=upstream.redirect_uri,
+    )
+
+
+def _connect(variables: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "connect", "--no-browser"], env=variables, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        httpx.get(process.stdout.readline().strip(), follow_redirects=True)
+        process.stdout.read()
+    assert process.returncode == 0
+
+
+def _rows(url: str) -> dict[tuple[str, str], Fingerprint]:
+    with Database(url) as database:
+        return fingerprints(database, LISTS)
+
+
+def test_a_sync_that_is_killed_at_any_moment_ends_in_the_same_rows_when_run_again(
+    postgres: EmbeddedServer, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    urls = {name: postgres.database(name, template="template_seller") for name in ("unharmed", "harmed")}
+    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+        unharmed = _variables(upstream, urls["unharmed"], tmp_path / "unharmed")
+        _connect(unharmed)
+        started = time.monotonic()
+        document(run(_SYNC, unharmed))
+        seconds = time.monotonic() - started
+        harmed = _variables(upstream, urls["harmed"], tmp_path / "harmed")
+        _connect(harmed)
+
+        for _ in range(6):
+            killed = subprocess.Popen([*COMMAND, *_SYNC], env=harmed, stdout=subprocess.DEVNULL)
+            time.sleep(chance.uniform(0.3, 1.0) * seconds)
+            killed.kill()
+            killed.wait()
+            for key, (rows, digest) in _rows(urls["harmed"]).items():
+                with psycopg.connect(urls["harmed"]) as connection:
+                    receipts = connection.execute(
+                        "SELECT sum(rows) FROM (SELECT DISTINCT ON (window_start) rows FROM platform.loads "
+                        "WHERE dataset = %s AND account = %s ORDER BY window_start, id DESC) AS latest",
+                        key,
+                    ).fetchone()
+                assert receipts == (rows,), (key, digest)
+        document(run(_SYNC, harmed))
+
+        assert _rows(urls["harmed"]) == _rows(urls["unharmed"])
+        assert upstream.replayed == 0
+    for name in urls:
+        postgres.drop_database(name)
