@@ -57,9 +57,12 @@ class TokenSource(Protocol):
     def rotate(self, rejected_access_token: str) -> TokenPair:
         """Return a pair other than the rejected one."""
 
+    def superseding(self, rejected_access_token: str) -> TokenPair | None:
+        """Return the pair that is kept by now in place of the rejected one; None if that is still the rejected one."""
+
 
 class GrantAuth(httpx.Auth):
-    """Puts the access token on requests, and answers one 401 with one rotation."""
+    """Puts the access token on requests, and answers a 401 with a rotation."""
 
     requires_response_body = False
 
@@ -69,21 +72,28 @@ class GrantAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Send the request; if its token is rejected, rotate and send it once more.
 
+        Should that be rejected too, a pair that somebody else has put in place of ours meanwhile is tried as well:
+        some upstreams reject the tokens of the pair before at once.
+
         Raises:
             ReauthorizationRequiredError: The new token is rejected too.
         """
-        pair = self._source.token()
-        request.headers["Authorization"] = f"Bearer {pair.access_token}"
-        response = yield request
-        if response.status_code != 401:
-            return
-        pair = self._source.rotate(pair.access_token)
-        request.headers["Authorization"] = f"Bearer {pair.access_token}"
-        response = yield request
-        if response.status_code == 401:
-            raise ReauthorizationRequiredError(
-                self._source.connection, "the upstream rejects the access token it has just issued"
-            )
+        pair: TokenPair | None = self._source.token()
+        for after_rejection in (self._source.rotate, self._source.superseding, _nothing):
+            if pair is None:
+                break
+            request.headers["Authorization"] = f"Bearer {pair.access_token}"
+            response = yield request
+            if response.status_code != 401:
+                return
+            pair = after_rejection(pair.access_token)
+        raise ReauthorizationRequiredError(
+            self._source.connection, "the upstream rejects the access token it has just issued"
+        )
+
+
+def _nothing(_: str) -> None:
+    """There is no other token to try."""
 
 
 class TokenEndpoint:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
+import stamina
+
 from seller_platform.client.faults import PassingFault
 from seller_platform.errors import UpstreamUnavailableError
 
@@ -27,7 +29,6 @@ def _utc_now() -> datetime:
 class Clock:
     """Time, as far as requests have to do with it."""
 
-    sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _utc_now
 
@@ -55,21 +56,29 @@ class RetryPolicy:
         Raises:
             UpstreamUnavailableError: The last fault, once attempts or seconds are used up.
         """
-        began = self.clock.monotonic()
-        for number in range(1, self.attempts + 1):
-            try:
-                return attempt()
-            except PassingFault as fault:
-                pause = self._pause(number, fault)
-                left = self.seconds - (self.clock.monotonic() - began)
-                may_try_again = twice_is_harmless or fault.was_untouched
-                if number == self.attempts or pause > left or not may_try_again:
-                    raise UpstreamUnavailableError(
-                        request, fault.problem, attempts=number, retry_after_seconds=fault.retry_after_seconds
-                    ) from None
-                _LOG.info("%s: %s; trying again in %.1f s", request, fault.problem, pause)
-                self.clock.sleep(pause)
-        raise ValueError(f"{self.attempts} attempts are none")
+        began, last = self.clock.monotonic(), self.attempts
+
+        def pause_after(error: Exception) -> float | bool:
+            """Return how long to pause; False where trying again is no use, or not to be had in time."""
+            if not isinstance(error, PassingFault) or not (twice_is_harmless or error.was_untouched):
+                return False
+            pause = self._pause(number, error)
+            if number == last or pause > self.seconds - (self.clock.monotonic() - began):
+                return False
+            _LOG.info("%s: %s; trying again in %.1f s", request, error.problem, pause)
+            return pause
+
+        number = 0
+        try:
+            for attempt_number in stamina.retry_context(on=pause_after, attempts=last, timeout=None):
+                with attempt_number:
+                    number = attempt_number.num
+                    return attempt()
+        except PassingFault as fault:
+            raise UpstreamUnavailableError(
+                request, fault.problem, attempts=number, retry_after_seconds=fault.retry_after_seconds
+            ) from None
+        raise AssertionError("stamina ends with a result or an error")
 
     @staticmethod
     def _pause(number: int, fault: PassingFault) -> float:

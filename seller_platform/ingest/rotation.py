@@ -108,6 +108,12 @@ class GrantKeeper:
             self._pair = self._rotate(rejected_access_token)
             return _wire(self._pair)
 
+    def superseding(self, rejected_access_token: str) -> TokenPair | None:
+        """Return the pair that another process has stored in place of the rejected one; None if none has."""
+        with self._lock:
+            self._pair = self._current()
+            return None if self._pair.access_token == rejected_access_token else _wire(self._pair)
+
     def _current(self) -> StoredPair:
         if self._spool.kept() is not None:
             with self._grants.locked(self.connection) as grant:

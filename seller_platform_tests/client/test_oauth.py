@@ -30,8 +30,8 @@ class KeptPair:
 
     connection = "default"
 
-    def __init__(self) -> None:
-        self.number, self.rotations = 1, 0
+    def __init__(self, *, elsewhere: int = 0) -> None:
+        self.number, self.rotations, self.elsewhere = 1, 0, elsewhere
 
     def token(self) -> TokenPair:
         return a_pair(self.number)
@@ -40,6 +40,10 @@ class KeptPair:
         if rejected_access_token == f"access-{self.number}":
             self.number, self.rotations = self.number + 1, self.rotations + 1
         return a_pair(self.number)
+
+    def superseding(self, rejected_access_token: str) -> TokenPair | None:
+        self.number += self.elsewhere
+        return a_pair(self.number) if rejected_access_token != f"access-{self.number}" else None
 
 
 def accepting(*tokens: str) -> Any:
@@ -151,6 +155,15 @@ def test_a_401_rotates_once_and_sends_the_request_again() -> None:
         answer = api.get("/user/me")
 
     assert (source.rotations, answer.requests, answer.status) == (1, 2, 200)
+
+
+def test_a_pair_that_another_process_has_put_in_place_of_ours_is_tried() -> None:
+    source = KeptPair(elsewhere=1)
+
+    with api_of(accepting("access-3"), auth=GrantAuth(source)) as api:
+        answer = api.get("/user/me")
+
+    assert (answer.status, answer.requests, source.rotations) == (200, 3, 1)
 
 
 def test_a_second_401_asks_for_a_new_authorisation() -> None:

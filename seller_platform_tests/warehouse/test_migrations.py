@@ -8,7 +8,7 @@ from sqlalchemy import text
 from seller_platform.contract import DATASETS
 from seller_platform.errors import SchemaVersionError
 from seller_platform.warehouse import service_tables
-from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, Database
+from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, Database, is_declared
 from seller_platform.warehouse.server import EmbeddedServer
 from seller_platform.warehouse.tables import METADATA
 
@@ -17,6 +17,7 @@ def test_all_migrations_on_an_empty_database_give_todays_tables(database: Databa
     assert service_tables.USERS.key in METADATA.tables
     options = {
         "include_schemas": True,
+        "include_name": is_declared,
         "version_table": VERSION_TABLE,
         "version_table_schema": VERSION_SCHEMA,
         "compare_server_default": True,

@@ -1,0 +1,19 @@
+"""Retries that do not keep the tests waiting."""
+
+import pytest
+
+from seller_platform_tests.client.upstreams import FakeTime
+
+
+class _Nap:
+    """What the retrying library sleeps with."""
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        assert FakeTime.youngest is not None, "a test that retries needs a FakeTime"
+        FakeTime.youngest.sleep(seconds)
+
+
+@pytest.fixture(autouse=True)
+def _pauses_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenacity.nap.time", _Nap)
