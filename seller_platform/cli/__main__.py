@@ -2,4 +2,5 @@
 
 from seller_platform.cli import main
 
-main()
+if __name__ == "__main__":  # the workers of the service import this module again
+    main()

@@ -7,7 +7,7 @@ import click
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import RequestError
 from seller_platform.service.applications import add_application
-from seller_platform.service.server import run_service
+from seller_platform.service.server import run_report_worker, run_service
 from seller_platform.service.users import add_user, grant_accounts
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import Database
@@ -29,13 +29,26 @@ def service() -> None:
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=8700, show_default=True, help="The port to listen on; 0 takes a free one.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1), help="How many processes.")
+@click.option(
+    "--worker/--no-worker", "writes_reports", default=True, show_default=True, help="Whether to write reports as well."
+)
 @_database_option
-def run(*, host: str, port: int, workers: int, database_url: str | None) -> None:
+def run(*, host: str, port: int, workers: int, writes_reports: bool, database_url: str | None) -> None:
     """Serve the REST API over a database, until Ctrl-C."""
     url = _url(database_url)
     with Database(url) as database:
         database.migrate()
-    run_service(url, host=host, port=port, workers=workers)
+    run_service(url, host=host, port=port, workers=workers, writes_reports=writes_reports)
+
+
+@service.command()
+@_database_option
+def worker(*, database_url: str | None) -> None:
+    """Write the reports that were requested, until Ctrl-C; any number of workers share the queue."""
+    url = _url(database_url)
+    with Database(url) as database:
+        database.migrate()
+    run_report_worker(url)
 
 
 @service.group()

@@ -19,7 +19,7 @@ import psycopg
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, literal, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window
-from seller_platform.errors import ContractViolationError
+from seller_platform.errors import ContractViolationError, SpoolError
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.rows import Row, RowDigest, RowWriter, copy_statement
 from seller_platform.warehouse.tables import CONNECTION, LOADS, LOCAL_DAY, table_for
@@ -139,7 +139,11 @@ class Spool:
         writer = self._writer(tuple(tags))
         lines = writer.lines(rows, extras)
         self._digest.add(lines)
-        self._file.write(writer.block(lines, account=account or self.slice.account, load_id=self.load_id, page=page))
+        block = writer.block(lines, account=account or self.slice.account, load_id=self.load_id, page=page)
+        try:
+            self._file.write(block)
+        except OSError as error:
+            raise SpoolError(str(self.slice), tempfile.gettempdir(), error.strerror or str(error)) from error
 
     def chunks(self) -> Iterator[bytes]:
         """Yield everything that was written, from the start."""

@@ -3,7 +3,7 @@
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from seller_platform.contract import DATASETS
 from seller_platform.errors import SchemaVersionError
@@ -78,3 +78,64 @@ def test_processes_that_migrate_together_wait_for_one_another(postgres: Embedded
         versions = connection.execute(text(f"SELECT count(*) FROM {VERSION_SCHEMA}.{VERSION_TABLE}")).scalar_one()
     postgres.drop_database("migrated_together")
     assert versions == 1
+
+
+def test_an_upgrade_from_the_first_migration_loses_nothing(postgres: EmbeddedServer) -> None:
+    url = postgres.database("upgraded")
+    with Database(url) as database:
+        database.migrate(to="0001")
+        with database.begin() as connection:
+            connection.execute(text("SET session_replication_role = replica"))  # rows in any order, keys or not
+            tables = connection.execute(text(_TABLES)).scalars().all()
+            for table in tables:
+                _insert_a_row(connection, table)
+            before = {table: _rows(connection, table) for table in tables}
+
+        database.migrate()
+
+        with database.begin() as connection:
+            after = {table: _rows(connection, table) for table in tables}
+    postgres.drop_database("upgraded")
+    assert {table for table, rows in before.items() if len(rows) != 1} == set()
+    for table, rows in before.items():
+        assert rows[0].items() <= after[table][0].items(), table
+
+
+_TABLES = """
+SELECT table_schema || '.' || table_name FROM information_schema.tables
+WHERE table_schema IN ('seller', 'platform', 'service') AND table_type = 'BASE TABLE'
+  AND table_name <> 'schema_version' AND table_name NOT LIKE 'procrastinate%'
+ORDER BY 1
+"""
+_VALUES = {
+    "bigint": "7",
+    "integer": "7",
+    "numeric": "12.34",
+    "boolean": "true",
+    "date": "'2026-03-01'",
+    "timestamp with time zone": "'2026-03-01 10:00+01'",
+    "jsonb": "'{\"a\": [1.10]}'",
+    "bytea": "'\\x00ff'",
+    "ARRAY": "'{}'",
+    "uuid": "'00000000-0000-0000-0000-000000000001'",
+}
+
+
+def _insert_a_row(connection: Connection, table: str) -> None:
+    schema, _, name = table.partition(".")
+    columns = connection.execute(
+        text(
+            "SELECT column_name, data_type FROM information_schema.columns "
+            "WHERE table_schema = :schema AND table_name = :name AND is_generated = 'NEVER'"
+        ),
+        {"schema": schema, "name": name},
+    ).all()
+    values = ", ".join(f"{_VALUES.get(kind, repr('ünï'))}" for _, kind in columns)
+    names = ", ".join(f'"{column}"' for column, _ in columns)
+    connection.execute(
+        text(f"INSERT INTO {table} ({names}) OVERRIDING SYSTEM VALUE VALUES ({values})".replace(":", "\\:"))
+    )
+
+
+def _rows(connection: Connection, table: str) -> list[dict[str, object]]:
+    return [dict(row) for row in connection.execute(text(f"SELECT * FROM {table}")).mappings()]

@@ -1,5 +1,7 @@
 """Slices: replaced whole, exact to the last character, with receipts that say what changed."""
 
+import resource
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.errors import ContractViolationError
+from seller_platform.errors import ContractViolationError, SpoolError
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.rows import Row
 from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
@@ -216,3 +218,18 @@ def test_every_text_and_amount_arrives_as_it_was_sent(
             text("SELECT product_name, order_total FROM seller.orders ORDER BY substr(platform_order_id, 7)::int")
         ).all()
     assert [tuple(row) for row in stored] == [(row[8], row[3]) for row in rows]
+
+
+def test_a_disk_that_is_full_is_told_and_stores_nothing(database: Database) -> None:
+    _load(database, [_order(1)])
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    with pytest.raises(SpoolError, match="make room there"):
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
+            _load(database, [_order(2)] * 100_000)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+    assert [name for name, _ in _stored(database)] == ["order-1"]
