@@ -1,0 +1,47 @@
+"""Coverage: what is stored, which days are missing, how old it is."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import time_machine
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.warehouse.coverage import coverage
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.slices import Measured, Slice, open_load
+
+TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
+NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
+
+
+def _load(  # noqa: PLR0917  # six facts, each of another type
+    database: Database, dataset: Dataset, window: Window, rows: int, verdict: str, at: datetime
+) -> None:
+    values = [None if column.nullable else f"{column.name}" for column in dataset.columns]
+    with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, "S.JP", window)) as load:
+        load.spool.write([(*values, window.start)] * rows, page=1)
+        load.store(Measured(1, 1, 0, rows, verdict, at))
+
+
+def test_missing_days_rows_and_the_worst_verdict_are_told(database: Database) -> None:
+    march = Window.month_of(date(2026, 3, 1))
+    _load(database, TRANSACTIONS, march.until(date(2026, 3, 5)), 3, "mismatch", NOON - timedelta(days=2))
+    _load(database, TRANSACTIONS, march.until(date(2026, 3, 5)), 2, "match", NOON - timedelta(days=1))
+    _load(database, TRANSACTIONS, march.since(date(2026, 3, 10)), 4, "unverifiable", NOON)
+
+    (found,) = coverage(database)
+
+    assert (found.first_day, found.last_day, found.missing_days) == (date(2026, 3, 1), date(2026, 3, 31), 5)
+    assert (found.rows, found.verdict, found.read_at) == (6, "unverifiable", NOON)
+
+
+def test_of_snapshots_the_newest_is_counted(database: Database) -> None:
+    _load(database, STOCK, Window.day(date(2026, 3, 1)), 5, "match", NOON - timedelta(days=9))
+    _load(database, STOCK, Window.day(date(2026, 3, 9)), 2, "match", NOON)
+
+    (found,) = coverage(database)
+
+    assert (found.rows, found.missing_days) == (2, 0)
+
+
+def test_nothing_is_covered_before_the_first_load(database: Database) -> None:
+    assert coverage(database) == ()
