@@ -1,0 +1,91 @@
+"""What commands print, and the exit codes they end with."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seller_platform import errors
+from seller_platform.errors import SellerPlatformError
+from seller_platform_tests.journeys.processes import environment, run
+
+
+def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:
+    result = run(["synchronise"], environment(tmp_path))
+
+    assert result.returncode == 2
+    assert "synchronise" in result.stderr
+
+
+def test_help_and_version_import_neither_dagster_nor_pandas(tmp_path: Path) -> None:
+    code = (
+        "import sys, seller_platform.cli as c\n"
+        "sys.argv = ['seller-platform', '--help']\n"
+        "try: c.main()\n"
+        "except SystemExit: pass\n"
+        "assert not {'dagster', 'pandas', 'fastapi', 'numpy'} & set(sys.modules), sorted(sys.modules)"
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert "demo" in result.stdout
+
+
+def test_a_missing_setting_is_named_with_the_next_step(tmp_path: Path, database_url: str) -> None:
+    variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
+
+    people, programs = run(["sync"], variables), run(["sync", "--json"], variables)
+
+    assert (people.returncode, programs.returncode) == (2, 2)
+    assert people.stderr.startswith("error: SELLER_API_BASE_URL is not set")
+    assert json.loads(programs.stdout)["error"] == "MissingSettingError"
+
+
+def test_sync_before_connect_says_what_to_run(tmp_path: Path, database_url: str) -> None:
+    variables = environment(
+        tmp_path,
+        SELLER_PLATFORM_DATABASE_URL=database_url,
+        SELLER_API_BASE_URL="http://127.0.0.1:1",
+        SELLER_API_CLIENT_ID="a",
+        SELLER_API_CLIENT_SECRET="b",
+    )
+
+    result = run(["sync"], variables)
+
+    assert result.returncode == 2
+    assert "seller-platform connect" in result.stderr
+
+
+def test_a_database_that_is_away_is_named_without_its_password(tmp_path: Path) -> None:
+    url = "postgresql://user:canary@127.0.0.1:1/none"
+
+    result = run(["status"], environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=url))
+
+    assert result.returncode == 1
+    assert "127.0.0.1/none" in result.stderr
+    assert "canary" not in result.stdout + result.stderr
+
+
+def test_status_of_a_fresh_installation_says_how_to_begin(tmp_path: Path, database_url: str) -> None:
+    variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
+
+    people, programs = run(["status"], variables), run(["status", "--json"], variables)
+
+    assert "seller-platform connect" in people.stderr
+    assert json.loads(programs.stdout) == {"coverage": [], "grants": []}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, Exception)]
+)
+def test_every_error_is_ours_documented_and_has_an_exit_code(name: str) -> None:
+    error = getattr(errors, name)
+
+    assert issubclass(error, SellerPlatformError)
+    assert error.__doc__
+    assert error.exit_code in (1, 2, 3, 4, 5)

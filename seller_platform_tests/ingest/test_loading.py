@@ -1,0 +1,163 @@
+"""Loading: which days are read, and many slices side by side."""
+
+import threading
+import time
+from datetime import UTC, date, datetime
+from typing import Any
+
+import httpx
+import pytest
+import time_machine
+from sqlalchemy import text
+
+from seller_platform.client.api import SellerApi
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.errors import ContractViolationError, RequestRefusedError
+from seller_platform.ingest.loading import Wanted, load_each, load_slice, window_to_load
+from seller_platform.warehouse.accounts import KnownAccount
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+
+TOKYO = KnownAccount("S.JP", "default", Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S"))
+TRANSACTIONS, BY_PRODUCT, STOCK = (
+    dataset_named(name) for name in ("transactions", "sales_by_product", "warehouse_stock")
+)
+MARCH = Window.month_of(date(2026, 3, 1))
+# In Tokyo it is the 11th already.
+NOW = datetime(2026, 3, 10, 20, tzinfo=UTC)
+
+
+def _read(database: Database, window: Window, at: datetime) -> None:
+    for dataset in (TRANSACTIONS, BY_PRODUCT):
+        with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, TOKYO.key, window)) as load:
+            load.store(Measured(1, 1, 0, 0, "match", at))
+
+
+def _window(database: Database, wanted: Wanted, *, whole: bool) -> Window | None:
+    return window_to_load(database, TOKYO, wanted, now=NOW, whole=whole)
+
+
+def test_the_running_month_is_read_until_the_accounts_today(database: Database) -> None:
+    wanted = Wanted(TRANSACTIONS, TOKYO.key, MARCH)
+
+    assert _window(database, wanted, whole=True) == Window(date(2026, 3, 1), date(2026, 3, 12))
+    assert _window(database, wanted, whole=False) == Window(date(2026, 3, 1), date(2026, 3, 12))
+
+
+def test_a_month_that_has_not_begun_for_the_account_has_nothing_to_read(database: Database) -> None:
+    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, Window.month_of(MARCH.end)), whole=True) is None
+
+
+def test_a_snapshot_is_of_the_accounts_today(database: Database) -> None:
+    assert _window(database, Wanted(STOCK, TOKYO.key, None), whole=False) == Window.day(date(2026, 3, 11))
+
+
+def test_days_that_may_have_changed_are_read_again_and_a_sum_of_the_month_as_a_whole(database: Database) -> None:
+    february = Window.month_of(date(2026, 2, 1))
+    _read(database, february, datetime(2026, 3, 2, tzinfo=UTC))
+
+    part = _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=False)
+    whole = _window(database, Wanted(BY_PRODUCT, TOKYO.key, february), whole=False)
+
+    # Fourteen days back from the 2nd of March.
+    assert part == Window(date(2026, 2, 16), date(2026, 3, 1))
+    assert whole == february
+
+
+def test_a_settled_month_is_not_read_again(database: Database) -> None:
+    february = Window.month_of(date(2026, 2, 1))
+    _read(database, february, datetime(2026, 6, 1, tzinfo=UTC))
+
+    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=False) is None
+    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=True) == february
+
+
+def _api(answer: Any) -> SellerApi:
+    return SellerApi("http://api", transport=httpx.MockTransport(answer))
+
+
+def _load(api: SellerApi, database: Database) -> Receipt:
+    return load_slice(api, database, TOKYO, TRANSACTIONS, MARCH, run_id="run")
+
+
+def test_a_slice_is_stored_with_its_receipt(database: Database) -> None:
+    row = {column.name: None for column in TRANSACTIONS.columns} | {"posted_date": "2026-03-01T00:30:00+09:00"}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked = dict(request.url.params)
+        assert (asked["start_date"], asked["end_date"]) == ("2026-03-01", "2026-03-31")
+        return httpx.Response(200, json={"data": [row, row], "total": 2, "per_page": 2000, "last_page": 1})
+
+    with _api(answer) as api:
+        receipt = _load(api, database)
+
+    assert (receipt.rows, receipt.announced, receipt.verdict, receipt.requests, receipt.run_id) == (
+        2,
+        2,
+        "match",
+        1,
+        "run",
+    )
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM seller.transactions")).scalar_one() == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (httpx.Response(422, json={"message": "bad", "errors": {"end_date": ["too late"]}}), RequestRefusedError),
+        (
+            httpx.Response(200, json={"data": [{"posted_date": "2027-01-01T00:00:00Z"}], "total": 1}),
+            ContractViolationError,
+        ),
+    ],
+)
+def test_a_slice_that_cannot_be_read_leaves_what_was_stored_and_no_receipt(
+    database: Database, answer: httpx.Response, error: type[Exception]
+) -> None:
+    with _api(lambda _: answer) as api, pytest.raises(error):
+        _load(api, database)
+
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one() == 0
+
+
+def _wanted(count: int) -> list[Wanted]:
+    return [Wanted(STOCK, f"S{number}", None) for number in range(count)]
+
+
+def test_outcomes_come_in_order_and_a_failure_stops_nobody() -> None:
+    def load(each: Wanted) -> None:
+        time.sleep(0.02 if each.account == "S0" else 0)
+        if each.account == "S3":
+            raise ContractViolationError("it", "is broken")
+
+    outcomes = list(load_each(_wanted(8), load, at_once=3))
+
+    assert [outcome.wanted.account for outcome in outcomes] == [f"S{number}" for number in range(8)]
+    assert [outcome.error is not None for outcome in outcomes] == [number == 3 for number in range(8)]
+
+
+def test_no_more_slices_are_under_way_than_allowed() -> None:
+    lock, under_way, most = threading.Lock(), 0, 0
+
+    def load(_: Wanted) -> None:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.005)
+        with lock:
+            under_way -= 1
+
+    list(load_each(_wanted(30), load, at_once=4))
+
+    assert 2 <= most <= 4
+
+
+def test_a_bug_is_raised() -> None:
+    def load(_: Wanted) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        list(load_each(_wanted(3), load))
