@@ -42,6 +42,12 @@ class Settings(BaseSettings):
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError("must be an http or https URL")
+        return url
+
+    @field_validator("base_url", "auth_url")
+    @classmethod
+    def _without_last_slash(cls, url: str | None) -> str | None:
+        # Paths are appended to these; the redirect URI is compared to the last character, and stays as it is.
         return url.rstrip("/") if url is not None else None
 
 

@@ -37,11 +37,13 @@ def test_variables_of_others_are_not_ours(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_values_are_read_and_an_empty_one_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELLER_API_BASE_URL", "https://api.example.com/v1/")
     monkeypatch.setenv("SELLER_API_AUTH_URL", "")
+    monkeypatch.setenv("SELLER_API_REDIRECT_URI", "http://localhost:9/back/")
     monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", "2024-02-29")
 
     settings = read_settings()
 
     assert (settings.base_url, settings.auth_url) == ("https://api.example.com/v1", None)
+    assert settings.redirect_uri == "http://localhost:9/back/"
     assert settings.history_start == date(2024, 2, 29)
 
 
