@@ -103,7 +103,7 @@ UNDATED: dict[str, list[dict[str, Any]]] = {
     "/warehouse/list": [],
     "/warehouse/inbound-shipments": [{"shipment_id": "S1", "status": "WORKING", "created_date": "2026-01-01"}],
 }
-NOTIFICATIONS = {
+NOTIFICATIONS: dict[str, list[dict[str, Any]]] = {
     "inventory_alerts": [{"id": number, "type": "inventory_alerts", "read": "0"} for number in range(1, 61)],
     "price_alerts": [],
     "restock_alerts": [{"id": 99, "type": "restock_alerts", "read": 1, "created_at": "2026-02-01 10:00:00"}],
@@ -169,7 +169,7 @@ class Foreign:
             rows = [row for month in MONTHS for channel in channels for row in order_rows(seller, channel, month)]
             rows = [row for row in rows if start <= row["purchase_date"][:10] <= end]
             return _page(rows, query)
-        lists = {
+        lists: dict[str, list[dict[str, Any]]] = {
             "/sales/transactions": [row for month in months for row in transaction_rows(month)],
             # It knows no sales channels and ignores the filter.
             "/sales/per-day-per-product": [

@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from seller_platform_tests.journeys.foreign import CLIENT_ID, CLIENT_SECRET, Foreign
+
 COMMAND = [sys.executable, "-m", "seller_platform.cli"]
 
 
@@ -39,3 +43,34 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def foreign_environment(upstream: Foreign, database_url: str, home: Path) -> dict[str, str]:
+    """Return the variables that point a fresh installation at the foreign upstream."""
+    return environment(
+        home,
+        SELLER_PLATFORM_DATABASE_URL=database_url,
+        SELLER_PLATFORM_HISTORY_START="2026-01-01",
+        SELLER_API_BASE_URL=f"{upstream.url}/api/",
+        SELLER_API_AUTH_URL=f"{upstream.url}/login",
+        SELLER_API_CLIENT_ID=CLIENT_ID,
+        SELLER_API_CLIENT_SECRET=CLIENT_SECRET,
+        SELLER_API_REDIRECT_URI=upstream.redirect_uri,
+    )
+
+
+def connect(variables: dict[str, str]) -> str:
+    """Connect without a browser, by opening the printed address; return everything that was printed."""
+    with subprocess.Popen(
+        [*COMMAND, "connect", "--no-browser", "--timeout", "30"],
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert httpx.get(url, follow_redirects=True).status_code == 200
+        output, problems = process.communicate(timeout=30)
+        assert process.returncode == 0, problems
+    return url + output + problems

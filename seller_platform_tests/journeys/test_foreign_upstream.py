@@ -1,17 +1,15 @@
 """An upstream that is not ours is read to the last row."""
 
-import subprocess
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psycopg
 import pytest
 
 from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
+from seller_platform_tests.journeys.processes import connect, document, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
 
@@ -24,32 +22,7 @@ def upstream() -> Iterator[foreign.Foreign]:
 
 @pytest.fixture
 def variables(upstream: foreign.Foreign, database_url: str, tmp_path: Path) -> dict[str, str]:
-    return environment(
-        tmp_path / "a home",
-        SELLER_PLATFORM_DATABASE_URL=database_url,
-        SELLER_PLATFORM_HISTORY_START="2026-01-01",
-        SELLER_API_BASE_URL=f"{upstream.url}/api/",
-        SELLER_API_AUTH_URL=f"{upstream.url}/login",
-        SELLER_API_CLIENT_ID=foreign.CLIENT_ID,
-        SELLER_API_CLIENT_SECRET=foreign.CLIENT_SECRET,
-        SELLER_API_REDIRECT_URI=upstream.redirect_uri,
-    )
-
-
-def _connect(variables: dict[str, str]) -> str:
-    with subprocess.Popen(
-        [*COMMAND, "connect", "--no-browser", "--timeout", "30"],
-        env=variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert httpx.get(url, follow_redirects=True).status_code == 200
-        output, problems = process.communicate(timeout=30)
-        assert process.returncode == 0, problems
-    return url + output + problems
+    return foreign_environment(upstream, database_url, tmp_path / "a home")
 
 
 def _query(url: str, statement: str) -> list[Any]:
@@ -60,7 +33,7 @@ def _query(url: str, statement: str) -> list[Any]:
 def test_connect_and_sync_hold_exactly_its_rows(
     upstream: foreign.Foreign, variables: dict[str, str], database_url: str
 ) -> None:
-    said = _connect(variables)
+    said = connect(variables)
     result = run(["sync", "--from", "2026-01", "--to", "2026-03", "--json"], variables)
 
     loads = {(load["dataset"], load["account"]): load for load in document(result)["loads"]}
@@ -108,7 +81,7 @@ def test_connect_and_sync_hold_exactly_its_rows(
 def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], database_url: str) -> None:
     everything = "SELECT md5(string_agg(o::text, '|' ORDER BY o::text)) FROM seller.orders o"
     months = ["sync", "--from", "2026-01", "--to", "2026-02", "--json"]
-    _connect(variables)
+    connect(variables)
     document(run(months, variables))
     before, receipts = _query(database_url, everything), _query(database_url, "SELECT count(*) FROM platform.loads")
 
@@ -122,7 +95,7 @@ def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], d
 def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
     upstream: foreign.Foreign, variables: dict[str, str]
 ) -> None:
-    _connect(variables)
+    connect(variables)
     upstream.refresh.clear()
     upstream.access.clear()
 
@@ -133,7 +106,7 @@ def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
 
 
 def test_an_upstream_that_is_away_ends_with_exit_code_4(variables: dict[str, str]) -> None:
-    _connect(variables)
+    connect(variables)
 
     result = run(
         ["sync", "--from", "2026-01", "--to", "2026-01"],
@@ -144,7 +117,7 @@ def test_an_upstream_that_is_away_ends_with_exit_code_4(variables: dict[str, str
 
 
 def test_usage_errors_say_what_is_allowed(variables: dict[str, str]) -> None:
-    _connect(variables)
+    connect(variables)
 
     unknown = run(["sync", "--dataset", "order"], variables)
     backwards = run(["sync", "--from", "2026-03", "--to", "2026-01"], variables)

@@ -5,7 +5,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import httpx
 import psycopg
 import pytest
 
@@ -14,33 +13,10 @@ from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.fingerprints import Fingerprint, fingerprints
 from seller_platform.warehouse.server import EmbeddedServer
 from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
+from seller_platform_tests.journeys.processes import COMMAND, connect, document, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
 _SYNC = ["sync", "--from", "2026-01", "--to", "2026-03", "--json"]
-
-
-def _variables(upstream: foreign.Foreign, url: str, home: Path) -> dict[str, str]:
-    return environment(
-        home,
-        SELLER_PLATFORM_DATABASE_URL=url,
-        SELLER_PLATFORM_HISTORY_START="2026-01-01",
-        SELLER_API_BASE_URL=f"{upstream.url}/api",
-        SELLER_API_AUTH_URL=f"{upstream.url}/login",
-        SELLER_API_CLIENT_ID=foreign.CLIENT_ID,
-        SELLER_API_CLIENT_SECRET=foreign.CLIENT_SECRET,
-        SELLER_API_REDIRECT_URI=upstream.redirect_uri,
-    )
-
-
-def _connect(variables: dict[str, str]) -> None:
-    with subprocess.Popen(
-        [*COMMAND, "connect", "--no-browser"], env=variables, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        httpx.get(process.stdout.readline().strip(), follow_redirects=True)
-        process.stdout.read()
-    assert process.returncode == 0
 
 
 def _rows(url: str) -> dict[tuple[str, str], Fingerprint]:
@@ -54,13 +30,13 @@ def test_a_sync_that_is_killed_at_any_moment_ends_in_the_same_rows_when_run_agai
     chance = random.Random(7)
     urls = {name: postgres.database(name, template="template_seller") for name in ("unharmed", "harmed")}
     with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
-        unharmed = _variables(upstream, urls["unharmed"], tmp_path / "unharmed")
-        _connect(unharmed)
+        unharmed = foreign_environment(upstream, urls["unharmed"], tmp_path / "unharmed")
+        connect(unharmed)
         started = time.monotonic()
         document(run(_SYNC, unharmed))
         seconds = time.monotonic() - started
-        harmed = _variables(upstream, urls["harmed"], tmp_path / "harmed")
-        _connect(harmed)
+        harmed = foreign_environment(upstream, urls["harmed"], tmp_path / "harmed")
+        connect(harmed)
 
         for _ in range(6):
             killed = subprocess.Popen([*COMMAND, *_SYNC], env=harmed, stdout=subprocess.DEVNULL)

@@ -165,7 +165,7 @@ def test_no_secret_is_in_the_event_log(platform: Platform) -> None:
     result = platform.months(TRANSACTIONS)
 
     told = "".join(
-        str(record.event_log_entry.to_json())
+        dg.serialize_value(record.event_log_entry)
         for record in platform.instance.get_records_for_run(result.run_id, limit=1000).records
     )
 
