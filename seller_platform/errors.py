@@ -86,7 +86,7 @@ class InvalidApplicationError(RequestError):
     """An application cannot be registered with these values."""
 
     def __init__(self, field: str, problem: str) -> None:
-        self.field = field
+        self.field, self.problem = field, problem
         super().__init__(f"the application's {field} {problem}")
 
 
@@ -132,6 +132,22 @@ class NotFoundError(ApiError):
     """What was asked for does not exist, or is not the caller's: one answer for both."""
 
     status = 404
+
+
+class ReplicaError(ApiError):
+    """What was asked for can only be done where the rows come from; here the next load would undo it."""
+
+    status = 403
+
+
+class ReportNotReadyError(ApiError):
+    """The report cannot be downloaded: it is still being written, or writing it failed."""
+
+    status = 409
+
+    def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:
+        headers = {"Retry-After": str(retry_after_seconds)} if retry_after_seconds is not None else None
+        super().__init__(message, headers=headers)
 
 
 class BodyTooLargeError(ApiError):
@@ -314,6 +330,17 @@ class WarehouseUnavailableError(WarehouseError):
         super().__init__(
             f"PostgreSQL at {where} cannot be used: {problem}. "
             "Check SELLER_PLATFORM_DATABASE_URL and that the server accepts connections, then run the command again"
+        )
+
+
+class SpoolError(WarehouseError):
+    """The rows of a slice do not fit where they are kept until the slice is whole."""
+
+    def __init__(self, what: str, folder: str, problem: str) -> None:
+        self.what, self.folder = what, folder
+        super().__init__(
+            f"{what}: its rows cannot be kept in {folder} while it is read: {problem}. Nothing was stored; make room "
+            "there, or name another folder by TMPDIR, and run the command again"
         )
 
 

@@ -16,6 +16,7 @@ _COMMANDS = {
     "connect": "Authorise the API's user and discover the accounts.",
     "sync": "Land the API's lists in PostgreSQL, through Dagster.",
     "status": "Show what is covered, how old it is, and how the grants are.",
+    "verify": "Ask source and replica the same questions, and compare the answers.",
     "service": "Run the REST API alone, and manage its users and applications.",
     "sandbox": "Fill the service's database with invented sellers.",
 }

@@ -48,7 +48,9 @@ class Selection:
         return self.full or self.first_month is not None or self.last_month is not None
 
 
-class _Month(click.ParamType[date]):
+class Month(click.ParamType[date]):
+    """A month, written 2026-03; its first day."""
+
     name = "Y-m"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
@@ -61,8 +63,8 @@ class _Month(click.ParamType[date]):
 @click.command()
 @click.option("--account", "chosen_accounts", multiple=True, metavar="KEY", help="Only this account; may be repeated.")
 @click.option("--dataset", "chosen_datasets", multiple=True, metavar="NAME", help="Only this dataset; may be repeated.")
-@click.option("--from", "first_month", type=_Month(), help="First month to read as a whole.")
-@click.option("--to", "last_month", type=_Month(), help="Last month to read as a whole.")
+@click.option("--from", "first_month", type=Month(), help="First month to read as a whole.")
+@click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
 @click.option("--full", is_flag=True, help="Read every month as a whole, from SELLER_PLATFORM_HISTORY_START on.")
 @json_option
 def sync(
@@ -93,7 +95,7 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> tuple[li
         NotConnectedError: Nobody has authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
-    datasets = _datasets(selection.datasets)
+    datasets = datasets_named(selection.datasets)
     if not connections(place.database):
         raise NotConnectedError
     with output.progress("Starting Dagster", None):
@@ -106,8 +108,8 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> tuple[li
             discovered = execute(discovery, instance)
         if not discovered.succeeded:
             return [], discovered.failures, discovered.exit_code
-        known = _accounts(place, selection.accounts)
-        months = _months(selection, place.settings.history_start) if any(d.is_dated for d in datasets) else []
+        known = keys_of(place, selection.accounts)
+        months = months_of(selection, place.settings.history_start) if any(d.is_dated for d in datasets) else []
         listed = account_partitions(instance)
         planned = list(plan_runs(datasets, known, months, listed=listed, whole=selection.whole))
         slices = len(known) * sum(len(months) if d.slicing is Slicing.MONTH else 1 for d in datasets)
@@ -178,7 +180,12 @@ def problem_of(receipts: Sequence[Receipt], failures: Mapping[str, str], exit_co
     )
 
 
-def _datasets(names: Sequence[str] | None) -> tuple[Dataset, ...]:
+def datasets_named(names: Sequence[str] | None) -> tuple[Dataset, ...]:
+    """Return the lists of these names; every list where none are given.
+
+    Raises:
+        UnknownDatasetError: There is no list of that name.
+    """
     known = [dataset.name for dataset in LISTS]
     for name in names or ():
         if name not in known:
@@ -186,7 +193,12 @@ def _datasets(names: Sequence[str] | None) -> tuple[Dataset, ...]:
     return tuple(dataset_named(name) for name in names) if names else LISTS
 
 
-def _accounts(place: Workplace, keys: Sequence[str] | None) -> list[str]:
+def keys_of(place: Workplace, keys: Sequence[str] | None) -> list[str]:
+    """Return these keys of accounts; every account's where none are given.
+
+    Raises:
+        UnknownAccountError: No account that is listed today has that key.
+    """
     known = [each.key for each in accounts(place.database)]
     for key in keys or ():
         if key not in known:
@@ -194,7 +206,12 @@ def _accounts(place: Workplace, keys: Sequence[str] | None) -> list[str]:
     return list(keys) if keys else known
 
 
-def _months(selection: Selection, history_start: date) -> list[Window]:
+def months_of(selection: Selection, history_start: date) -> list[Window]:
+    """Return the months that are selected, as far as there are partitions for them.
+
+    Raises:
+        RequestError: There are none, or some lie before the first partition.
+    """
     # The furthest zone is 14 hours ahead: an account may be in a month that has not begun in UTC.
     newest = (datetime.now(UTC) + timedelta(hours=14)).date().replace(day=1)
     first = selection.first_month or history_start.replace(day=1)

@@ -96,6 +96,20 @@ def _nothing(_: str) -> None:
     """There is no other token to try."""
 
 
+class TokenAuth(httpx.Auth):
+    """Puts one access token, which somebody else looks after, on every request."""
+
+    requires_response_body = False
+
+    def __init__(self, access_token: str) -> None:
+        self._access_token = access_token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Send the request with the token; what comes of it is the caller's."""
+        request.headers["Authorization"] = f"Bearer {self._access_token}"
+        yield request
+
+
 class TokenEndpoint:
     """The token endpoint of the API, for one application.
 

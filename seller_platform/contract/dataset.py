@@ -105,6 +105,11 @@ class Dataset:
         return self.slicing is Slicing.MONTH
 
     @property
+    def is_computed(self) -> bool:
+        """Whether the upstream computes the rows from other datasets when it is asked, as the parameters say."""
+        return bool(self.parameters)
+
+    @property
     def is_divisible(self) -> bool:
         """Whether a window may be read in parts: not where a row sums up its window."""
         return self.is_dated and self.day is not None

@@ -7,6 +7,14 @@ CODE = "code"
 MESSAGE = "message"
 PARAMETERS = "errors"
 
+ERROR = {
+    STATUS: "Always `error`.",
+    CODE: "The HTTP status of the answer.",
+    MESSAGE: "What is wrong, which value was sent, and what is allowed.",
+    PARAMETERS: "For each parameter that cannot be used, what is wrong with it; with status 422 only.",
+}
+"""One sentence for each field."""
+
 
 def error_body(code: int, message: str, parameters: Mapping[str, Sequence[str]] | None = None) -> dict[str, object]:
     """Return the body; `parameters` tells for each parameter what is wrong with it."""

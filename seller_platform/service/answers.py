@@ -1,5 +1,6 @@
 """What the service answers: JSON, and every error as the body that the contract describes."""
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -13,6 +14,7 @@ from seller_platform.errors import ApiError, TokenEndpointError, WarehouseUnavai
 JSON = "application/json"
 RETRY_SECONDS = 5
 
+_HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
 _AWAY = "the service's store cannot be reached at the moment; try again in a few seconds"
 _BROKEN = "the service failed on this request; it was logged under the request id of this answer"
 
@@ -49,6 +51,15 @@ def message_of(error: Exception) -> tuple[int, str, Mapping[str, str]]:
             return 503, _AWAY, {"Retry-After": str(RETRY_SECONDS)}
         case _:
             return 500, _BROKEN, {}
+
+
+def base_url_of(request: Request) -> str:
+    """Return the address under which the service was reached: by the Host header, where that names a host."""
+    host = request.headers.get("host", "")
+    if not _HOST.fullmatch(host):
+        address, port = request.scope.get("server") or ("localhost", None)
+        host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    return f"{request.scope['scheme']}://{host}"
 
 
 def allowed_methods(request: Request) -> list[str]:

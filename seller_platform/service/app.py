@@ -1,34 +1,43 @@
 """The application: routes, error answers and the life of the pool, joined."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.endpoints import API_VERSION, AUTHORIZE, METADATA, REVOKE, TOKEN
+from seller_platform.contract.endpoints import AUTHORIZE, METADATA, REVOKE, TOKEN
 from seller_platform.contract.wire_errors import error_body
 from seller_platform.errors import ApiError, MissingSettingError, WarehouseUnavailableError
-from seller_platform.service.answers import allowed_methods, error_answer, json_answer
+from seller_platform.service.answers import allowed_methods, base_url_of, error_answer, json_answer
 from seller_platform.service.authorize import Authorization
+from seller_platform.service.compression import Compress
+from seller_platform.service.costs import cost_routes
+from seller_platform.service.developers import DELETE, NEW, Developers
+from seller_platform.service.docs import docs_page
+from seller_platform.service.document import DOCS, OPENAPI, openapi_document
 from seller_platform.service.lists import SERVED, Clock, Route, route_for
-from seller_platform.service.login import LOGIN, LOGOUT, Login
+from seller_platform.service.login import DEVELOPERS, LOGIN, LOGOUT, Login
 from seller_platform.service.middleware import Envelop
-from seller_platform.service.pages import STYLE, Page, answer_style, page_of
+from seller_platform.service.pages import HOME, SCRIPT, STYLE, Page, answer_home, answer_static, page_of, render_message
+from seller_platform.service.reports import report_routes
+from seller_platform.service.statistics import statistics_route
 from seller_platform.service.status import status_route
 from seller_platform.service.store import Store
 from seller_platform.service.tokens import answer_metadata, answer_revocation, answer_token_request
 from seller_platform.service.user import user_routes
+from seller_platform.service.worker import Pace, WorkerThread
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
-
-_DOC = "Orders, sales, transactions, inventory, warehouse stock, shipments and notifications of marketplace sellers."
+NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
 
 
 def utc_now() -> datetime:
@@ -37,7 +46,12 @@ def utc_now() -> datetime:
 
 
 def create_app(
-    database_url: str, *, clock: Clock = utc_now, connections: int = 8, wait_seconds: float = 3.0
+    database_url: str,
+    *,
+    clock: Clock = utc_now,
+    connections: int = 8,
+    wait_seconds: float = 3.0,
+    worker_pace: Pace | None = None,
 ) -> FastAPI:
     """Return the service over a migrated database.
 
@@ -45,6 +59,7 @@ def create_app(
         clock: Tells what day it is, for lists asked for without dates.
         connections: How many connections to PostgreSQL may be open at once.
         wait_seconds: How long to wait for PostgreSQL before it counts as away.
+        worker_pace: How a worker in this process writes reports; without it, workers elsewhere must.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
@@ -54,28 +69,39 @@ def create_app(
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         await store.open()
+        worker = WorkerThread(database_url, worker_pace) if worker_pace is not None else None
+        if worker is not None:
+            worker.start()
         try:
             yield
         finally:
+            if worker is not None:
+                await asyncio.to_thread(worker.stop)
             await store.close()
 
     app = FastAPI(
-        title="Seller Analytics API",
-        version=API_VERSION,
-        description=_DOC,
         lifespan=life,
-        docs_url=None,
-        redoc_url=None,
+        openapi_url=None,
         redirect_slashes=False,
-        middleware=[Middleware(Envelop)],
+        middleware=[Middleware(Envelop), Middleware(Compress)],
     )
-    for error in (ApiError, WarehouseUnavailableError, Exception):
+    for error in (ApiError, WarehouseUnavailableError):
         app.add_exception_handler(error, _answer_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(404, _answer_http_error)
-    for route in (status_route(store), *user_routes(store), *(route_for(dataset, store, clock) for dataset in SERVED)):
+    routes = (
+        status_route(store),
+        *user_routes(store),
+        *(route_for(dataset, store, clock) for dataset in SERVED),
+        statistics_route(store, clock),
+        *cost_routes(store, clock),
+        *report_routes(store),
+    )
+    for route in routes:
         _add_endpoint(app, route)
     _add_oauth(app, store)
+    _add_pages(app, store)
+    _add_documentation(app, routes)
     return app
 
 
@@ -88,43 +114,61 @@ def app_from_environment() -> FastAPI:
     database_url = os.environ.get(DATABASE_URL)
     if not database_url:
         raise MissingSettingError(DATABASE_URL, "the database to serve")
-    return create_app(database_url)
+    return create_app(database_url, worker_pace=None if os.environ.get(NO_WORKER) else Pace())
 
 
 def _add_endpoint(app: FastAPI, route: Route) -> None:
     app.add_api_route(
         route.path,
         _endpoint(route.answer),
-        methods=["GET"],
-        operation_id=route.description.name,
-        openapi_extra=route.description.operation,
+        methods=[route.method],
         response_class=Response,
         response_model=None,
     )
 
 
 def _add_oauth(app: FastAPI, store: Store) -> None:
-    login, authorization = Login(store), Authorization(store)
-    pages: tuple[tuple[str, str, Page], ...] = (
-        ("GET", LOGIN, login.show),
-        ("POST", LOGIN, login.submit),
-        ("POST", LOGOUT, login.leave),
-        ("GET", AUTHORIZE, authorization.show),
-        ("POST", AUTHORIZE, authorization.submit),
-    )
-    for method, path, page in pages:
-        app.add_route(path, page_of(page), [method], include_in_schema=False)
-    app.add_route(STYLE, answer_style, ["GET"], include_in_schema=False)
-
     async def answer_token(request: Request) -> Response:
         return await answer_token_request(request, store)
 
     async def answer_revoke(request: Request) -> Response:
         return await answer_revocation(request, store)
 
-    app.add_route(TOKEN, answer_token, ["POST"], include_in_schema=False)
-    app.add_route(REVOKE, answer_revoke, ["POST"], include_in_schema=False)
-    app.add_route(METADATA, answer_metadata, ["GET"], include_in_schema=False)
+    app.add_route(TOKEN, answer_token, ["POST"])
+    app.add_route(REVOKE, answer_revoke, ["POST"])
+    app.add_route(METADATA, answer_metadata, ["GET"])
+
+
+def _add_pages(app: FastAPI, store: Store) -> None:
+    login, authorization, developers = Login(store), Authorization(store), Developers(store)
+    pages: tuple[tuple[str, str, Page], ...] = (
+        ("GET", HOME, answer_home),
+        ("GET", LOGIN, login.show),
+        ("POST", LOGIN, login.submit),
+        ("POST", LOGOUT, login.leave),
+        ("GET", AUTHORIZE, authorization.show),
+        ("POST", AUTHORIZE, authorization.submit),
+        ("GET", DEVELOPERS, developers.show),
+        ("GET", NEW, developers.show_new),
+        ("POST", NEW, developers.create),
+        ("GET", DELETE, developers.show_deletion),
+        ("POST", DELETE, developers.delete),
+    )
+    for method, path, page in pages:
+        app.add_route(path, page_of(page), [method])
+    for path in (STYLE, SCRIPT):
+        app.add_route(path, answer_static, ["GET"])
+
+
+def _add_documentation(app: FastAPI, routes: Sequence[Route]) -> None:
+    async def answer_document(request: Request) -> Response:
+        return json_answer(openapi_document(routes, base_url_of(request)))
+
+    async def answer_docs(request: Request) -> Response:
+        return docs_page(openapi_document(routes, base_url_of(request)))
+
+    app.add_route(OPENAPI, answer_document, ["GET"])
+    app.add_route(DOCS, page_of(answer_docs), ["GET"])
 
 
 def _endpoint(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
@@ -149,6 +193,15 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         if request.method == "OPTIONS":
             return Response(None, 204, allow)
         message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
-        return json_answer(error_body(405, message), 405, allow)
-    message = f"there is no endpoint {request.scope['path'][:100]!a}" if status == 404 else str(error)
-    return json_answer(error_body(status, message), status)
+        return _told(request, 405, message, allow)
+    message = f"there is nothing at {request.scope['path'][:100]!a}" if status == 404 else str(error)
+    return _told(request, status, message, {})
+
+
+def _told(request: Request, status: int, message: str, headers: Mapping[str, str]) -> Response:
+    """Return an error as JSON, or as a page where a browser asks for what belongs to no part of the API."""
+    api = {route.path.split("/")[1] for route in request.app.routes if isinstance(route, APIRoute)}
+    is_page = request.scope["path"].split("/")[1] not in api and request.scope["path"] not in (TOKEN, REVOKE, OPENAPI)
+    if is_page and "text/html" in request.headers.get("accept", ""):
+        return render_message(status, f"{message[0].upper()}{message[1:]}.", headers)
+    return json_answer(error_body(status, message), status, headers)

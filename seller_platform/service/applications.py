@@ -1,19 +1,53 @@
-"""Registered OAuth applications, for the operator."""
+"""Registered OAuth applications: made by the operator, or made and deleted by their owners."""
 
 import ipaddress
+import re
 import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import urlsplit
 
+from psycopg.rows import class_row
 from sqlalchemy import insert, select
 
 from seller_platform.errors import InvalidApplicationError
 from seller_platform.service.access import hash_of
-from seller_platform.service.parameters import is_storable
+from seller_platform.service.store import Connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.service_tables import APPLICATIONS
 
 _LONGEST_NAME = 100
 _LONGEST_URI = 2_000
+# The host stands in the policy of the consent page, where other characters would mean something.
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+
+_OWN = """
+SELECT application.client_id, application.name, application.redirect_uri, application.created_at,
+       (SELECT count(DISTINCT consent.user_id)
+        FROM service.authorizations AS consent
+        WHERE consent.client_id = application.client_id AND consent.revoked_at IS NULL) AS users
+FROM service.applications AS application
+WHERE application.owner_id = %s
+ORDER BY application.created_at DESC, application.client_id
+"""
+
+_REGISTER = """
+INSERT INTO service.applications (client_id, name, secret_hash, redirect_uri, owner_id)
+VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True)
+class OwnApplication:
+    """An application, as its owner sees it; `users` have approved it."""
+
+    client_id: str
+    name: str
+    redirect_uri: str
+    created_at: datetime
+    users: int
 
 
 def add_application(
@@ -24,9 +58,7 @@ def add_application(
     Raises:
         InvalidApplicationError: The name or the redirect URI cannot be used.
     """
-    if not name.strip() or len(name) > _LONGEST_NAME or not is_storable(name):
-        raise InvalidApplicationError("name", f"must have 1 to {_LONGEST_NAME} characters")
-    check_redirect_uri(redirect_uri)
+    check_application(name, redirect_uri)
     client_id, secret = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
     with database.begin() as connection:
         connection.execute(
@@ -48,6 +80,17 @@ def knows_application(database: Database, client_id: str) -> bool:
         return found.first() is not None
 
 
+def check_application(name: str, redirect_uri: str) -> None:
+    """Return if an application may be registered with these values.
+
+    Raises:
+        InvalidApplicationError: It may not. A name holds nothing invisible: it could pass for another.
+    """
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidApplicationError("name", f"must have 1 to {_LONGEST_NAME} printable characters")
+    check_redirect_uri(redirect_uri)
+
+
 def check_redirect_uri(uri: str) -> None:
     """Return if users may be sent back to an address: absolute, no fragment, https unless on the own machine.
 
@@ -67,8 +110,32 @@ def check_redirect_uri(uri: str) -> None:
         raise _refused("must have no fragment", uri)
     if parts.username is not None or parts.password is not None:
         raise _refused("must hold no user or password", uri)
+    if not _HOST.fullmatch(host):
+        raise _refused("must name a host in letters, digits, hyphens and dots, or an IP address", uri)
     if parts.scheme == "http" and not _is_loopback(host):
         raise _refused("must be https unless it is on the loopback interface", uri)
+
+
+async def own_applications(connection: Connection, owner_id: int) -> Sequence[OwnApplication]:
+    """Return the applications of a user, the newest first."""
+    async with connection.cursor(row_factory=class_row(OwnApplication)) as cursor:
+        await cursor.execute(_OWN, (owner_id,))
+        return await cursor.fetchall()
+
+
+async def register_application(
+    connection: Connection, client_id: str, secret: str, name: str, redirect_uri: str, *, owner_id: int
+) -> bool:
+    """Register a user's application, unless one of that id exists, and tell whether it was registered."""
+    values = (client_id, name, hash_of(secret), redirect_uri, owner_id)
+    return (await connection.execute(_REGISTER, values)).rowcount == 1
+
+
+async def delete_application(connection: Connection, client_id: str, *, owner_id: int) -> None:
+    """Delete a user's application, with every code and token that it was issued."""
+    await connection.execute(
+        "DELETE FROM service.applications WHERE client_id = %s AND owner_id = %s", (client_id, owner_id)
+    )
 
 
 def _is_loopback(host: str) -> bool:

@@ -65,7 +65,10 @@ class Authorization:
                 return redirect(login_for(_own_address(request)))
             accounts = await accounts_of(connection, user)
         target = urlsplit(asked.application.redirect_uri)
+        # A policy cannot name an IPv6 address, only its scheme.
+        form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
         values = {
+            "here": "consent",
             "application": asked.application,
             "accounts": accounts,
             "user": user,
@@ -73,7 +76,7 @@ class Authorization:
             "action": _own_address(request),
             "csrf_token": visit.csrf_token,
         }
-        return render("consent.html", values, form_target=f"{target.scheme}://{target.netloc}")
+        return render("consent.html", values, form_target=form_target)
 
     async def submit(self, request: Request) -> Response:
         """Answer POST /oauth/authorize."""

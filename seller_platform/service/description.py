@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seller_platform.contract import Column, Dataset, Kind
-from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
+from seller_platform.contract.envelope import CURRENT_PAGE, ENVELOPE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
+from seller_platform.contract.wire_errors import CODE, ERROR, MESSAGE, PARAMETERS, STATUS
 from seller_platform.service.parameters import Parameter
 
 _SCHEMAS: Mapping[Kind, dict[str, object]] = {
@@ -19,20 +20,28 @@ _SCHEMAS: Mapping[Kind, dict[str, object]] = {
     Kind.JSON: {},
 }
 
-_ERROR = {
+ERROR_SCHEMA = {
     "type": "object",
-    "required": ["status", "code", "message"],
+    "required": [STATUS, CODE, MESSAGE],
     "properties": {
-        "status": {"const": "error"},
-        "code": {"type": "integer"},
-        "message": {"type": "string"},
-        "errors": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+        STATUS: {"const": "error", "description": ERROR[STATUS]},
+        CODE: {"type": "integer", "description": ERROR[CODE]},
+        MESSAGE: {"type": "string", "description": ERROR[MESSAGE]},
+        PARAMETERS: {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+            "description": ERROR[PARAMETERS],
+        },
     },
 }
 
 _REFUSALS = {
     401: "The bearer token is missing, malformed, expired or revoked.",
+    403: "The rows come from another service; change them there.",
     404: "What was asked for does not exist or is not the caller's.",
+    409: "The report is not ready; where `Retry-After` is sent, it will be.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
     422: "A parameter is missing, unknown in value, out of range or contradictory.",
     503: "The store is away; try again later.",
 }
@@ -60,14 +69,14 @@ class Description:
         """The operation object."""
         responses: dict[str, Any] = {"200": _response("Success.", self.schema)}
         for status in self.refusals:
-            responses[str(status)] = _response(_REFUSALS[status], _ERROR)
+            responses[str(status)] = _response(_REFUSALS[status], ERROR_SCHEMA)
         operation: dict[str, Any] = {
             "operationId": self.name,
             "tags": [self.area],
             "summary": self.summary,
             "parameters": [parameter.described for parameter in self.parameters],
             "responses": responses,
-            "security": [{"oauth2": []}] if self.needs_token else [],
+            "security": [{"oauth2": []}, {"bearer": []}] if self.needs_token else [],
         }
         return {**operation, **self.extra}
 
@@ -78,7 +87,7 @@ def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]]) -> 
         name=f"list_{dataset.name}",
         area=dataset.area,
         summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
-        schema=_envelope_schema(dataset),
+        schema=envelope_schema(row_schema(dataset.columns), announces_total=dataset.announces_total),
         parameters=parameters,
         refusals=(401, 404, 422, 503),
     )
@@ -90,10 +99,14 @@ def row_schema(columns: Sequence[Column]) -> dict[str, object]:
     return {"type": "object", "required": list(properties), "properties": properties}
 
 
-def _envelope_schema(dataset: Dataset) -> dict[str, object]:
-    properties: dict[str, object] = {ROWS: {"type": "array", "items": row_schema(dataset.columns)}}
-    if dataset.announces_total:
-        properties |= {name: {"type": "integer"} for name in (CURRENT_PAGE, TOTAL, PER_PAGE, LAST_PAGE)}
+def envelope_schema(row: Mapping[str, object], *, announces_total: bool) -> dict[str, object]:
+    """Return the schema of a page of rows."""
+    properties: dict[str, object] = {ROWS: {"type": "array", "items": dict(row), "description": ENVELOPE[ROWS]}}
+    if announces_total:
+        properties |= {
+            name: {"type": "integer", "description": ENVELOPE[name]}
+            for name in (CURRENT_PAGE, TOTAL, PER_PAGE, LAST_PAGE)
+        }
     return {"type": "object", "required": list(properties), "properties": properties}
 
 

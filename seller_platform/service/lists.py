@@ -1,6 +1,6 @@
 """The list endpoints: one route for each dataset, all made by `route_for`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -29,21 +29,23 @@ from seller_platform.service.parameters import (
     Query,
     choice_parameter,
     count_parameter,
+    currency_parameter,
     day_parameter,
     size_parameter,
 )
 from seller_platform.service.particulars import LATEST_END
-from seller_platform.service.queries import Days, RowPage, read_page
-from seller_platform.service.store import Store
+from seller_platform.service.queries import Days, RowPage, knows_currency, missing_rates, read_page
+from seller_platform.service.store import Connection, Store
 
 Clock = Callable[[], datetime]
 
-_START = day_parameter("start_date", "First day, in the account's time zone; by default six days before `end_date`.")
-_END = day_parameter("end_date", "Last day, in the account's time zone; by default today.")
-_PAGE = count_parameter("page", "Page of the list, from 1; by default 1.")
+START = day_parameter("start_date", "First day, in the account's time zone; by default six days before `end_date`.")
+END = day_parameter("end_date", "Last day, in the account's time zone; by default today.")
+PAGE = count_parameter("page", "Page of the list, from 1; by default 1.")
+CURRENCY = currency_parameter("currency", "Convert amounts to this currency, at the rate of each row's day.")
 _DEFAULT_SPAN = timedelta(days=6)
 
-SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.parameters)
+SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.is_computed)
 """The datasets whose rows are stored as they are served; the statistics are computed."""
 
 
@@ -54,6 +56,7 @@ class Route:
     path: str
     answer: Callable[[Request], Any]
     description: Description
+    method: str = "GET"
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class ListRequest:
     start: date | None
     end: date | None
     facet: str | None
+    currency: str | None
     page: int
     per_page: int
 
@@ -74,6 +78,7 @@ class ListParameters:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self._size = size_parameter("per_page", "Rows on a page.", dataset.page_sizes) if dataset.page_sizes else None
+        self._currency = CURRENCY if keeps_own_currency(dataset) else None
         facet = dataset.facet
         self._facet = (
             choice_parameter(facet.parameter, "The part of the list to return.", facet.values, required=facet.required)
@@ -84,8 +89,8 @@ class ListParameters:
     @property
     def all(self) -> tuple[Parameter[Any], ...]:
         """Every parameter, in the order of the documentation."""
-        dates = (_START, _END) if self.dataset.is_dated else ()
-        own = (self._size, *dates, self._facet, _PAGE)
+        dates = (START, END) if self.dataset.is_dated else ()
+        own = (self._size, *dates, self._facet, self._currency, PAGE)
         return (*SELECTION, *(parameter for parameter in own if parameter is not None))
 
     def read(self, raw: bytes) -> ListRequest:
@@ -98,10 +103,11 @@ class ListParameters:
         size = query.value(self._size) if self._size else self.dataset.fixed_page_size
         asked = ListRequest(
             selector=read_selector(query),
-            start=query.value(_START) if self.dataset.is_dated else None,
-            end=query.value(_END) if self.dataset.is_dated else None,
+            start=query.value(START) if self.dataset.is_dated else None,
+            end=query.value(END) if self.dataset.is_dated else None,
             facet=query.value(self._facet) if self._facet else None,
-            page=query.value(_PAGE) or 1,
+            currency=query.value(self._currency) if self._currency else None,
+            page=query.value(PAGE) or 1,
             per_page=size or 0,
         )
         query.check()
@@ -117,27 +123,70 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             caller = await authenticate(connection, request.headers)
             asked = parameters.read(request.scope["query_string"])
             selected = await select_accounts(connection, caller, asked.selector)
+            days = _days(dataset, selected, asked, clock())
+            if keeps_own_currency(dataset):
+                is_converted = await check_currency(connection, selected, asked.currency)
+                if is_converted and asked.currency is not None:
+                    missing = await missing_rates(connection, dataset, selected, days=days, currency=asked.currency)
+                    require_rates(asked.currency, missing)
             found = await read_page(
                 connection,
                 dataset,
                 selected,
-                days=_days(dataset, selected, asked, clock()),
+                days=days,
                 facet=asked.facet,
+                currency=asked.currency,
                 page=asked.page,
                 per_page=asked.per_page,
             )
-        return Response(_envelope(dataset, found, asked), media_type=JSON)
+        return Response(enveloped(dataset, found, asked), media_type=JSON)
 
     return Route(dataset.path, answer, list_description(dataset, parameters.all))
+
+
+def keeps_own_currency(dataset: Dataset) -> bool:
+    """Whether amounts are in the account's currency and the rows do not name it."""
+    return any(column.currency is None for column in dataset.money)
+
+
+async def check_currency(connection: Connection, selected: SelectedAccounts, currency: str | None) -> bool:
+    """Return whether amounts that the accounts keep must be converted.
+
+    Raises:
+        InvalidParametersError: They keep several currencies and none was asked for, or one that nobody knows was.
+    """
+    kept = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
+    if currency is None and len(kept) > 1:
+        raise InvalidParametersError({CURRENCY.name: [f"is required; the accounts keep {', '.join(kept)}"]})
+    if currency is None or kept == [currency]:
+        return False
+    if not await knows_currency(connection, currency):
+        raise InvalidParametersError({CURRENCY.name: [f"is {currency}, of which no exchange rate is known"]})
+    return True
+
+
+def require_rates(currency: str | None, missing: Mapping[str | None, date]) -> None:
+    """Return if no exchange rate is missing.
+
+    Args:
+        missing: The currencies of which a rate is missing, each with the first such day.
+
+    Raises:
+        InvalidParametersError: One is.
+    """
+    asked = f"is {currency}" if currency is not None else "was not sent, and amounts are in several"
+    for code, day in missing.items():
+        problem = f"{asked}; on {day} the exchange rate of {code or 'an unknown currency'} is not known"
+        raise InvalidParametersError({CURRENCY.name: [problem]})
 
 
 def _days(dataset: Dataset, selected: SelectedAccounts, asked: ListRequest, now: datetime) -> Sequence[Days] | None:
     if not dataset.is_dated:
         return None
-    return [_days_of(dataset, account, asked, now) for account in selected.accounts]
+    return [days_of(dataset, account, asked, now) for account in selected.accounts]
 
 
-def _days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: datetime) -> Days:
+def days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: datetime) -> Days:
     """Return the days asked for in one account, whose calendar decides what today is.
 
     Raises:
@@ -147,16 +196,17 @@ def _days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: 
     start = asked.start or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
     told = f"{end}" if asked.end else f"{end} (today in {account.timezone})"
     if start > end:
-        raise InvalidParametersError({_START.name: [f"is {start}, after the end, {told}"]})
+        raise InvalidParametersError({START.name: [f"is {start}, after the end, {told}"]})
     latest = LATEST_END[dataset.name](start) if dataset.name in LATEST_END else date.max
     if end > latest:
         raise InvalidParametersError(
-            {_END.name: [f"is {told}; with start_date {start} it may be at most {latest}, one month later"]}
+            {END.name: [f"is {told}; with start_date {start} it may be at most {latest}, one month later"]}
         )
     return Days(start, end)
 
 
-def _envelope(dataset: Dataset, found: RowPage, asked: ListRequest) -> bytes:
+def enveloped(dataset: Dataset, found: RowPage, asked: ListRequest) -> bytes:
+    """Return the body that answers a request with a page."""
     if not dataset.announces_total:
         return b'{"%b":[%b]}' % (ROWS.encode(), found.rows)
     head = {CURRENT_PAGE: asked.page}

@@ -4,6 +4,7 @@ GET /login shows the form; POST /login takes its fields `email`, `password` and 
 sets the session cookie and sends the browser on to `next`. POST /logout takes `csrf_token`.
 """
 
+import re
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from starlette.responses import Response
 
 from seller_platform.contract.endpoints import AUTHORIZE
 from seller_platform.errors import ApiError, TooManyAttemptsError
+from seller_platform.service.access import hash_of
 from seller_platform.service.bodies import read_form
 from seller_platform.service.pages import redirect, render
 from seller_platform.service.passwords import LONGEST_PASSWORD, PasswordChecker
@@ -29,9 +31,11 @@ from seller_platform.service.throttle import LoginThrottle
 
 LOGIN = "/login"
 LOGOUT = "/logout"
+DEVELOPERS = "/admin/developers"
 
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
+_WANTS_LOGIN = re.compile(rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/delete)?")
 
 
 class Login:
@@ -51,7 +55,7 @@ class Login:
         if user is not None and visit is not None:
             if destination != LOGIN:
                 return redirect(destination)
-            return render("logged_in.html", {"user": user, "csrf_token": visit.csrf_token})
+            return render("logged_in.html", {"here": "login", "user": user, "csrf_token": visit.csrf_token})
         return self._form(request, visit, destination)
 
     async def submit(self, request: Request) -> Response:
@@ -87,16 +91,18 @@ class Login:
     async def _verified(self, email: str, password: str, address: str) -> int | None:
         """Return the number of the user whose password this is, or None; a failure counts."""
         async with self._passwords.turn:
-            await self._throttle.check(email, address)
             async with self._store.connection() as connection:
                 user = await find_user(connection, email)
+            # By number where there is one: an address has several spellings that find the same user.
+            subject = str(user.id) if user else hash_of(email.lower()).hex()
+            await self._throttle.check(subject, address)
             is_right = len(password) <= LONGEST_PASSWORD and await self._passwords.verify(
                 user.password_hash if user else None, password
             )
             if user is None or not is_right or user.status != "active":
-                await self._throttle.count_failure(email, address)
+                await self._throttle.count_failure(subject, address)
                 return None
-        await self._throttle.forget(email)
+        await self._throttle.forget(subject)
         return user.id
 
     def _form(
@@ -111,7 +117,13 @@ class Login:
         headers: dict[str, str] | None = None,
     ) -> Response:
         kept = visit or new_visit()
-        values = {"problem": problem, "email": email, "next": destination, "csrf_token": kept.csrf_token}
+        values = {
+            "here": "login",
+            "problem": problem,
+            "email": email,
+            "next": destination,
+            "csrf_token": kept.csrf_token,
+        }
         response = render("login.html", values, status=status, headers=headers)
         keep_visit(request, response, kept)
         return response
@@ -133,8 +145,7 @@ def login_for(destination: str) -> str:
 
 def _local(destination: str) -> str:
     """Return the destination if it is one of our pages that want a login, else the login itself."""
-    is_ours = destination.startswith(f"{AUTHORIZE}?") and destination.isascii() and destination.isprintable()
-    return destination if is_ours else LOGIN
+    return destination if _WANTS_LOGIN.fullmatch(destination) else LOGIN
 
 
 def _address(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""What is done around every request: its id, HEAD, headers that protect, and one line in the access log."""
+"""What is done around every request: its id, HEAD, headers that protect, one line in the access log, and the 500."""
 
 import logging
 import re
@@ -7,6 +7,8 @@ import uuid
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from seller_platform.service.answers import error_answer
 
 REQUEST_ID = "X-Request-Id"
 ACCESS_LOG = logging.getLogger("seller_platform.service.access")
@@ -26,7 +28,7 @@ class Envelop:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status, is_head = time.perf_counter(), 500, scope["method"] == "HEAD"
+        began, status, is_head = time.perf_counter(), 0, scope["method"] == "HEAD"
         given = Headers(scope=scope).get(REQUEST_ID, "")
         request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
 
@@ -44,6 +46,11 @@ class Envelop:
         inner = {**scope, "method": "GET"} if is_head else scope
         try:
             await self._app(inner, receive, pass_on)
+        except Exception as error:
+            ACCESS_LOG.exception("request %s failed", request_id)
+            if status:
+                raise  # half an answer is out: the server closes the connection, so that nobody takes it for whole
+            await error_answer(error)(inner, receive, pass_on)
         finally:
             ACCESS_LOG.info(
                 "%s %s %d %.1f ms %s",

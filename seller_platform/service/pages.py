@@ -1,19 +1,32 @@
-"""The pages for people: rendered on the server, without scripts, and refused to frames."""
+"""The pages for people: rendered on the server, of use without scripts, and refused to frames."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from seller_platform.errors import ApiError, WarehouseUnavailableError
 from seller_platform.service.answers import message_of
 
+HOME = "/"
 STYLE = "/static/style.css"
-_TITLES = {404: "This page does not exist", 429: "Please wait", 503: "One moment, please"}
+SCRIPT = "/static/docs.js"
+_MEDIA_TYPES = {STYLE: "text/css", SCRIPT: "text/javascript"}
+_TITLES = {
+    403: "This form is out of date",
+    404: "This page does not exist",
+    405: "This page cannot be used like that",
+    429: "Please wait",
+    500: "Something broke on our side",
+    503: "One moment, please",
+}
+_ADVICE = {404: "Check the address for typing errors, or begin at the start page."}
 
 Page = Callable[[Request], Awaitable[Response]]
 
@@ -24,15 +37,24 @@ def render(
     *,
     status: int = 200,
     form_target: str = "",
+    has_script: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return a page.
 
     Args:
         form_target: An origin beside ours to which a form of the page may lead.
+        has_script: Whether the page loads our script, which may ask our API.
     """
     text = _templates().get_template(template).render(values)
-    return HTMLResponse(text, status, {**(headers or {}), **_protection(form_target)})
+    return HTMLResponse(text, status, {**(headers or {}), **_protection(form_target, has_script=has_script)})
+
+
+def render_message(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the page that tells why there is no other."""
+    title = _TITLES.get(status, "This did not work")
+    values = {"here": "message", "title": title, "message": message, "advice": _ADVICE.get(status)}
+    return render("message.html", values, status=status, headers=headers)
 
 
 def redirect(location: str) -> Response:
@@ -47,21 +69,26 @@ def page_of(answer: Page) -> Page:
         try:
             return await answer(request)
         except (ApiError, WarehouseUnavailableError) as error:
-            status, message, headers = message_of(error)
-            values = {"title": _TITLES.get(status, "This did not work"), "message": message}
-            return render("message.html", values, status=status, headers=headers)
+            return render_message(*message_of(error))
 
     return answer_in_html
 
 
-async def answer_style(_: Request) -> Response:
-    """Answer with the style sheet of the pages."""
-    return Response(_style(), media_type="text/css", headers={"Cache-Control": "public, max-age=3600"})
+async def answer_home(_: Request) -> Response:
+    """Answer GET / with what this is and where to go from here."""
+    return render("home.html", {"here": "home"})
 
 
-def _protection(form_target: str) -> dict[str, str]:
+async def answer_static(request: Request) -> Response:
+    """Answer with the style sheet or the script of the pages."""
+    path = request.scope["path"]
+    return Response(_static(path), media_type=_MEDIA_TYPES[path], headers={"Cache-Control": "public, max-age=3600"})
+
+
+def _protection(form_target: str, *, has_script: bool) -> dict[str, str]:
+    script = "script-src 'self'; connect-src 'self'; " if has_script else ""
     policy = (
-        "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'; "
+        f"default-src 'none'; style-src 'self'; img-src data:; {script}base-uri 'none'; frame-ancestors 'none'; "
         f"form-action 'self' {form_target}"
     )
     return {
@@ -74,15 +101,22 @@ def _protection(form_target: str) -> dict[str, str]:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("seller_platform.service"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["marked"] = _marked
+    return environment
+
+
+def _marked(text: str) -> Markup:
+    """Return a text of the contract in HTML: what stands in backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped before
 
 
 @cache
-def _style() -> bytes:
-    return (files("seller_platform.service") / "static" / "style.css").read_bytes()
+def _static(path: str) -> bytes:
+    return files("seller_platform.service").joinpath(path.removeprefix("/")).read_bytes()

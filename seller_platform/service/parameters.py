@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
 from seller_platform.errors import InvalidParametersError
@@ -65,8 +65,22 @@ class Query:
         """Whether the parameter was sent, be it well or ill."""
         return parameter.name in self._texts
 
+    def join(self, sent: Mapping[str, object], parameters: Sequence[Parameter[Any]]) -> None:
+        """Take parameters from the fields of a JSON body too; sent in both places, the values must be equal."""
+        for name in (parameter.name for parameter in parameters):
+            value = sent.get(name)
+            if value is None:
+                continue
+            texts = self._texts.setdefault(name, [value if isinstance(value, str) else ""])
+            if not isinstance(value, str):
+                self.refuse(name, "must be a string")
+            elif texts != [value]:
+                self.refuse(name, f"is {shown(texts[0])} in the query and {shown(value)} in the body; send it once")
+
     def value(self, parameter: Parameter[Value]) -> Value | None:
         """Return the value; None where it was not sent or cannot be used, which `check` will tell."""
+        if parameter.name in self._problems:
+            return None
         texts = self._texts.get(parameter.name, [])
         if not texts:
             if parameter.required:
@@ -134,8 +148,8 @@ def choice_parameter(name: str, doc: str, values: Sequence[str], *, required: bo
     return Parameter(name, doc, read, {"type": "string", "enum": list(values)}, required)
 
 
-def size_parameter(name: str, doc: str, values: Sequence[int]) -> Parameter[int]:
-    """Return a required parameter that takes one of some numbers."""
+def size_parameter(name: str, doc: str, values: Sequence[int], *, required: bool = True) -> Parameter[int]:
+    """Return a parameter that takes one of some numbers."""
     allowed = ", ".join(map(str, values))
 
     def read(text: str) -> int:
@@ -144,7 +158,7 @@ def size_parameter(name: str, doc: str, values: Sequence[int]) -> Parameter[int]
             raise ValueError(f"must be one of {allowed}; it is {shown(text)}")
         return number
 
-    return Parameter(name, doc, read, {"type": "integer", "enum": list(values)}, required=True)
+    return Parameter(name, doc, read, {"type": "integer", "enum": list(values)}, required)
 
 
 def count_parameter(name: str, doc: str) -> Parameter[int]:
@@ -155,7 +169,7 @@ def count_parameter(name: str, doc: str) -> Parameter[int]:
 
 def day_parameter(name: str, doc: str) -> Parameter[date]:
     """Return a parameter that takes a calendar day."""
-    return Parameter(name, doc, _read_day, {"type": "string", "format": "date"})
+    return Parameter(name, doc, read_day, {"type": "string", "format": "date"})
 
 
 def currency_parameter(name: str, doc: str) -> Parameter[str]:
@@ -176,7 +190,12 @@ def _read_count(text: str) -> int:
     return number
 
 
-def _read_day(text: str) -> date:
+def read_day(text: str) -> date:
+    """Return the day that a text names.
+
+    Raises:
+        ValueError: It names none in the one form allowed.
+    """
     if _DATE.fullmatch(text):
         try:
             return date.fromisoformat(text)

@@ -4,13 +4,15 @@ A list is ordered by local day first. So the rows of each day are counted, once,
 which days the asked page lies; only those are sorted. A deep page then costs what the first one does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from typing import LiteralString
 
-from psycopg import sql
+from psycopg import AsyncServerCursor, sql
+from psycopg.rows import TupleRow
 
 from seller_platform.contract import Column, Dataset, Kind
 from seller_platform.service.access import SelectedAccounts
@@ -35,12 +37,29 @@ class RowPage:
     total: int
 
 
+@dataclass(frozen=True)
+class ChosenRows:
+    """Which rows of a dated dataset: those of some days, of one product or of all."""
+
+    days: Days
+    sku: str | None = None
+
+
+_ROWS = """
+WITH {chosen}
+SELECT {columns}
+FROM chosen
+JOIN {table} AS stored
+  ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+WHERE {condition}
+"""
+
+_ANSWERED = (
+    "SELECT row_to_json(answered)::text FROM (SELECT {fields} FROM ({rows} ORDER BY {order}) AS page) AS answered"
+)
+
 _PAGE = """
-WITH chosen AS MATERIALIZED (
-    SELECT account, zone, {first_day} AS first_day, {last_day} AS last_day
-    FROM unnest(%(accounts)s::text[], %(zones)s::text[], %(first_days)s::date[], %(last_days)s::date[])
-         AS asked (account, zone, first_day, last_day)
-),
+WITH {chosen},
 days AS MATERIALIZED (
     SELECT stored.local_day, count(*) AS amount
     FROM chosen
@@ -58,7 +77,7 @@ touched AS MATERIALIZED (
     WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
 ),
 page AS (
-    SELECT stored.*, chosen.zone
+    SELECT stored.*, chosen.zone, chosen.currency AS own_currency
     FROM chosen
     JOIN {table} AS stored
       ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
@@ -69,10 +88,43 @@ page AS (
     OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s
 )
 SELECT (SELECT coalesce(sum(amount), 0)::bigint FROM days),
-       (SELECT string_agg(row_to_json(answered)::text, ',') FROM (SELECT {fields} FROM page) AS answered)
+       (SELECT string_agg(row_to_json(answered)::text, ',') FROM (SELECT {fields} FROM {page}) AS answered)
 """
 
-_FIRST_SNAPSHOT_DAY: LiteralString = """(
+_CHOSEN = """chosen AS MATERIALIZED (
+    SELECT account, zone, currency, {first_day} AS first_day, {last_day} AS last_day
+    FROM unnest(
+        %(accounts)s::text[], %(zones)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[]
+    ) AS asked (account, zone, currency, first_day, last_day)
+)"""
+
+# Rates count units for one euro, which therefore needs none.
+_CONVERTED_PAGE = """page
+LEFT JOIN service.exchange_rates AS own ON own.day = page.local_day AND own.currency = page.own_currency
+LEFT JOIN service.exchange_rates AS other ON other.day = page.local_day AND other.currency = %(currency)s"""
+
+_CONVERTED = """CASE WHEN page.own_currency = %(currency)s THEN {exact} ELSE
+    round({value} * coalesce(other.per_euro, 1) / coalesce(own.per_euro, 1), 2) END"""
+
+_MISSING_RATE = """
+WITH {chosen}
+SELECT wanted.currency, min(needed.day)
+FROM (
+    SELECT DISTINCT stored.local_day AS day, chosen.currency
+    FROM chosen
+    JOIN {table} AS stored
+      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+    WHERE chosen.currency IS DISTINCT FROM %(currency)s
+) AS needed
+CROSS JOIN LATERAL (VALUES (needed.currency), (%(currency)s)) AS wanted (currency)
+LEFT JOIN service.exchange_rates AS rate ON rate.day = needed.day AND rate.currency = wanted.currency
+WHERE wanted.currency IS DISTINCT FROM 'EUR' AND rate.per_euro IS NULL
+GROUP BY wanted.currency
+"""
+
+_KNOWN_CURRENCY = "SELECT FROM service.exchange_rates WHERE currency = %s LIMIT 1"
+
+_NEWEST_DAY: LiteralString = """(
         SELECT max(day) FROM (
             SELECT max(local_day) AS day FROM {table} WHERE account = asked.account
             UNION ALL
@@ -87,7 +139,8 @@ async def read_page(
     selected: SelectedAccounts,
     *,
     days: Sequence[Days] | None,
-    facet: str | None,
+    facet: str | None = None,
+    currency: str | None = None,
     page: int,
     per_page: int,
 ) -> RowPage:
@@ -96,46 +149,119 @@ async def read_page(
     Args:
         days: The days of each selected account; None for the newest snapshot of each.
         facet: The part of the list, for a dataset that has parts; None for all of it.
+        currency: What amounts in the accounts' own currencies are converted to; None leaves them alone.
         page: Counted from 1; a page past the last is empty.
     """
-    accounts = selected.accounts
-    zones = [account.timezone for account in accounts]
-    values: Mapping[str, object] = {
-        "accounts": [account.key for account in accounts],
-        "zones": zones,
-        "first_days": [day.first for day in days] if days is not None else [None] * len(accounts),
-        "last_days": [day.last for day in days] if days is not None else [None] * len(accounts),
+    zones = {account.timezone for account in selected.accounts}
+    if len(zones) == 1:
+        await _use_zone(connection, *zones)
+    statement = _page_statement(
+        dataset, is_faceted=facet is not None, is_one_zone=len(zones) <= 1, is_converted=currency is not None
+    )
+    values = {
+        **_values(selected, days, currency),
         "facet": facet,
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
         "limit": per_page,
     }
-    is_one_zone = len(set(zones)) <= 1
-    if zones and is_one_zone:
-        await _use_zone(connection, zones[0])
-    statement = _page_statement(dataset, is_faceted=facet is not None, is_one_zone=is_one_zone)
     found = await (await connection.execute(statement, values, prepare=False)).fetchone()
     total, rows = found if found is not None else (0, None)
     return RowPage((rows or "").encode(), total)
 
 
+async def count_rows(connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows) -> int:
+    """Return how many rows `open_rows` would yield now."""
+    statement = _rows_statement(dataset, chosen, sql.SQL("count(*)"))
+    found = await (await connection.execute(statement, _row_values(selected, chosen), prepare=False)).fetchone()
+    return int(found[0]) if found is not None else 0
+
+
+@asynccontextmanager
+async def open_rows(
+    connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows
+) -> AsyncIterator[AsyncServerCursor[TupleRow]]:
+    """Open a cursor over rows as JSON objects, in the order of the list, all of one moment.
+
+    It lives in the transaction of the caller, who fetches as many at a time as it has room for.
+    """
+    zones = {account.timezone for account in selected.accounts}
+    is_one_zone = len(zones) <= 1
+    if zones and is_one_zone:
+        await connection.execute("SELECT set_config('TimeZone', %s, true)", (*zones,))
+    fields = [_field(column, is_one_zone=is_one_zone, is_converted=False) for column in dataset.columns]
+    answered = sql.SQL(_ANSWERED).format(
+        fields=sql.SQL(", ").join(fields),
+        rows=_rows_statement(dataset, chosen, sql.SQL("stored.*, chosen.zone, chosen.currency AS own_currency")),
+        order=sql.SQL(", ").join(_order(dataset)),
+    )
+    async with connection.cursor("rows") as cursor:
+        await cursor.execute(answered, _row_values(selected, chosen))
+        yield cursor
+
+
+async def missing_rates(
+    connection: Connection, dataset: Dataset, selected: SelectedAccounts, *, days: Sequence[Days] | None, currency: str
+) -> dict[str | None, date]:
+    """Return the currencies whose rate to convert rows to `currency` is missing, each with the first such day."""
+    statement = sql.SQL(_MISSING_RATE).format(chosen=_chosen(dataset), table=sql.Identifier(SELLER, dataset.name))
+    found = await connection.execute(statement, _values(selected, days, currency), prepare=False)
+    return dict(await found.fetchall())
+
+
+async def knows_currency(connection: Connection, currency: str) -> bool:
+    """Whether there is any rate of a currency."""
+    return currency == "EUR" or await (await connection.execute(_KNOWN_CURRENCY, (currency,))).fetchone() is not None
+
+
+def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: str | None) -> dict[str, object]:
+    accounts = selected.accounts
+    return {
+        "accounts": [account.key for account in accounts],
+        "zones": [account.timezone for account in accounts],
+        "currencies": [account.currency_code for account in accounts],
+        "first_days": [day.first for day in days] if days is not None else [None] * len(accounts),
+        "last_days": [day.last for day in days] if days is not None else [None] * len(accounts),
+        "currency": currency,
+    }
+
+
 @cache
-def _page_statement(dataset: Dataset, *, is_faceted: bool, is_one_zone: bool) -> sql.Composed:
-    table = sql.Identifier(SELLER, dataset.name)
-    first_day, last_day = sql.SQL("asked.first_day"), sql.SQL("asked.last_day")
-    if not dataset.is_dated:
-        snapshot = sql.SQL(_FIRST_SNAPSHOT_DAY).format(table=table, dataset=sql.Literal(dataset.name))
-        first_day = last_day = snapshot  # type: ignore[assignment]  # both are fragments
+def _page_statement(dataset: Dataset, *, is_faceted: bool, is_one_zone: bool, is_converted: bool) -> sql.Composed:
     facet: sql.Composable = sql.SQL("true")
     if is_faceted and dataset.facet is not None and dataset.facet.column is not None:
         facet = sql.SQL("stored.{} = %(facet)s").format(sql.Identifier(dataset.facet.column))
+    fields = [_field(column, is_one_zone=is_one_zone, is_converted=is_converted) for column in dataset.columns]
     return sql.SQL(_PAGE).format(
-        table=table,
-        first_day=first_day,
-        last_day=last_day,
+        chosen=_chosen(dataset),
+        table=sql.Identifier(SELLER, dataset.name),
         facet=facet,
         order=sql.SQL(", ").join(_order(dataset)),
-        fields=sql.SQL(", ").join(_field(column, is_one_zone=is_one_zone) for column in dataset.columns),
+        fields=sql.SQL(", ").join(fields),
+        page=sql.SQL(_CONVERTED_PAGE if is_converted else "page"),
     )
+
+
+def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:
+    condition = sql.SQL("true" if chosen.sku is None else "stored.sku = %(sku)s")
+    table = sql.Identifier(SELLER, dataset.name)
+    return sql.SQL(_ROWS).format(chosen=_chosen(dataset), columns=columns, table=table, condition=condition)
+
+
+def _row_values(selected: SelectedAccounts, chosen: ChosenRows) -> dict[str, object]:
+    return {**_values(selected, [chosen.days] * len(selected.accounts), None), "sku": chosen.sku}
+
+
+def _chosen(dataset: Dataset) -> sql.Composable:
+    if dataset.is_dated:
+        first_day, last_day = sql.SQL("asked.first_day"), sql.SQL("asked.last_day")
+        return sql.SQL(_CHOSEN).format(first_day=first_day, last_day=last_day)
+    newest = newest_day(dataset)
+    return sql.SQL(_CHOSEN).format(first_day=newest, last_day=newest)
+
+
+def newest_day(dataset: Dataset) -> sql.Composable:
+    """Return the day of the newest snapshot of `asked.account`, be it empty."""
+    return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
 
 
 def _order(dataset: Dataset) -> list[sql.Composable]:
@@ -148,17 +274,18 @@ def _order(dataset: Dataset) -> list[sql.Composable]:
     return [*order, sql.SQL("stored.account"), sql.SQL("stored.ctid")]
 
 
-def _field(column: Column, *, is_one_zone: bool) -> sql.Composable:
+def _field(column: Column, *, is_one_zone: bool, is_converted: bool) -> sql.Composable:
     name = sql.Identifier(column.name)
     value: sql.Composable = sql.Identifier("page", column.name)
     if column.kind is Kind.MONEY:
         # Two decimals; more only where the amount has more, for no amount is ever rounded.
-        value = sql.SQL("round({0}, greatest(2, min_scale({0})))").format(value)
+        exact = sql.SQL("round({0}, greatest(2, min_scale({0})))").format(value)
+        is_own = column.currency is None
+        value = sql.SQL(_CONVERTED).format(exact=exact, value=value) if is_converted and is_own else exact
     elif column.kind is Kind.TIMESTAMP and not is_one_zone:
         # PostgreSQL writes a timestamp in the session's zone: here that changes from row to row.
-        value = sql.SQL("CASE WHEN set_config('TimeZone', page.zone, true) IS NOT NULL THEN to_json({}) END").format(
-            value
-        )
+        zoned = sql.SQL("CASE WHEN set_config('TimeZone', page.zone, true) IS NOT NULL THEN to_json({}) END")
+        value = zoned.format(value)
     return sql.SQL("{} AS {}").format(value, name)
 
 

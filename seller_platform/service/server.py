@@ -13,7 +13,8 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from seller_platform.errors import CannotListenError
-from seller_platform.service.app import DATABASE_URL, create_app
+from seller_platform.service.app import DATABASE_URL, NO_WORKER, create_app
+from seller_platform.service.worker import Pace, run_worker
 
 _LOG = logging.getLogger("seller_platform.service")
 _GRACE_SECONDS = 10
@@ -26,21 +27,40 @@ _LOGGING: dict[str, Any] = {
     "loggers": {
         "seller_platform.service": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
         "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "procrastinate": {"handlers": ["stderr"], "level": "CRITICAL", "propagate": False},
         "psycopg.pool": {"handlers": ["stderr"], "level": "ERROR", "propagate": False},
     },
 }
 
 
-def run_service(database_url: str, *, host: str = "127.0.0.1", port: int = 8700, workers: int = 1) -> None:
+def run_service(
+    database_url: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8700,
+    workers: int = 1,
+    writes_reports: bool = True,
+) -> None:
     """Serve until SIGINT or SIGTERM, with a log on standard error.
 
     Args:
         port: 0 takes a free one, which the log names.
+        writes_reports: Whether reports are written here; else a report worker elsewhere must.
 
     Raises:
         CannotListenError: The address is taken, or not ours.
     """
-    serve(database_url, host=host, port=port, workers=workers, on_ready=lambda url: _LOG.info("listening on %s", url))
+
+    def announce(url: str) -> None:
+        _LOG.info("listening on %s", url)
+
+    serve(database_url, host=host, port=port, workers=workers, writes_reports=writes_reports, on_ready=announce)
+
+
+def run_report_worker(database_url: str) -> None:
+    """Write reports until SIGINT or SIGTERM, with a log on standard error."""
+    logging.config.dictConfig(_LOGGING)
+    run_worker(database_url, on_ready=lambda: _LOG.info("writing reports"))
 
 
 def serve(
@@ -49,11 +69,13 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8700,
     workers: int = 1,
+    writes_reports: bool = True,
     on_ready: Callable[[str], None],
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way may end.
 
     Args:
+        writes_reports: Whether reports are written here; else a report worker elsewhere must.
         on_ready: Called with the base URL once requests are taken.
 
     Raises:
@@ -63,11 +85,12 @@ def serve(
     with _listen(host, port) as listener, _signals_end_quietly():
         url = _url(host, listener.getsockname()[1])
         if workers == 1:
-            app = create_app(database_url)
+            app = create_app(database_url, worker_pace=Pace() if writes_reports else None)
             _AnnouncingServer(_configuration(app), lambda: on_ready(url)).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
+        os.environ[NO_WORKER] = "" if writes_reports else "1"
         config = _configuration("seller_platform.service.app:app_from_environment", factory=True, workers=workers)
         on_ready(url)
         Multiprocess(config, sockets=[listener]).run()

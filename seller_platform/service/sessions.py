@@ -1,6 +1,7 @@
 """Browser sessions: who is logged in, by the hash of a random cookie."""
 
 import hmac
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +15,7 @@ from seller_platform.service.store import Connection
 
 SESSION_HOURS = 12
 _COOKIE = "seller_platform_session"
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Visit:
 def visit_of(request: Request) -> Visit | None:
     """Return the visit that a request belongs to, or None for a new browser."""
     secret = request.cookies.get(_cookie_name(request), "")
-    return Visit(secret) if len(secret) >= 32 and secret.isascii() else None
+    return Visit(secret) if _SECRET.fullmatch(secret) else None
 
 
 def new_visit() -> Visit:
@@ -58,7 +60,7 @@ def keep_visit(request: Request, response: Response, visit: Visit) -> None:
         _cookie_name(request),
         visit.secret,
         path="/",
-        secure=request.url.scheme == "https",
+        secure=request.scope["scheme"] == "https",
         httponly=True,
         samesite="lax",
     )
@@ -105,4 +107,4 @@ async def find_user(connection: Connection, email: str) -> StoredUser | None:
 
 def _cookie_name(request: Request) -> str:
     # The prefix makes browsers refuse a cookie that another host of the domain has set (RFC 6265bis).
-    return f"__Host-{_COOKIE}" if request.url.scheme == "https" else _COOKIE
+    return f"__Host-{_COOKIE}" if request.scope["scheme"] == "https" else _COOKIE

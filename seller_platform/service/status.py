@@ -17,9 +17,9 @@ _STATUS = {
     "type": "object",
     "required": ["status", "code", "message"],
     "properties": {
-        "status": {"enum": ["active", "down"]},
-        "code": {"type": "integer"},
-        "message": {"type": "string"},
+        "status": {"enum": ["active", "down"], "description": "Whether the service works."},
+        "code": {"type": "integer", "description": "200 or 503, as the HTTP status of the answer."},
+        "message": {"type": "string", "description": "The same in a sentence."},
     },
 }
 

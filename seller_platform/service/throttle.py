@@ -19,13 +19,13 @@ class LoginThrottle:
     def __init__(self) -> None:
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
-    async def check(self, email: str, address: str) -> None:
+    async def check(self, user: str, address: str) -> None:
         """Return if another attempt is allowed.
 
         Raises:
             TooManyAttemptsError: There were too many; it tells when the next is allowed.
         """
-        for limit, subject in ((_PER_ACCOUNT, email.lower()), (_PER_ADDRESS, address)):
+        for limit, subject in ((_PER_ACCOUNT, user), (_PER_ADDRESS, address)):
             if not await self._limiter.test(limit, subject):
                 stats = await self._limiter.get_window_stats(limit, subject)
                 wait = max(1, math.ceil(stats.reset_time - time.time()))
@@ -35,11 +35,11 @@ class LoginThrottle:
                     retry_after_seconds=wait,
                 )
 
-    async def count_failure(self, email: str, address: str) -> None:
+    async def count_failure(self, user: str, address: str) -> None:
         """Count a failed attempt."""
-        await self._limiter.hit(_PER_ACCOUNT, email.lower())
+        await self._limiter.hit(_PER_ACCOUNT, user)
         await self._limiter.hit(_PER_ADDRESS, address)
 
-    async def forget(self, email: str) -> None:
+    async def forget(self, user: str) -> None:
         """Forget the failures of an account whose user has logged in."""
-        await self._limiter.clear(_PER_ACCOUNT, email.lower())
+        await self._limiter.clear(_PER_ACCOUNT, user)

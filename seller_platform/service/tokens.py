@@ -13,8 +13,9 @@ from starlette.responses import Response
 from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, REVOKE, TOKEN
 from seller_platform.errors import ApiError, TokenEndpointError
 from seller_platform.service.access import hash_of
-from seller_platform.service.answers import json_answer, token_answer
+from seller_platform.service.answers import base_url_of, json_answer, token_answer
 from seller_platform.service.bodies import read_form
+from seller_platform.service.document import DOCS
 from seller_platform.service.grants import (
     RegisteredApplication,
     TokenPair,
@@ -142,7 +143,7 @@ def _required(form: Mapping[str, str], name: str) -> str:
 
 async def answer_metadata(request: Request) -> Response:
     """Answer with the facts that OAuth clients configure themselves by (RFC 8414)."""
-    base = f"{request.url.scheme}://{request.url.netloc}"
+    base = base_url_of(request)
     return json_answer(
         {
             "issuer": base,
@@ -155,5 +156,6 @@ async def answer_metadata(request: Request) -> Response:
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
             "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
             "code_challenge_methods_supported": ["S256"],
+            "service_documentation": f"{base}{DOCS}",
         }
     )

@@ -13,26 +13,32 @@ from seller_platform.service.store import Store
 
 _USER = {
     "type": "object",
+    "required": ["id", "name", "email", "status", "active"],
+    "description": "The user on whose behalf the token was issued.",
     "properties": {
-        "id": {"type": "integer"},
-        "name": {"type": "string"},
-        "email": {"type": "string"},
-        "status": {"type": "string"},
-        "active": {"type": "boolean"},
+        "id": {"type": "integer", "description": "The user's number."},
+        "name": {"type": "string", "description": "The user's name."},
+        "email": {"type": "string", "description": "The address with which the user logs in."},
+        "status": {"type": "string", "description": "State of the user, such as active."},
+        "active": {"type": "boolean", "description": "Whether the user may use the service."},
     },
 }
 _ME = {
     "type": "object",
+    "required": ["status", "code", "message", "user"],
     "properties": {
-        "status": {"type": "string"},
-        "code": {"type": "integer"},
-        "message": {"type": "string"},
+        "status": {"const": "success", "description": "Always `success`."},
+        "code": {"type": "integer", "description": "The HTTP status of the answer."},
+        "message": {"type": "string", "description": "What the answer holds."},
         "user": _USER,
     },
 }
 _ACCOUNTS = {
     "type": "object",
-    "properties": {"accounts": {"type": "array", "items": row_schema(ACCOUNTS.columns)}},
+    "required": ["accounts"],
+    "properties": {
+        "accounts": {"type": "array", "items": row_schema(ACCOUNTS.columns), "description": "Every account, by number."}
+    },
 }
 
 

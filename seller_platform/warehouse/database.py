@@ -72,8 +72,11 @@ class Database:
         url = self.engine.url
         return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
 
-    def migrate(self) -> None:
+    def migrate(self, *, to: str = "head") -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.
+
+        Args:
+            to: The migration to stop at; the newest, unless an upgrade is taken step by step.
 
         Raises:
             SchemaVersionError: The database is newer than this program.
@@ -91,7 +94,7 @@ class Database:
             if found is not None and found not in known:
                 raise SchemaVersionError(found)
             if found != scripts.get_current_head():
-                command.upgrade(config, "head")
+                command.upgrade(config, to)
 
     def close(self) -> None:
         """Close the pool."""
@@ -102,6 +105,11 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_declared(name: str | None, kind: str, _: object) -> bool:
+    """Whether something in the database is declared in our tables; those of the job queue are its library's own."""
+    return not (kind == "table" and name is not None and name.startswith("procrastinate_"))
 
 
 def driver_url(url: str, driver: str) -> sqlalchemy.URL:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     ForeignKey,
     Identity,
     Index,
+    Integer,
     LargeBinary,
     Numeric,
     Table,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     func,
     text,
 )
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from seller_platform.warehouse.tables import METADATA
 
@@ -173,6 +175,20 @@ EXCHANGE_RATES = Table(
     comment="Exchange rates by day.",
 )
 
+DAILY_FEES = Table(
+    "daily_fees",
+    METADATA,
+    Column("account", Text, nullable=False),
+    Column("local_day", Date, nullable=False),
+    Column("currency", Text, comment="Currency of the sums, as the ledger names it."),
+    Column("skus", ARRAY(Text), nullable=False, comment="SKU of each sum; null for charges that concern no product."),
+    Column("fees", ARRAY(Numeric), nullable=False, comment="The sums; positive where the seller pays."),
+    Index(None, "account", "local_day"),
+    schema=SERVICE,
+    comment="Fees in seller.transactions, summed by day, currency and SKU by triggers of that table; several rows of "
+    "one day add up.",
+)
+
 STATUS = Table(
     "status",
     METADATA,
@@ -183,6 +199,37 @@ STATUS = Table(
     comment="What GET /service-status tells; no row means active.",
 )
 
+REPORT_JOBS = Table(
+    "report_jobs",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    Column("selection", JSONB, nullable=False, comment="How its accounts were selected."),
+    Column("accounts", ARRAY(Text), nullable=False, comment="Keys of the accounts that this selected."),
+    Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
+    Column("value", Text, nullable=False, comment="The value of that parameter."),
+    Column("state", Text, nullable=False, server_default="processing", comment="processing, completed or failed."),
+    Column("progress", Integer, nullable=False, server_default="0", comment="Percent; never falls."),
+    Column("problem", Text, comment="Why it failed."),
+    Column("rows", BigInteger, comment="How many rows it has; null until it is completed."),
+    Column("chunks", Integer, comment="How many chunks hold them."),
+    _now("requested_at"),
+    Column("finished_at", DateTime(timezone=True)),
+    Index(None, "requested_at"),
+    schema=SERVICE,
+    comment="The reports that were requested; deleted when they expire.",
+)
+
+REPORT_CHUNKS = Table(
+    "report_chunks",
+    METADATA,
+    Column("report_id", BigInteger, ForeignKey(REPORT_JOBS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False, comment="Counted from 1."),
+    Column("rows", LargeBinary, nullable=False, comment="JSON objects with commas between, in UTF-8."),
+    schema=SERVICE,
+    comment="The rows of completed reports, which never change.",
+)
+
 __all__ = [
     "ACCESS_TOKENS",
     "ACCOUNT_GROUPS",
@@ -190,9 +237,12 @@ __all__ = [
     "APPLICATIONS",
     "AUTHORIZATIONS",
     "AUTHORIZATION_CODES",
+    "DAILY_FEES",
     "EXCHANGE_RATES",
     "PRODUCTS",
     "REFRESH_TOKENS",
+    "REPORT_CHUNKS",
+    "REPORT_JOBS",
     "SESSIONS",
     "STATUS",
     "USERS",

@@ -26,6 +26,7 @@ from seller_platform.service.app import create_app
 from seller_platform.service.applications import add_application
 from seller_platform.service.lists import SERVED
 from seller_platform.service.users import add_user, grant_accounts
+from seller_platform.service.worker import Pace
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.rows import Row, copy_rows
 from seller_platform.warehouse.server import EmbeddedServer
@@ -114,16 +115,16 @@ def service(database: Database, database_url: str) -> Iterator[Served]:
 
 
 @contextmanager
-def served(database: Database, url: str) -> Iterator[Served]:
+def served(database: Database, url: str, *, worker_pace: Pace | None = None) -> Iterator[Served]:
     _populate(database)
     client_id, client_secret = add_application(database, "Reader <1>", CALLBACK)
-    with running_app(url) as base_url:
+    with running_app(url, worker_pace=worker_pace) as base_url:
         yield Served(base_url, database, client_id, client_secret)
 
 
 @contextmanager
-def running_app(url: str, *, wait_seconds: float = 3.0) -> Iterator[str]:
-    app = create_app(url, clock=lambda: NOW, wait_seconds=wait_seconds)
+def running_app(url: str, *, wait_seconds: float = 3.0, worker_pace: Pace | None = None) -> Iterator[str]:
+    app = create_app(url, clock=lambda: NOW, wait_seconds=wait_seconds, worker_pace=worker_pace)
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -100,6 +100,12 @@ _STATISTICS = (
     Column("profit_margin", Kind.NUMBER, "Profit in percent of sales; null where there were none."),
 )
 
+TREND = Column(
+    "trend",
+    Kind.JSON,
+    "Change of units_ordered, product_sales and profit against the period before, in percent; null where that was 0.",
+)
+
 SALES_BY_PRODUCT = Dataset(
     name="sales_by_product",
     path="/sales/statistics-dashboard",
@@ -133,6 +139,7 @@ SALES_BY_DATE = Dataset(
     columns=(
         Column("date", Kind.DATE, "The day, in the account's time zone.", key=True),
         *_STATISTICS,
+        TREND,
     ),
 )
 

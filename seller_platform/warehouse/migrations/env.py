@@ -3,13 +3,14 @@
 from alembic import context
 
 from seller_platform.warehouse import service_tables  # noqa: F401  # its tables join METADATA when it is imported
-from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE
+from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, is_declared
 from seller_platform.warehouse.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=METADATA,
     include_schemas=True,
+    include_name=is_declared,
     version_table=VERSION_TABLE,
     version_table_schema=VERSION_SCHEMA,
 )

@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 from alembic import op
+from procrastinate.schema import SchemaManager
 from sqlalchemy.dialects import postgresql
 
 revision = "0001"
@@ -355,6 +356,12 @@ def upgrade() -> None:
             sa.Numeric(),
             nullable=True,
             comment="Profit in percent of sales; null where there were none.",
+        ),
+        sa.Column(
+            "trend",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=True,
+            comment="Change of units_ordered, product_sales and profit against the period before, in percent; null where that was 0.",
         ),
         sa.Column(
             "extra",
@@ -715,4 +722,163 @@ def upgrade() -> None:
         comment="Refresh tokens, single use; a second use revokes the family.",
     )
     op.create_index(op.f("ix_refresh_tokens_family"), "refresh_tokens", ["family"], unique=False, schema="service")
+    op.create_table(
+        "report_jobs",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("user_id", sa.BigInteger(), nullable=False),
+        sa.Column(
+            "selection",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="How its accounts were selected.",
+        ),
+        sa.Column(
+            "accounts", postgresql.ARRAY(sa.Text()), nullable=False, comment="Keys of the accounts that this selected."
+        ),
+        sa.Column("selector", sa.Text(), nullable=False, comment="The parameter that says what the report holds."),
+        sa.Column("value", sa.Text(), nullable=False, comment="The value of that parameter."),
+        sa.Column(
+            "state",
+            sa.Text(),
+            server_default="processing",
+            nullable=False,
+            comment="processing, completed or failed.",
+        ),
+        sa.Column("progress", sa.Integer(), server_default="0", nullable=False, comment="Percent; never falls."),
+        sa.Column("problem", sa.Text(), nullable=True, comment="Why it failed."),
+        sa.Column("rows", sa.BigInteger(), nullable=True, comment="How many rows it has; null until it is completed."),
+        sa.Column("chunks", sa.Integer(), nullable=True, comment="How many chunks hold them."),
+        sa.Column("requested_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["service.users.id"], name=op.f("fk_report_jobs_user_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_report_jobs")),
+        schema="service",
+        comment="The reports that were requested; deleted when they expire.",
+    )
+    op.create_index(op.f("ix_report_jobs_requested_at"), "report_jobs", ["requested_at"], schema="service")
+    op.create_index(op.f("ix_report_jobs_user_id"), "report_jobs", ["user_id"], schema="service")
+    op.create_table(
+        "report_chunks",
+        sa.Column("report_id", sa.BigInteger(), nullable=False),
+        sa.Column("position", sa.Integer(), autoincrement=False, nullable=False, comment="Counted from 1."),
+        sa.Column("rows", sa.LargeBinary(), nullable=False, comment="JSON objects with commas between, in UTF-8."),
+        sa.ForeignKeyConstraint(
+            ["report_id"], ["service.report_jobs.id"], name=op.f("fk_report_chunks_report_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("report_id", "position", name=op.f("pk_report_chunks")),
+        schema="service",
+        comment="The rows of completed reports, which never change.",
+    )
     # ### end Alembic commands ###
+    _create_job_queue()
+    op.create_table(
+        "daily_fees",
+        sa.Column("account", sa.Text(), nullable=False),
+        sa.Column("local_day", sa.Date(), nullable=False),
+        sa.Column("currency", sa.Text(), nullable=True, comment="Currency of the sums, as the ledger names it."),
+        sa.Column(
+            "skus",
+            postgresql.ARRAY(sa.Text()),
+            nullable=False,
+            comment="SKU of each sum; null for charges that concern no product.",
+        ),
+        sa.Column(
+            "fees",
+            postgresql.ARRAY(sa.Numeric()),
+            nullable=False,
+            comment="The sums; positive where the seller pays.",
+        ),
+        schema="service",
+        comment="Fees in seller.transactions, summed by day, currency and SKU by triggers of that table; several rows of one day add up.",
+    )
+    op.create_index(
+        op.f("ix_daily_fees_account_local_day"), "daily_fees", ["account", "local_day"], unique=False, schema="service"
+    )
+    for statement in _KEEP_DAILY_FEES:
+        op.execute(statement)
+
+
+def _create_job_queue() -> None:
+    """Create the tables and functions of procrastinate, as the library ships them, in schema `service`.
+
+    Its schema is the same from 3.4 on; where a later version changes it, a migration of ours runs the library's.
+    """
+    driver = op.get_bind().connection.driver_connection
+    assert driver is not None
+    driver.execute("SET LOCAL search_path TO service")
+    driver.execute(SchemaManager.get_schema())
+    driver.execute("SET LOCAL search_path TO DEFAULT")
+
+
+# Rows that come are summed and appended. Where rows go, the days they were of are summed anew, each in one
+# statement, so that it sees one state of both tables.
+_KEEP_DAILY_FEES = (
+    """
+    CREATE FUNCTION service.append_daily_fees() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO service.daily_fees (account, local_day, currency, skus, fees)
+        SELECT account, local_day, currency, array_agg(sku), array_agg(fees)
+        FROM (
+            SELECT account, local_day, sku, currency, -sum(amount) AS fees
+            FROM changed
+            WHERE transaction_type = 'Fee' AND amount IS NOT NULL
+            GROUP BY account, local_day, currency, sku
+        ) AS summed
+        GROUP BY account, local_day, currency;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE FUNCTION service.renew_daily_fees() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE
+        day record;
+    BEGIN
+        FOR day IN SELECT DISTINCT account, local_day FROM changed LOOP
+            WITH forgotten AS (
+                DELETE FROM service.daily_fees AS stored
+                WHERE stored.account = day.account AND stored.local_day = day.local_day
+            )
+            INSERT INTO service.daily_fees (account, local_day, currency, skus, fees)
+            SELECT day.account, day.local_day, currency, array_agg(sku), array_agg(fees)
+            FROM (
+                SELECT sku, currency, -sum(amount) AS fees
+                FROM seller.transactions AS stored
+                WHERE stored.account = day.account AND stored.local_day = day.local_day
+                  AND transaction_type = 'Fee' AND amount IS NOT NULL
+                GROUP BY currency, sku
+            ) AS summed
+            GROUP BY currency;
+        END LOOP;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE FUNCTION service.clear_daily_fees() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        TRUNCATE service.daily_fees;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE TRIGGER append_daily_fees AFTER INSERT ON seller.transactions REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION service.append_daily_fees()
+    """,
+    """
+    CREATE TRIGGER renew_daily_fees AFTER DELETE ON seller.transactions REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION service.renew_daily_fees()
+    """,
+    """
+    CREATE TRIGGER renew_daily_fees_of_old_rows AFTER UPDATE ON seller.transactions REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION service.renew_daily_fees()
+    """,
+    """
+    CREATE TRIGGER renew_daily_fees_of_new_rows AFTER UPDATE ON seller.transactions REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION service.renew_daily_fees()
+    """,
+    """
+    CREATE TRIGGER clear_daily_fees AFTER TRUNCATE ON seller.transactions
+    FOR EACH STATEMENT EXECUTE FUNCTION service.clear_daily_fees()
+    """,
+)

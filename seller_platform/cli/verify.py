@@ -1,0 +1,177 @@
+"""`seller-platform verify`: source and replica are asked the same questions, and their answers compared."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.replica import open_replica
+from seller_platform.cli.sync import Month, Selection, datasets_named, keys_of, months_of
+from seller_platform.cli.workplace import Workplace, open_workplace
+from seller_platform.client.api import SellerApi
+from seller_platform.client.oauth import TokenAuth
+from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError
+from seller_platform.ingest.questions import Coverage, Question, questions_about
+from seller_platform.ingest.upstream import Upstream, open_api
+from seller_platform.ingest.verification import Finding, Verdict, verify_accounts, verify_each
+from seller_platform.service.visits import visit
+from seller_platform.warehouse.accounts import KnownAccount, accounts, connections
+from seller_platform.warehouse.products import accounts_with_products
+from seller_platform.warehouse.receipts import latest_receipts
+
+STATISTICS = "statistics"
+_COLUMNS = ("questions", "rows", "equal", "different", "not known", "failed", "seconds")
+
+
+@click.command()
+@click.option("--account", "keys", multiple=True, metavar="KEY", help="Only this account; may be repeated.")
+@click.option("--dataset", "names", multiple=True, metavar="NAME", help="Only this dataset, or `statistics`.")
+@click.option("--from", "first_month", type=Month(), help="First month to compare.")
+@click.option("--to", "last_month", type=Month(), help="Last month to compare.")
+@json_option
+def verify(
+    *, keys: tuple[str, ...], names: tuple[str, ...], first_month: date | None, last_month: date | None, as_json: bool
+) -> None:
+    """Ask source and replica the same questions and compare the answers.
+
+    The source is the API that is connected; the replica is our service over the warehouse, started for the purpose.
+    Compared is what the receipts say is stored: every list, account and month, and the statistics in every view.
+    """
+    output = Output(as_json=as_json)
+    selection = Selection(keys or None, names or None, first_month, last_month)
+    with open_workplace() as place:
+        findings = run_verification(place, selection, output)
+    report(output, findings)
+
+
+def run_verification(place: Workplace, selection: Selection, output: Output) -> list[Finding]:
+    """Ask what is selected of both, and return the findings.
+
+    Raises:
+        NotConnectedError: Nobody has authorised yet.
+        RequestError: The selection names something that does not exist, or months in the wrong order.
+        ServiceStartError: The replica does not come up.
+    """
+    upstream, chosen = Upstream.of(place.settings), keys_of(place, selection.accounts)
+    named = connections(place.database)
+    if not named:
+        raise NotConnectedError
+    ask = _asking(place, selection)
+    findings: list[Finding] = []
+    with open_replica(place) as base_url:
+        for connection in named:
+            known = [each for each in accounts(place.database) if each.connection == connection.name]
+            questions = [question for each in known if each.key in chosen for question in ask(each)]
+            with (
+                open_api(upstream, connection.name, place.database, place.box, place.settings.home) as source,
+                visit(place.database, [each.key for each in known]) as token,
+                SellerApi(base_url, auth=TokenAuth(token)) as replica,
+                output.progress(f"Comparing {connection.name}", len(questions)) as bar,
+            ):
+                if selection.accounts is None and selection.datasets is None:
+                    findings.append(verify_accounts(connection.name, source, replica))
+                for done, finding in enumerate(verify_each(questions, source, replica), start=1):
+                    findings.append(finding)
+                    bar.show(done)
+    return findings
+
+
+def report(output: Output, findings: Sequence[Finding]) -> None:
+    """Print the table dataset x account and what differs; end the command with an error unless all is equal."""
+    rows, not_known = _rows(findings), _not_known(findings)
+    differences = [
+        {"dataset": each.subject, "account": each.account, "asked": each.asked, "what": line}
+        for each in findings
+        for line in each.differences
+    ]
+    document: dict[str, Any] = {"verified": rows, "differences": differences, "not_known": not_known}
+    if not output.as_json:
+        output.table("Source and replica", ("account, dataset", *_COLUMNS), _by_account(rows))
+        for each in not_known:
+            output.line(f"not known to the replica: {each['dataset']} of {', '.join(each['accounts'])}: {each['what']}")
+        for told in differences:
+            output.line(f"different: {told['dataset']} of {told['account']} ({told['asked']}): {told['what']}")
+    error = _problem(findings)
+    if error is not None:
+        fail(error, as_json=output.as_json, document=document)
+    if output.as_json:
+        output.document(document)
+    output.say("Source and replica give equal answers to everything that both know.")
+
+
+def _asking(place: Workplace, selection: Selection) -> Callable[[KnownAccount], Iterator[Question]]:
+    """Return what yields the questions about an account."""
+    names = [name for name in selection.datasets or () if name != STATISTICS]
+    datasets = datasets_named(names) if names or not selection.datasets else ()
+    months = months_of(selection, place.settings.history_start)
+    coverage = Coverage(latest_receipts(place.database))
+    with_products = accounts_with_products(place.database)
+
+    def ask(known: KnownAccount) -> Iterator[Question]:
+        return questions_about(
+            known,
+            datasets,
+            months,
+            coverage,
+            today=datetime.now(ZoneInfo(known.account.timezone)).date(),
+            has_offers=known.key in with_products,
+            has_statistics=selection.datasets is None or STATISTICS in selection.datasets,
+        )
+
+    return ask
+
+
+def _rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        groups[(finding.subject, finding.account)].append(finding)
+    return [
+        {
+            "dataset": dataset,
+            "account": account,
+            "questions": len(group),
+            "rows": sum(finding.rows for finding in group),
+            **{verdict.value: sum(finding.verdict is verdict for finding in group) for verdict in Verdict},
+            "seconds": round(sum(finding.seconds for finding in group), 2),
+        }
+        for (dataset, account), group in groups.items()
+    ]
+
+
+def _by_account(rows: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
+    """Return the lines of the table: each account, and under it its datasets."""
+    lines: list[tuple[object, ...]] = []
+    for account in dict.fromkeys(row["account"] for row in rows):
+        lines.append((account, *[""] * len(_COLUMNS)))
+        lines += [
+            (f"  {row['dataset']}", *(row[name] for name in _COLUMNS)) for row in rows if row["account"] == account
+        ]
+    return lines
+
+
+def _not_known(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Return each thing that was not compared once, with the accounts that it concerns."""
+    concerned: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for finding in findings:
+        for what in finding.not_known:
+            asked = concerned[(finding.subject, what)]
+            asked[finding.account] = asked.get(finding.account, 0) + 1
+    return [
+        {"dataset": dataset, "what": what, "accounts": list(found), "questions": sum(found.values())}
+        for (dataset, what), found in concerned.items()
+    ]
+
+
+def _problem(findings: Sequence[Finding]) -> SellerPlatformError | None:
+    different = [finding for finding in findings if finding.verdict is Verdict.DIFFERENT]
+    if different:
+        named = "; ".join(dict.fromkeys(f"{each.subject} of {each.account}" for each in different))
+        return CheckFailedError(
+            f"source and replica differ: {named}. Read those months again with `seller-platform sync --from ... "
+            "--to ...`, for the source may have changed since; then run `seller-platform verify` again"
+        )
+    return next((finding.error for finding in findings if finding.error is not None), None)

@@ -1,0 +1,179 @@
+"""Questions: what source and replica are both asked, and which parts of the answers a replica cannot know."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS, TREND
+from seller_platform.warehouse.accounts import KnownAccount
+from seller_platform.warehouse.slices import Receipt
+
+_COST_COLUMNS = ("product_cost", "profit", "roi", "profit_margin")
+_OFFER_COLUMNS = ("buybox_price", "sales_rank")
+_STOCK_DAYS = "out_of_stock_days"
+_DAY = timedelta(days=1)
+# The longest stretch of days that a trend looks back upon, by the periods of the view.
+_LOOK_BACK_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
+
+
+@dataclass(frozen=True)
+class Question:
+    """One list of one account, in one window where it has any.
+
+    Attributes:
+        snapshot_day: The day that an undated list stands for.
+        unknown: What a replica cannot know of the answer: columns, or fields of a column (`trend.profit`), each
+            with the reason. They are not compared.
+        unanswerable: Why a replica cannot answer at all, if it cannot.
+    """
+
+    dataset: Dataset
+    known: KnownAccount
+    window: Window | None
+    snapshot_day: date | None
+    unknown: tuple[tuple[str, str], ...] = ()
+    unanswerable: str | None = None
+
+    def __str__(self) -> str:
+        asked = [value for name, value in self.dataset.parameters if name != "view_by"]
+        return " ".join([self.dataset.name, *asked, *([str(self.window)] if self.window else [])])
+
+    @property
+    def forgotten(self) -> dict[str, str]:
+        """What is not compared, with the reason: columns and fields that the list has and a replica cannot know."""
+        names = {column.name for column in self.dataset.columns}
+        return {name: reason for name, reason in self.unknown if name.partition(".")[0] in names}
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether a replica computes the answer: then its rows are not stored, and it may lack what it needs."""
+        return bool(self.dataset.parameters)
+
+
+class Coverage:
+    """Which days of which lists the receipts say are stored."""
+
+    def __init__(self, receipts: Sequence[Receipt]) -> None:
+        self._days: dict[tuple[str, str], set[date]] = defaultdict(set)
+        for receipt in receipts:
+            self._days[(receipt.dataset, receipt.account)].update(receipt.window.each_day())
+
+    def holds(self, dataset: Dataset, account: str) -> bool:
+        """Whether the list was ever loaded."""
+        return bool(self._days.get((dataset.name, account)))
+
+    def days(self, dataset: Dataset, account: str) -> set[date]:
+        """Return the days on which the list, or all that a computed one follows from, is stored."""
+        sources = (DAILY_PRODUCT_SALES, TRANSACTIONS) if dataset.parameters else (dataset,)
+        return set.intersection(*(self._days.get((source.name, account), set()) for source in sources))
+
+
+def questions_about(
+    known: KnownAccount,
+    datasets: Collection[Dataset],
+    months: Sequence[Window],
+    coverage: Coverage,
+    *,
+    today: date,
+    has_offers: bool,
+    has_statistics: bool,
+) -> Iterator[Question]:
+    """Yield the questions about one account.
+
+    Args:
+        months: Which months of dated lists; of each, the days that the receipts cover.
+        today: The account's day, for which undated lists stand.
+        has_offers: Whether offers and sales ranks are known.
+        has_statistics: Whether to ask for every view of the dashboard too.
+    """
+    asking = _Asking(known, coverage, today, has_offers=has_offers)
+    for dataset in datasets:
+        if dataset.slicing is Slicing.MONTH:
+            yield from asking.by_month(dataset, months)
+        else:
+            yield asking.snapshot(dataset)
+    if not has_statistics:
+        return
+    for dataset in PLAIN_PRODUCT_VIEWS:
+        yield from asking.by_month(dataset, months)
+    for dataset in (*COMBINED_VIEWS, *DATE_VIEWS):
+        yield from asking.at_once(dataset, months)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    known: KnownAccount
+    coverage: Coverage
+    today: date
+    has_offers: bool
+
+    def snapshot(self, dataset: Dataset) -> Question:
+        never = None if self.coverage.holds(dataset, self.known.key) else "it was never synced"
+        return Question(dataset, self.known, None, self.today, unanswerable=never)
+
+    def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Question]:
+        """Yield one question for each month that is stored, and one for those that are not."""
+        days = self.coverage.days(dataset, self.known.key)
+        windows = [_within(month, days) for month in months]
+        yield from (self.asked(dataset, window, days) for window in windows if window is not None)
+        lacking = [month for month, window in zip(months, windows, strict=True) if window is None]
+        if lacking:
+            yield self.lacking(dataset, lacking)
+
+    def at_once(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Question]:
+        """Yield one question for all the months that are stored: where trends look back, but for the first."""
+        days = self.coverage.days(dataset, self.known.key)
+        windows = [window for month in months if (window := _within(month, days)) is not None]
+        if not windows:
+            yield self.lacking(dataset, months)
+            return
+        looks_back = TREND in dataset.columns and len(windows) > 1
+        yield self.asked(dataset, Window(windows[1 if looks_back else 0].start, windows[-1].end), days)
+
+    def lacking(self, dataset: Dataset, months: Sequence[Window]) -> Question:
+        window = Window(months[0].start, months[-1].end)
+        told = ", ".join(f"{month.start:%Y-%m}" for month in months[:3])
+        more = f" and {len(months) - 3} months more" if len(months) > 3 else ""
+        return Question(dataset, self.known, window, None, unanswerable=f"{told}{more}: never synced")
+
+    def asked(self, dataset: Dataset, window: Window, days: set[date]) -> Question:
+        unknown = tuple(self._unknown(dataset, window, days)) if dataset.parameters else ()
+        return Question(dataset, self.known, window, None, unknown)
+
+    def _unknown(self, dataset: Dataset, window: Window, days: set[date]) -> Iterator[tuple[str, str]]:
+        if not self.coverage.holds(COST_PERIODS, self.known.key):
+            for name in (*_COST_COLUMNS, f"{TREND.name}.profit"):
+                yield name, f"{COST_PERIODS.name} were never synced"
+        if not self.has_offers:
+            yield from ((name, "offers and sales ranks are in no list that is synced") for name in _OFFER_COLUMNS)
+        if not self.coverage.days(INVENTORY, self.known.key).issuperset(window.each_day()):
+            yield _STOCK_DAYS, "there is no snapshot of each day"
+        if not days.issuperset(_looked_back_upon(dataset, window)):
+            yield TREND.name, "days before the window were never synced"
+
+
+def _within(month: Window, days: set[date]) -> Window | None:
+    stored = [day for day in month.each_day() if day in days]
+    return Window(stored[0], stored[-1] + _DAY) if stored else None
+
+
+def _looked_back_upon(dataset: Dataset, window: Window) -> Iterator[date]:
+    """Yield the days before a window that the trend of its rows follows from."""
+    group = dict(dataset.parameters)["group_by"]
+    start = window.start
+    match group:
+        case "week":
+            start -= timedelta(days=start.weekday())
+        case "month":
+            start = start.replace(day=1)
+        case "year":
+            start = start.replace(month=1, day=1)
+    before = Window(start - timedelta(days=_LOOK_BACK_DAYS.get(group, window.days)), start)
+    if group == "month":
+        before = Window.month_of(before.last_day)
+    return before.each_day()

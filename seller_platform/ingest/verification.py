@@ -1,0 +1,269 @@
+"""Verification: source and replica are asked the same questions, and their answers compared as multisets of rows."""
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.discovery import fetch_accounts
+from seller_platform.client.lists import Reading, read_slice
+from seller_platform.client.lists import Verdict as Count
+from seller_platform.contract import Column, Kind
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.errors import RequestRefusedError, SellerPlatformError
+from seller_platform.ingest.questions import Question
+from seller_platform.warehouse.rows import RowDigest
+
+QUESTIONS_AT_ONCE = 4
+_ROWS_SHOWN = 5
+
+Row = tuple[Any, ...]
+
+
+class Verdict(Enum):
+    """What the comparison of two answers came to."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    NOT_KNOWN = "not known"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How the answers to one question compare.
+
+    Attributes:
+        subject: What was asked: a dataset, or `statistics`.
+        account: Its key; for the list of accounts, the connection.
+        asked: The question in words.
+        rows: How many rows were compared: the source's.
+        differences: What differs, a line each.
+        not_known: What the replica cannot know, with the reason; it was not compared.
+        error: Why a question was not answered.
+    """
+
+    subject: str
+    account: str
+    asked: str
+    verdict: Verdict
+    rows: int
+    seconds: float
+    differences: tuple[str, ...] = ()
+    not_known: tuple[str, ...] = ()
+    error: SellerPlatformError | None = None
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    verdict: Verdict
+    rows: int = 0
+    differences: tuple[str, ...] = ()
+    not_known: tuple[str, ...] = ()
+
+
+def verify_each(questions: Iterable[Question], source: SellerApi, replica: SellerApi) -> Iterator[Finding]:
+    """Ask the questions, several side by side, and yield the findings in their order.
+
+    A question that fails does not stop the others.
+    """
+    with ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="question") as threads:
+        yield from threads.map(lambda question: verify(question, source, replica), questions)
+
+
+def verify(question: Question, source: SellerApi, replica: SellerApi) -> Finding:
+    """Ask one question of both."""
+    return _found(question.dataset.name, question.known.key, str(question), lambda: _judged(question, source, replica))
+
+
+def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> Finding:
+    """Ask both which accounts there are."""
+
+    def judge() -> _Judgement:
+        asked = [fetch_accounts(api, connection) for api in (source, replica)]
+        rows = [Counter(found.rows) for found in asked]
+        names = tuple(sorted(asked[0].unknown_fields))
+        unknown = (f"{', '.join(names)}: fields that the contract does not name",) if names else ()
+        differences = _row_differences(ACCOUNTS.columns, *rows)
+        return _Judgement(Verdict.DIFFERENT if differences else Verdict.EQUAL, rows[0].total(), differences, unknown)
+
+    return _found(ACCOUNTS.name, connection, ACCOUNTS.name, judge)
+
+
+def _found(subject: str, account: str, asked: str, judge: Callable[[], _Judgement]) -> Finding:
+    began = time.perf_counter()
+    error: SellerPlatformError | None = None
+    try:
+        judgement = judge()
+    except SellerPlatformError as problem:
+        judgement, error = _Judgement(Verdict.FAILED), problem
+    return Finding(
+        subject,
+        account,
+        asked,
+        judgement.verdict,
+        judgement.rows,
+        time.perf_counter() - began,
+        judgement.differences,
+        judgement.not_known,
+        error,
+    )
+
+
+def _judged(question: Question, source: SellerApi, replica: SellerApi) -> _Judgement:
+    if question.unanswerable is not None:
+        return _Judgement(Verdict.NOT_KNOWN, not_known=(question.unanswerable,))
+    ours, theirs = _Answer(question), _Answer(question)
+    reading = _read(question, source, theirs)
+    unknown = [f"{name}: {reason}" for name, reason in question.forgotten.items()] + _unnamed_fields(reading)
+    try:
+        listed = _read(question, replica, ours)
+    except RequestRefusedError as error:
+        # Stored rows are always listed; only what is computed may lack something to compute it from.
+        if question.is_computed and error.status == 422:
+            return _Judgement(Verdict.NOT_KNOWN, not_known=(_refusal(error),))
+        return _Judgement(Verdict.DIFFERENT, theirs.count, (f"the replica refused: {_refusal(error)}",))
+    if ours.digest == theirs.digest and listed.verdict is not Count.MISMATCH:
+        return _Judgement(Verdict.EQUAL, theirs.count, not_known=tuple(unknown))
+    return _explained(question, source, replica, tuple(unknown))
+
+
+def _explained(question: Question, source: SellerApi, replica: SellerApi, unknown: tuple[str, ...]) -> _Judgement:
+    """Read both once more, keep the rows this time, and tell which differ; a list may have moved in between."""
+    theirs, ours = _Answer(question, keeps_rows=True), _Answer(question, keeps_rows=True)
+    _read(question, source, theirs)
+    listed = _read(question, replica, ours)
+    told = []
+    if ours.digest != theirs.digest:
+        told += [_totals(question, theirs, ours), *_row_differences(theirs.columns, theirs.rows, ours.rows)]
+    if listed.verdict is Count.MISMATCH:
+        told.append(f"the replica announces {listed.announced} rows and lists {ours.count}")
+    return _Judgement(Verdict.DIFFERENT if told else Verdict.EQUAL, theirs.count, tuple(told), unknown)
+
+
+def _read(question: Question, api: SellerApi, answer: "_Answer") -> Reading:
+    return read_slice(api, question.dataset, question.known.account, question.window, question.snapshot_day, answer)
+
+
+class _Answer:
+    """The rows of an answer, in one spelling: digested, and kept where the rows themselves are wanted."""
+
+    def __init__(self, question: Question, *, keeps_rows: bool = False) -> None:
+        dataset = question.dataset
+        forgotten = set(question.forgotten)
+        self.columns = (*dataset.columns, *dataset.tags)
+        self._spell = [_speller(column, forgotten) for column in dataset.columns]
+        self._keeps_rows = keeps_rows
+        self.restart()
+
+    @property
+    def count(self) -> int:
+        return self._digest.count
+
+    @property
+    def digest(self) -> bytes:
+        return self._digest.value
+
+    def restart(self) -> None:
+        """Forget every row."""
+        self._digest = RowDigest()
+        self.rows: Counter[Row] = Counter()
+
+    def write(self, rows: Sequence[Row], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int) -> None:
+        """Take the rows of one page; fields that the contract does not name are left out."""
+        spelled = [(*(spell(value) for spell, value in zip(self._spell, row, strict=False)), *tags) for row in rows]
+        self._digest.add(list(map(repr, spelled)))
+        if self._keeps_rows:
+            self.rows.update(spelled)
+
+    def total(self, place: int) -> Decimal:
+        """Return the sum of the amounts in a column."""
+        return sum((Decimal(row[place]) * times for row, times in self.rows.items() if row[place]), start=Decimal())
+
+
+def _speller(column: Column, forgotten: set[str]) -> Callable[[Any], Any]:
+    """Return what brings the values of a column into one spelling, without what is to be forgotten."""
+    if column.name in forgotten:
+        return lambda _: None
+    match column.kind:
+        case Kind.MONEY | Kind.NUMBER:
+            return _plain_number
+        case Kind.TIMESTAMP:
+            return _moment
+        case Kind.JSON:
+            fields = {name.partition(".")[2] for name in forgotten if name.startswith(f"{column.name}.")}
+            return lambda text: _document(text, fields)
+    return lambda value: value
+
+
+def _plain_number(value: Decimal | None) -> str | None:
+    if value is None:
+        return None
+    text = f"{value:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text in ("-0", "") else text
+
+
+def _moment(text: str | None) -> str | None:
+    return None if text is None else datetime.fromisoformat(text).astimezone(UTC).isoformat()
+
+
+def _document(text: str | None, forgotten: set[str]) -> str | None:
+    if text is None:
+        return None
+    found = json.loads(text, parse_float=lambda number: _plain_number(Decimal(number)), parse_int=str)
+    if isinstance(found, dict):
+        found = {name: value for name, value in found.items() if name not in forgotten}
+    return json.dumps(found, sort_keys=True, ensure_ascii=False)
+
+
+def _unnamed_fields(reading: Reading) -> list[str]:
+    names = reading.notes.get("unknown_fields")
+    return [f"{', '.join(names)}: fields that the contract does not name"] if isinstance(names, list) else []
+
+
+def _refusal(error: RequestRefusedError) -> str:
+    return "; ".join(f"{name} {' '.join(texts)}" for name, texts in error.parameters.items()) or str(error)
+
+
+def _totals(question: Question, theirs: _Answer, ours: _Answer) -> str:
+    """Return what the two answers add up to."""
+    told = [f"{theirs.count} rows at the source, {ours.count} at the replica"]
+    for place, column in enumerate(question.dataset.columns):
+        if column.kind is Kind.MONEY and (sums := (theirs.total(place), ours.total(place)))[0] != sums[1]:
+            told.append(f"{column.name} {sums[0]} and {sums[1]}")
+    return "; ".join(told)
+
+
+def _row_differences(columns: Sequence[Column], theirs: Counter[Row], ours: Counter[Row]) -> tuple[str, ...]:
+    """Return one line for each of the first few rows that differ, and one that counts the others."""
+    keys = [place for place, column in enumerate(columns) if column.key] or list(range(len(columns)))
+    by_key: dict[Row, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
+    for side, rows in enumerate((theirs - ours, ours - theirs)):
+        for row in rows:
+            by_key[tuple(row[place] for place in keys)][side].append(row)
+    lines = []
+    for key in sorted(by_key, key=repr):
+        lacking, surplus = by_key[key]
+        named = ", ".join(f"{columns[place].name} {row}" for place, row in zip(keys, key, strict=True) if row)
+        if len(lacking) == len(surplus) == 1:
+            lines.append(f"{named}: {_changes(columns, lacking[0], surplus[0])}")
+        else:
+            lines += [f"{named}: {theirs[row]} at the source, {ours[row]} at the replica" for row in lacking + surplus]
+    more = len(lines) - _ROWS_SHOWN
+    return (*lines[:_ROWS_SHOWN], f"and {more} rows more") if more > 0 else tuple(lines)
+
+
+def _changes(columns: Sequence[Column], theirs: Row, ours: Row) -> str:
+    return ", ".join(
+        f"{column.name} {source} at the source, {replica} at the replica"
+        for column, source, replica in zip(columns, theirs, ours, strict=False)
+        if source != replica
+    )

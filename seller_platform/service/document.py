@@ -1,0 +1,161 @@
+"""The OpenAPI document: every operation as its route describes it, and what all of them share."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from seller_platform.contract.endpoints import API_VERSION, AUTHORIZE, TOKEN
+from seller_platform.contract.wire_errors import error_body
+from seller_platform.service.description import ERROR_SCHEMA
+from seller_platform.service.lists import Route
+from seller_platform.service.oauth_description import oauth_paths
+
+OPENAPI = "/openapi.json"
+DOCS = "/docs"
+
+_ABOUT = (
+    "The data of marketplace sellers: orders, sales, transactions, inventory, warehouse stock, shipments, "
+    "notifications, product costs and reports.\n\n"
+    "Access is by OAuth 2.0, authorization code flow. Parameters are read strictly: numbers are ASCII digits, days are "
+    "YYYY-MM-DD, a parameter that is sent twice is refused, an unknown one is ignored. Every answer carries an "
+    "X-Request-Id; every error is JSON and says what to mend."
+)
+_AREAS = {
+    "service": "Whether the service works.",
+    "oauth": "How an application gets its tokens.",
+    "user": "Whose token it is, and their accounts.",
+    "sales": "Orders, daily sales, transactions, and statistics computed from them.",
+    "inventory": "Stock in the marketplace's fulfilment network.",
+    "warehouse": "Stock in the seller's own warehouses, and shipments.",
+    "notifications": "What the seller should know about stock and prices.",
+    "costs": "What the goods cost, to read and to write.",
+    "reports": "Requested, written in the background, then downloaded.",
+}
+_HEADERS = {
+    "X-Request-Id": "Names the request, in our log too; the caller's own, where it sent a usable one.",
+    "WWW-Authenticate": "How to authenticate (RFC 6750).",
+    "Retry-After": "Seconds after which trying again makes sense.",
+}
+_HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "503": ("Retry-After",)}
+_ERROR_NAME = "Error"
+_EXAMPLES: Mapping[str, object] = {
+    "account_title": "Shop US",
+    "seller_id": "A1EXAMPLE",
+    "marketplace_id": "US",
+    "group_title": "Europe",
+    "start_date": "2026-03-01",
+    "end_date": "2026-03-07",
+    "sku": "MUG-BLUE-350",
+    "product_sku": "MUG-BLUE-350",
+    "asin": "B000EXAMPL",
+    "parent_asin": "B000PARENT",
+    "currency": "EUR",
+    "page": 1,
+    "per_page": 500,
+    "total": 1,
+    "report_id": "1",
+    "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    "platform_order_id": "305-1234567-1234567",
+    "order_id": "305-1234567-1234567",
+    "order_status": "Shipped",
+    "transaction_type": "Order",
+    "product_name": "Mug, blue, 350 ml",
+    "currency_code": "EUR",
+    "country_code": "DE",
+    "timezone": "Europe/Berlin",
+    "marketplace": "DE",
+    "marketplace_name": "marketplace.example",
+    "cost_element": "Manufacturing",
+    "conversion_rate": "1",
+    "severity": "high",
+}
+
+
+def openapi_document(routes: Sequence[Route], base_url: str) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of a service.
+
+    Args:
+        base_url: Where the service was reached.
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = route.description.operation
+    paths |= oauth_paths()
+    for item in paths.values():
+        for name, operation in item.items():
+            item[name] = _completed(operation)
+    used = dict.fromkeys(area for item in paths.values() for operation in item.values() for area in operation["tags"])
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Seller Analytics API", "version": API_VERSION, "description": _ABOUT},
+        "servers": [{"url": base_url}],
+        "tags": [{"name": area, "description": _AREAS[area]} for area in _AREAS if area in used],
+        "paths": paths,
+        "components": {
+            "schemas": {_ERROR_NAME: {**ERROR_SCHEMA, "examples": [error_body(404, "there is no such account")]}},
+            "headers": {name: {"description": doc, "schema": {"type": "string"}} for name, doc in _HEADERS.items()},
+            "securitySchemes": {
+                "oauth2": {
+                    "type": "oauth2",
+                    "description": "Authorization code flow (RFC 6749), with PKCE if you like (RFC 7636).",
+                    "flows": {
+                        "authorizationCode": {
+                            "authorizationUrl": f"{base_url}{AUTHORIZE}",
+                            "tokenUrl": f"{base_url}{TOKEN}",
+                            "refreshUrl": f"{base_url}{TOKEN}",
+                            "scopes": {},
+                        }
+                    },
+                },
+                "bearer": {"type": "http", "scheme": "bearer", "description": "An access token that you have."},
+            },
+        },
+    }
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield method, path and operation of every endpoint of a document."""
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield method.upper(), path, operation
+
+
+def example_of(schema: Mapping[str, Any], name: str = "") -> Any:
+    """Return a value that a schema allows, for documentation."""
+    if "const" in schema or "enum" in schema:
+        return schema.get("const", schema.get("enum", [None])[0])
+    if "oneOf" in schema:
+        return example_of(schema["oneOf"][0])
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object":
+        return {field: example_of(inner, field) for field, inner in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [example_of(schema["items"])]
+    if name in _EXAMPLES:
+        return _EXAMPLES[name]
+    return {"integer": 1, "number": 12.5, "boolean": True, "string": _text(schema)}.get(str(kind))
+
+
+def _text(schema: Mapping[str, Any]) -> str:
+    return {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}.get(schema.get("format", ""), "text")
+
+
+def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an operation with its examples, the headers of its answers, and errors by reference."""
+    parameters = [
+        {**parameter, "example": example_of(parameter["schema"], parameter["name"])}
+        for parameter in operation.get("parameters", ())
+    ]
+    responses = {status: _answer(status, response) for status, response in operation["responses"].items()}
+    return {**operation, **({"parameters": parameters} if parameters else {}), "responses": responses}
+
+
+def _answer(status: str, response: Mapping[str, Any]) -> dict[str, Any]:
+    headers = {
+        name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *_HEADERS_OF.get(status, ()))
+    }
+    content = {
+        kind: {"schema": {"$ref": f"#/components/schemas/{_ERROR_NAME}"}} if body["schema"] == ERROR_SCHEMA else body
+        for kind, body in response.get("content", {}).items()
+    }
+    return {**response, "headers": headers, **({"content": content} if content else {})}

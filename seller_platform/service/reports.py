@@ -1,0 +1,209 @@
+"""The endpoints of reports: request, status, download.
+
+A report is read with a selection of accounts that has all of the report's among it.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from seller_platform.contract.endpoints import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
+from seller_platform.errors import InvalidParametersError, ReportNotReadyError
+from seller_platform.service.access import (
+    SELECTION,
+    SelectedAccounts,
+    authenticate,
+    read_selector,
+    select_accounts,
+)
+from seller_platform.service.answers import JSON, json_answer
+from seller_platform.service.bodies import read_json
+from seller_platform.service.csv_text import csv_header, csv_lines
+from seller_platform.service.description import Description, row_schema
+from seller_platform.service.lists import Route, keeps_own_currency
+from seller_platform.service.parameters import (
+    Parameter,
+    Query,
+    choice_parameter,
+    count_parameter,
+    day_parameter,
+    text_parameter,
+)
+from seller_platform.service.products import SKU, ProductSelector, find_skus
+from seller_platform.service.report_jobs import (
+    COMPLETED,
+    FAILED,
+    PROCESSING,
+    RETENTION_DAYS,
+    ReportJob,
+    ReportRequest,
+    find_report,
+    read_chunks,
+    request_report,
+)
+from seller_platform.service.report_writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU
+from seller_platform.service.store import Store
+
+_DPS_DATE = day_parameter(DPS_DATE, "The daily product sales of that day.")
+_PRODUCT_SKU = text_parameter(PRODUCT_SKU, "The daily product sales of that SKU, on all days.")
+_LAST_UPDATED_DATE = day_parameter(
+    LAST_UPDATED_DATE, "The orders updated on that day or later; an order counts as updated on the day it was placed."
+)
+_SELECTORS: tuple[Parameter[Any], ...] = (_DPS_DATE, _PRODUCT_SKU, _LAST_UPDATED_DATE)
+_REPORT_ID = count_parameter("report_id", "Number of the report.")
+_FORMAT = choice_parameter("format", "The form of the rows; by default json.", ("csv", "json"), required=False)
+
+_RETRY_SECONDS = 2
+_MESSAGES = {
+    PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
+    COMPLETED: f"The report is ready. Download it within {RETENTION_DAYS} days of its request.",
+}
+_CSV = "text/csv; charset=utf-8; header=present"
+_STATUS_FIELDS = {
+    "status": {"enum": [PROCESSING, COMPLETED, FAILED]},
+    "progress": {"type": "integer", "minimum": 0, "maximum": 100},
+    "message": {"type": "string"},
+}
+
+
+def report_routes(store: Store) -> tuple[Route, ...]:
+    """Return the endpoints of reports."""
+
+    async def answer_request(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+        query = Query(request.scope["query_string"])
+        query.join(await read_json(request), (*SELECTION, *_SELECTORS))
+        selector, asked = read_selector(query), _read_request(query)
+        query.check()
+        async with store.connection() as connection:
+            selected = await select_accounts(connection, caller, selector)
+            _refuse_mixed_currencies(selected, asked)
+            if asked.selector == PRODUCT_SKU:
+                await find_skus(connection, selected, ProductSelector(SKU.name, asked.value))
+            report_id = await request_report(connection, caller, selector, selected, asked)
+        return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": _MESSAGES[PROCESSING]})
+
+    async def answer_status(request: Request) -> Response:
+        _, job = await _find(store, request)
+        message = job.problem or _MESSAGES.get(job.state, "The report failed.")
+        return json_answer({"status": job.state, "progress": job.progress, "message": message})
+
+    async def answer_download(request: Request) -> Response:
+        form, job = await _find(store, request)
+        if job.state == FAILED:
+            raise ReportNotReadyError(f"report {job.id} failed: {job.problem}")
+        if job.state != COMPLETED:
+            raise ReportNotReadyError(
+                f"report {job.id} is being written ({job.progress} percent); try again in {_RETRY_SECONDS} seconds",
+                retry_after_seconds=_RETRY_SECONDS,
+            )
+        if form == "csv":
+            headers = {"Content-Disposition": f'attachment; filename="report-{job.id}.csv"'}
+            return StreamingResponse(_as_csv(store, job), media_type=_CSV, headers=headers)
+        return StreamingResponse(_as_json(store, job), media_type=JSON)
+
+    return (
+        Route(REPORT_REQUEST, answer_request, _request_description(), "POST"),
+        Route(REPORT_STATUS, answer_status, _status_description()),
+        Route(REPORT_DOWNLOAD, answer_download, _download_description()),
+    )
+
+
+def _read_request(query: Query) -> ReportRequest:
+    sent = [parameter for parameter in _SELECTORS if query.has(parameter)]
+    values = [query.value(parameter) for parameter in sent]
+    if len(sent) != 1:
+        names = ", ".join(parameter.name for parameter in sent) or "none of them"
+        allowed = ", ".join(parameter.name for parameter in _SELECTORS)
+        query.refuse("selector", f"must be exactly one of {allowed}; {names} was sent")
+        return ReportRequest(DPS_DATE, "")
+    return ReportRequest(sent[0].name, str(values[0]))
+
+
+def _refuse_mixed_currencies(selected: SelectedAccounts, asked: ReportRequest) -> None:
+    """Return if nobody can mistake one currency in the report for another: its rows may not name theirs."""
+    kept = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
+    if len(kept) > 1 and keeps_own_currency(DATASET_OF[asked.selector]):
+        problem = f"selects accounts that keep {', '.join(kept)}; request a report for each currency"
+        raise InvalidParametersError({"group_title": [problem]})
+
+
+async def _find(store: Store, request: Request) -> tuple[str, ReportJob]:
+    """Return the report that a request names, and the form that it asks for."""
+    async with store.connection() as connection:
+        caller = await authenticate(connection, request.headers)
+        query = Query(request.scope["query_string"])
+        selector, report_id, form = read_selector(query), query.value(_REPORT_ID), query.value(_FORMAT)
+        if not query.has(_REPORT_ID):
+            query.refuse(_REPORT_ID.name, "is required; POST /reports/request answers it")
+        query.check()
+        selected = await select_accounts(connection, caller, selector)
+        return form or "json", await find_report(connection, caller, selected, report_id or 0)
+
+
+async def _as_json(store: Store, job: ReportJob) -> AsyncIterator[bytes]:
+    separator = b"["
+    async for chunk in read_chunks(store, job):
+        yield separator + chunk
+        separator = b",\n"
+    yield b"]" if separator == b",\n" else b"[]"
+
+
+async def _as_csv(store: Store, job: ReportJob) -> AsyncIterator[bytes]:
+    columns = [column.name for column in DATASET_OF[job.selector].columns]
+    yield csv_header(columns)
+    async for chunk in read_chunks(store, job):
+        yield csv_lines(columns, chunk)
+
+
+def _request_description() -> Description:
+    fields = (*SELECTION, *_SELECTORS)
+    properties = {parameter.name: {**parameter.schema, "description": parameter.doc} for parameter in fields}
+    return Description(
+        "request_report",
+        "reports",
+        "Request a report: parameters in the query or as fields of a JSON body.",
+        {
+            "type": "object",
+            "required": ["report_id", "status", "message"],
+            "properties": {
+                "report_id": {"type": "string", "pattern": "^[0-9]+$"},
+                "status": {"const": PROCESSING},
+                "message": {"type": "string"},
+            },
+        },
+        fields,
+        (401, 404, 413, 415, 422, 503),
+        extra={"requestBody": {"content": {JSON: {"schema": {"type": "object", "properties": properties}}}}},
+    )
+
+
+def _status_description() -> Description:
+    return Description(
+        "read_report_status",
+        "reports",
+        "Tell how far a report is.",
+        {"type": "object", "required": list(_STATUS_FIELDS), "properties": _STATUS_FIELDS},
+        (*SELECTION, replace(_REPORT_ID, required=True)),
+        (401, 404, 422, 503),
+    )
+
+
+def _download_description() -> Description:
+    kinds = (row_schema(dataset.columns) for dataset in dict.fromkeys(DATASET_OF.values()))
+    described = Description(
+        "download_report",
+        "reports",
+        "Download a completed report.",
+        {"type": "array", "items": {"oneOf": list(kinds)}},
+        (*SELECTION, replace(_REPORT_ID, required=True), _FORMAT),
+        (401, 404, 409, 422, 503),
+    )
+    responses = dict(described.operation["responses"])
+    content = {**responses["200"]["content"], "text/csv": {"schema": {"type": "string"}}}
+    responses["200"] = {**responses["200"], "content": content}
+    return replace(described, extra={"responses": responses})

@@ -1,0 +1,198 @@
+"""The statistics dashboard: its parameters, and the route that answers them.
+
+- A row of a product view stands for a SKU, an ASIN or a parent, in a group over all of its accounts; a product without
+  a parent stands for its own. A product that had neither sales nor fees has no row, nor has such a period.
+- `platform_fees` are the ledger entries of type Fee, by the local day on which they were posted, as a positive cost.
+  Those that concern no product count in the date view, and in the product view not at all.
+- `product_cost` follows the newest cost periods; an element in another currency is converted at the rate of the day.
+- A converted amount is rounded to cents before it is summed; an amount that is not converted is never rounded.
+- `trend` compares with the calendar period before, the first row with the one before the start, and a product with as
+  many days before the first day. It is null where there was nothing.
+- `velocity` is units per day of the days asked for; `out_of_stock_days` counts those of them on which a stored snapshot
+  shows no sellable unit; `inventory` (sellable units) and `local_inventory` are of the newest snapshot; `buybox_price`
+  (the lowest, at the newest rate) and `sales_rank` (the best) are today's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract import Column, Kind
+from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
+from seller_platform.errors import InvalidParametersError
+from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
+from seller_platform.service.answers import JSON
+from seller_platform.service.description import Description, envelope_schema, row_schema
+from seller_platform.service.lists import (
+    CURRENCY,
+    END,
+    PAGE,
+    START,
+    Clock,
+    ListRequest,
+    Route,
+    check_currency,
+    days_of,
+    enveloped,
+    require_rates,
+)
+from seller_platform.service.parameters import Parameter, Query, choice_parameter, size_parameter
+from seller_platform.service.queries import Days
+from seller_platform.service.statistics_queries import Grouping, Span, knows_parents, rates_lacking, read_statistics
+from seller_platform.service.store import Store
+
+_PRODUCT, _DATE = "product", "date"
+_DIMENSIONS = ("sku", "asin", "parent_asin")
+_UNITS = {"day": "Date", "week": "Week", "month": "Month", "year": "Year"}
+_PERIODS = ("Date", "Week", "Month", "Quarter", "Semester", "Year")
+_DEFAULT_SIZE = 500
+
+_VIEW = choice_parameter("view_by", "What rows stand for: products, or periods.", (_PRODUCT, _DATE), required=True)
+_GROUP = choice_parameter(
+    "group_by",
+    "Which products or periods: sku, asin or parent_asin with view_by=product; day, week, month or year with "
+    "view_by=date.",
+    (*_DIMENSIONS, *_UNITS),
+    required=True,
+)
+_PERIOD = choice_parameter(
+    "period_by", "With view_by=product: one row per product and period; else ignored.", _PERIODS, required=False
+)
+_SIZE = size_parameter("per_page", "Rows on a page; by default 500.", SALES_BY_DATE.page_sizes, required=False)
+
+_PARAMETERS: tuple[Parameter[Any], ...] = (*SELECTION, _VIEW, _GROUP, _PERIOD, _SIZE, START, END, CURRENCY, PAGE)
+
+_COLUMNS: tuple[Column, ...] = (
+    *SALES_BY_PRODUCT.columns,
+    Column("parent_asin", Kind.TEXT, "The listing of which the product is a variant."),
+    Column("velocity", Kind.NUMBER, "Units ordered per day."),
+    Column("out_of_stock_days", Kind.INTEGER, "Days of which a snapshot shows that nothing could be sold."),
+    Column("inventory", Kind.INTEGER, "Units in the fulfilment network that can be sold now."),
+    Column("local_inventory", Kind.INTEGER, "Units in the seller's own warehouses now."),
+    Column("buybox_price", Kind.MONEY, "Price of the featured offer now."),
+    Column("sales_rank", Kind.INTEGER, "Sales rank now."),
+    TREND,
+)
+
+
+@dataclass(frozen=True)
+class StatisticsRequest:
+    """What a request for statistics asks for."""
+
+    listed: ListRequest
+    grouping: Grouping
+
+
+def statistics_route(store: Store, clock: Clock) -> Route:
+    """Return the endpoint of the statistics dashboard."""
+
+    async def answer(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+            asked = read_request(request.scope["query_string"])
+            selected = await select_accounts(connection, caller, asked.listed.selector)
+            now = clock()
+            days = [days_of(SALES_BY_DATE, account, asked.listed, now) for account in selected.accounts]
+            currency = asked.listed.currency
+            is_converted = await check_currency(connection, selected, currency)
+            if asked.grouping.dimension == "parent_asin" and not await knows_parents(connection, selected):
+                problem = (
+                    "is parent_asin, but this service does not know the parents of the products: it serves rows that "
+                    "were read from another service, which does not tell them. Group by sku or asin"
+                )
+                raise InvalidParametersError({_GROUP.name: [problem]})
+            spans = [_span(asked.grouping, each) for each in days]
+            target = currency or next((account.currency_code or "" for account in selected.accounts), "")
+            found = await read_statistics(
+                connection,
+                selected,
+                asked.grouping,
+                spans=spans,
+                target=target,
+                is_converted=is_converted,
+                page=asked.listed.page,
+                per_page=asked.listed.per_page,
+            )
+            if found.lacks_rates:
+                require_rates(currency, await rates_lacking(connection, selected, spans=spans, target=target))
+        return Response(enveloped(SALES_BY_DATE, found.page, asked.listed), media_type=JSON)
+
+    return Route(SALES_BY_DATE.path, answer, _description())
+
+
+def read_request(raw: bytes) -> StatisticsRequest:
+    """Return what a query string asks for.
+
+    Raises:
+        InvalidParametersError: Something is wrong with it.
+    """
+    query = Query(raw)
+    view, group, period = query.value(_VIEW), query.value(_GROUP), query.value(_PERIOD)
+    listed = ListRequest(
+        selector=read_selector(query),
+        start=query.value(START),
+        end=query.value(END),
+        facet=None,
+        currency=query.value(CURRENCY),
+        page=query.value(PAGE) or 1,
+        per_page=query.value(_SIZE) or _DEFAULT_SIZE,
+    )
+    legal: Sequence[str] = _DIMENSIONS if view == _PRODUCT else tuple(_UNITS)
+    if view is not None and group is not None and group not in legal:
+        query.refuse(_GROUP.name, f"is {group}; with view_by={view} it must be one of {', '.join(legal)}")
+    query.check()
+    by_date = view == _DATE
+    return StatisticsRequest(listed, Grouping(None if by_date else group, _UNITS[str(group)] if by_date else period))
+
+
+def _span(grouping: Grouping, days: Days) -> Span:
+    if grouping.is_combined:
+        return Span(days.first, days.last)
+    before = _period_before(grouping.period, days) if grouping.dimension is None else _as_many_days_before(days)
+    return Span(days.first, days.last, *before)
+
+
+def _as_many_days_before(days: Days) -> tuple[date | None, date | None]:
+    if days.first == date.min:
+        return None, None
+    ordinal = days.first.toordinal()
+    length = days.last.toordinal() - ordinal + 1
+    return date.fromordinal(max(1, ordinal - length)), date.fromordinal(ordinal - 1)
+
+
+def _period_before(period: str | None, days: Days) -> tuple[date | None, date | None]:
+    """Return the calendar period before the one that the first day lies in; there is none before the year 1."""
+    start = _start_of(period, days.first)
+    if start == date.min:
+        return None, None
+    last = start - timedelta(days=1)
+    return _start_of(period, last), last
+
+
+def _start_of(period: str | None, day: date) -> date:
+    match period:
+        case "Week":
+            return date.fromordinal(day.toordinal() - day.weekday())
+        case "Month":
+            return day.replace(day=1)
+        case "Year":
+            return day.replace(month=1, day=1)
+        case _:
+            return day
+
+
+def _description() -> Description:
+    always = {column.name for column in SALES_BY_DATE.columns} - {TREND.name, "date"}
+    row = {**row_schema(_COLUMNS), "required": [column.name for column in _COLUMNS if column.name in always]}
+    return Description(
+        name="list_statistics",
+        area=SALES_BY_DATE.area,
+        summary="List sales, cost, fees and profit of products, of periods, or of products by period",
+        schema=envelope_schema(row, announces_total=True),
+        parameters=_PARAMETERS,
+        refusals=(401, 404, 422, 503),
+    )

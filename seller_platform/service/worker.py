@@ -1,0 +1,198 @@
+"""The worker that writes reports: it takes them from the queue in PostgreSQL, one or two at a time.
+
+A job is retried when it fails, and when its worker dies: a worker that lives says so every few seconds, and upkeep,
+which every worker does, puts back the jobs of those that no longer do. Whoever writes a report holds a lock on it that
+PostgreSQL gives back with the connection, so that a job that was put back too early does not run twice at a time.
+"""
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import procrastinate
+import psycopg
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Status
+from psycopg_pool import PoolTimeout
+
+from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.service.report_jobs import QUEUE, TASK, delete_expired_reports
+from seller_platform.service.report_writing import ReportBusyError, give_up, write_report
+from seller_platform.service.store import Store
+from seller_platform.warehouse.database import conninfo
+
+_LOG = logging.getLogger("seller_platform.service.worker")
+_PASSING = (WarehouseUnavailableError, ConnectorException, psycopg.Error, PoolTimeout, OSError)
+_UPKEEP_LOCK = 0x5EC4E
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a worker works.
+
+    Attributes:
+        reports: How many reports it writes at a time.
+        attempts: How often a report is tried before it counts as failed.
+        heartbeat_seconds: How often it says that it lives.
+        stalled_seconds: After how long without a word it counts as dead.
+        poll_seconds: How often it looks for jobs that no notification told of.
+        grace_seconds: How long it may finish its reports when it is told to end; then they are put back.
+        again_seconds: How long it waits when PostgreSQL is away, or when a report failed.
+    """
+
+    reports: int = 2
+    attempts: int = 5
+    heartbeat_seconds: float = 5
+    stalled_seconds: float = 20
+    poll_seconds: float = 5
+    grace_seconds: float = 5
+    again_seconds: int = 3
+
+
+class WorkerThread:
+    """A worker in a thread with an event loop of its own, so that requests stay as quick as without it."""
+
+    def __init__(self, database_url: str, pace: Pace = Pace()) -> None:
+        self._database_url, self._pace = database_url, pace
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="report worker", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work; PostgreSQL need not be there yet."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End in order: reports under way may end, or are put back."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(work(self._database_url, self._stop, self._pace))
+        finally:
+            self._loop.close()
+
+
+def run_worker(database_url: str, *, pace: Pace = Pace(), on_ready: Callable[[], None] | None = None) -> None:
+    """Work until SIGINT or SIGTERM."""
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        if on_ready is not None:
+            on_ready()
+        await work(database_url, stop, pace)
+
+    asyncio.run(run())
+
+
+async def work(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
+    """Work until `stop` is set; while PostgreSQL is away, try again every few seconds."""
+    while not stop.is_set():
+        try:
+            await _work_while_connected(database_url, stop, pace)
+        except _PASSING as error:
+            _LOG.warning("the report worker pauses: %s", str(error).partition("\n")[0])
+        if not stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), pace.again_seconds)
+
+
+async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
+    store = Store(database_url, connections=2 * pace.reports + 1)
+    await store.open()
+    try:
+        async with store.connection():
+            pass  # where PostgreSQL is away, this says so soon; opening the queue would wait for half a minute
+        queue = _queue(database_url, store, pace)
+        async with queue.open_async():
+            worker = asyncio.create_task(queue.run_worker_async(**_options(pace)))
+            upkeep = asyncio.create_task(_keep_up(queue, store, pace))
+            ended = asyncio.create_task(stop.wait())
+            tasks = (worker, upkeep, ended)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        await store.close()
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+
+
+def _queue(database_url: str, store: Store, pace: Pace) -> procrastinate.App:
+    """Return the queue, with the task that writes a report."""
+    connector = procrastinate.PsycopgConnector(
+        conninfo=conninfo(database_url),
+        kwargs={
+            "connect_timeout": 5,
+            "application_name": "seller-platform worker",
+            "options": "-c search_path=service",
+        },
+        min_size=1,
+        max_size=4,
+        timeout=10,
+    )
+    queue: procrastinate.App = procrastinate.App(connector=connector)
+    # Without end, because `write` itself decides when a report is given up: never while PostgreSQL is away.
+    retry = procrastinate.RetryStrategy(max_attempts=None, wait=pace.again_seconds)
+
+    @queue.task(name=TASK, queue=QUEUE, retry=retry, pass_context=True)
+    async def write(context: procrastinate.JobContext, report_id: int) -> None:
+        try:
+            await write_report(store, report_id)
+        except ReportBusyError:
+            raise
+        except Exception as error:
+            _LOG.warning("report %d: attempt %d failed: %s", report_id, context.job.attempts + 1, type(error).__name__)
+            if context.job.attempts + 1 < pace.attempts or isinstance(error, WarehouseUnavailableError):
+                raise
+            await give_up(store, report_id, "the report could not be written; request it again")
+
+    return queue
+
+
+def _options(pace: Pace) -> dict[str, Any]:
+    return {
+        "queues": [QUEUE],
+        "concurrency": pace.reports,
+        "install_signal_handlers": False,
+        "delete_jobs": "always",  # what became of a report stands in its own row
+        "fetch_job_polling_interval": pace.poll_seconds,
+        "shutdown_graceful_timeout": pace.grace_seconds,
+        "update_heartbeat_interval": pace.heartbeat_seconds,
+        "stalled_worker_timeout": pace.stalled_seconds,
+    }
+
+
+async def _keep_up(queue: procrastinate.App, store: Store, pace: Pace) -> None:
+    """Put back the jobs of workers that died, and delete the reports that expired, for ever."""
+    while True:
+        async with store.connection() as connection, connection.transaction():
+            # Where two workers did this at once, the second could put back what the first has already begun again.
+            found = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (_UPKEEP_LOCK,))).fetchone()
+            if found is not None and found[0]:
+                await _rescue(queue, store, pace)
+                await delete_expired_reports(connection)
+        await asyncio.sleep(pace.heartbeat_seconds)
+
+
+async def _rescue(queue: procrastinate.App, store: Store, pace: Pace) -> None:
+    stalled = await queue.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=pace.stalled_seconds)
+    for job in stalled:
+        report_id = int(str(job.task_kwargs["report_id"]))
+        if job.attempts + 1 < pace.attempts:
+            _LOG.warning("report %d: its worker died; it is put back", report_id)
+            await queue.job_manager.retry_job(job)
+        else:
+            _LOG.warning("report %d: its worker died in attempt %d; it is given up", report_id, job.attempts + 1)
+            await give_up(store, report_id, f"the worker died in each of {job.attempts + 1} attempts")
+            await queue.job_manager.finish_job(job, Status.FAILED, delete_job=True)
