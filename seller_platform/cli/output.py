@@ -25,7 +25,7 @@ class Output:
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
         # Words that accompany the work go to standard error, so that what is piped on is the result alone.
-        self.console = Console(stderr=True, quiet=as_json, highlight=False)
+        self.console = Console(stderr=True, quiet=as_json, highlight=False, soft_wrap=True)
         self._result = Console(highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
 
     def say(self, text: str) -> None:
