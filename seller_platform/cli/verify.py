@@ -92,7 +92,8 @@ def report(output: Output, findings: Sequence[Finding]) -> None:
     if not output.as_json:
         output.table("Source and replica", ("account, dataset", *_COLUMNS), _by_account(rows))
         for each in not_known:
-            output.line(f"not known to the replica: {each['dataset']} of {', '.join(each['accounts'])}: {each['what']}")
+            whose = each["accounts"][0] if len(each["accounts"]) == 1 else f"{len(each['accounts'])} accounts"
+            output.line(f"not known to the replica: {each['dataset']} of {whose}: {each['what']}")
         for told in differences:
             output.line(f"different: {told['dataset']} of {told['account']} ({told['asked']}): {told['what']}")
     error = _problem(findings)

@@ -122,7 +122,7 @@ def _judged(question: Question, source: SellerApi, replica: SellerApi) -> _Judge
         return _Judgement(Verdict.NOT_KNOWN, not_known=(question.unanswerable,))
     ours, theirs = _Answer(question), _Answer(question)
     reading = _read(question, source, theirs)
-    unknown = [f"{name}: {reason}" for name, reason in question.forgotten.items()] + _unnamed_fields(reading)
+    unknown = [*_reasons(question), *_unnamed_fields(reading)]
     try:
         listed = _read(question, replica, ours)
     except RequestRefusedError as error:
@@ -176,7 +176,14 @@ class _Answer:
         self._digest = RowDigest()
         self.rows: Counter[Row] = Counter()
 
-    def write(self, rows: Sequence[Row], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int) -> None:
+    def write(
+        self,
+        rows: Sequence[Row],
+        *,
+        tags: Sequence[str | None],
+        extras: Mapping[int, str],  # noqa: ARG002  # the protocol's signature
+        page: int,  # noqa: ARG002  # the protocol's signature
+    ) -> None:
         """Take the rows of one page; fields that the contract does not name are left out."""
         spelled = [(*(spell(value) for spell, value in zip(self._spell, row, strict=False)), *tags) for row in rows]
         self._digest.add(list(map(repr, spelled)))
@@ -222,6 +229,13 @@ def _document(text: str | None, forgotten: set[str]) -> str | None:
     if isinstance(found, dict):
         found = {name: value for name, value in found.items() if name not in forgotten}
     return json.dumps(found, sort_keys=True, ensure_ascii=False)
+
+
+def _reasons(question: Question) -> list[str]:
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, reason in question.forgotten.items():
+        names[reason].append(name)
+    return [f"{', '.join(found)}: {reason}" for reason, found in names.items()]
 
 
 def _unnamed_fields(reading: Reading) -> list[str]:

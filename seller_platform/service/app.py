@@ -200,8 +200,13 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
 
 def _told(request: Request, status: int, message: str, headers: Mapping[str, str]) -> Response:
     """Return an error as JSON, or as a page where a browser asks for what belongs to no part of the API."""
-    api = {route.path.split("/")[1] for route in request.app.routes if isinstance(route, APIRoute)}
-    is_page = request.scope["path"].split("/")[1] not in api and request.scope["path"] not in (TOKEN, REVOKE, OPENAPI)
+    path = request.scope["path"]
+    api = {_first_part(route.path) for route in request.app.routes if isinstance(route, APIRoute)}
+    is_page = _first_part(path) not in api and path not in (TOKEN, REVOKE, METADATA, OPENAPI)
     if is_page and "text/html" in request.headers.get("accept", ""):
         return render_message(status, f"{message[0].upper()}{message[1:]}.", headers)
     return json_answer(error_body(status, message), status, headers)
+
+
+def _first_part(path: str) -> str:
+    return path.strip("/").partition("/")[0]

@@ -58,11 +58,13 @@ class Authorization:
         visit = visit_of(request)
         async with self._store.connection() as connection:
             asked = await read_request(connection, request)
-            if asked.problem is not None:
-                return asked.refuse("invalid_request", asked.problem)
             user = await user_of(connection, visit)
+            # Only who has logged in is sent on, be it with an error: anybody may register a redirect URI, and a link
+            # to us must not lead elsewhere by itself (RFC 9700 section 4.11.2).
             if user is None or visit is None:
                 return redirect(login_for(_own_address(request)))
+            if asked.problem is not None:
+                return asked.refuse("invalid_request", asked.problem)
             accounts = await accounts_of(connection, user)
         target = urlsplit(asked.application.redirect_uri)
         # A policy cannot name an IPv6 address, only its scheme.
@@ -83,13 +85,13 @@ class Authorization:
         visit, form = visit_of(request), await read_form(request)
         async with self._store.connection() as connection:
             asked = await read_request(connection, request)
-            if asked.problem is not None:
-                return asked.refuse("invalid_request", asked.problem)
             user = await user_of(connection, visit)
             if user is None or visit is None:
                 return redirect(login_for(_own_address(request)))
             if not visit.owns(form.get("csrf_token", "")):
                 raise ForeignFormError
+            if asked.problem is not None:
+                return asked.refuse("invalid_request", asked.problem)
             match form.get("decision"):
                 case "approve":
                     code = await issue_code(connection, asked.application, user.id, asked.code_challenge)

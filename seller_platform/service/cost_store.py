@@ -10,29 +10,25 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import msgspec
+from psycopg import sql
 
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import InvalidParametersError, ReplicaError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.bodies import parse_json
 from seller_platform.service.cost_bodies import CostPeriod, with_cents
+from seller_platform.service.queries import newest_day
 from seller_platform.service.store import Connection
 
 ELEMENT_FIELDS = ("cost_element", "amount", "currency", "provider", "notes")
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
-# What a load found empty is newer than the rows of an older one: then there are no periods now.
 _READ = """
 SELECT period.from_date, period.to_date, period.cost_elements::text
 FROM unnest(%(accounts)s::text[], %(skus)s::text[]) AS asked (account, sku)
 JOIN seller.cost_periods AS period ON period.account = asked.account AND period.sku = asked.sku
-WHERE period.local_day = (
-    SELECT max(day) FROM (
-        SELECT max(local_day) AS day FROM seller.cost_periods WHERE account = asked.account
-        UNION ALL
-        SELECT max(window_start) FROM platform.loads WHERE dataset = 'cost_periods' AND account = asked.account
-    ) AS known
-)
+WHERE period.local_day = {newest_day}
 ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, period.to_date
 """
 
@@ -81,7 +77,7 @@ async def read_stored(connection: Connection, skus: Mapping[str, Sequence[str]])
     """
     pairs = [(account, sku) for account, each in skus.items() for sku in each]
     values = {"accounts": [account for account, _ in pairs], "skus": [sku for _, sku in pairs]}
-    found = await connection.execute(_READ, values)
+    found = await connection.execute(sql.SQL(_READ).format(newest_day=newest_day(COST_PERIODS)), values)
     periods = [
         {"from_date": first, "to_date": last, "cost_elements": _told(elements)}
         for first, last, elements in await found.fetchall()

@@ -131,8 +131,9 @@ def example_of(schema: Mapping[str, Any], name: str = "") -> Any:
         return {field: example_of(inner, field) for field, inner in schema.get("properties", {}).items()}
     if kind == "array":
         return [example_of(schema["items"])]
-    if name in _EXAMPLES:
-        return _EXAMPLES[name]
+    example = _EXAMPLES.get(name)
+    if isinstance(example, {"integer": int, "string": str}.get(str(kind), ())):
+        return example
     return {"integer": 1, "number": 12.5, "boolean": True, "string": _text(schema)}.get(str(kind))
 
 

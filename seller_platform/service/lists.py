@@ -1,7 +1,7 @@
 """The list endpoints: one route for each dataset, all made by `route_for`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -33,7 +33,7 @@ from seller_platform.service.parameters import (
     day_parameter,
     size_parameter,
 )
-from seller_platform.service.particulars import LATEST_END
+from seller_platform.service.particulars import LATEST_END, OWN_DAYS, SOURCES
 from seller_platform.service.queries import Days, RowPage, knows_currency, missing_rates, read_page
 from seller_platform.service.store import Connection, Store
 
@@ -70,6 +70,7 @@ class ListRequest:
     currency: str | None
     page: int
     per_page: int
+    own_days: Mapping[str, date | None] = field(default_factory=dict)
 
 
 class ListParameters:
@@ -79,6 +80,7 @@ class ListParameters:
         self.dataset = dataset
         self._size = size_parameter("per_page", "Rows on a page.", dataset.page_sizes) if dataset.page_sizes else None
         self._currency = CURRENCY if keeps_own_currency(dataset) else None
+        self._own_days = OWN_DAYS.get(dataset.name, ())
         facet = dataset.facet
         self._facet = (
             choice_parameter(facet.parameter, "The part of the list to return.", facet.values, required=facet.required)
@@ -90,7 +92,7 @@ class ListParameters:
     def all(self) -> tuple[Parameter[Any], ...]:
         """Every parameter, in the order of the documentation."""
         dates = (START, END) if self.dataset.is_dated else ()
-        own = (self._size, *dates, self._facet, self._currency, PAGE)
+        own = (self._size, *dates, *self._own_days, self._facet, self._currency, PAGE)
         return (*SELECTION, *(parameter for parameter in own if parameter is not None))
 
     def read(self, raw: bytes) -> ListRequest:
@@ -109,6 +111,7 @@ class ListParameters:
             currency=query.value(self._currency) if self._currency else None,
             page=query.value(PAGE) or 1,
             per_page=size or 0,
+            own_days={parameter.name: query.value(parameter) for parameter in self._own_days},
         )
         query.check()
         return asked
@@ -123,7 +126,8 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             caller = await authenticate(connection, request.headers)
             asked = parameters.read(request.scope["query_string"])
             selected = await select_accounts(connection, caller, asked.selector)
-            days = _days(dataset, selected, asked, clock())
+            now = clock()
+            days = _days(dataset, selected, asked, now)
             if keeps_own_currency(dataset):
                 is_converted = await check_currency(connection, selected, asked.currency)
                 if is_converted and asked.currency is not None:
@@ -136,6 +140,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                 days=days,
                 facet=asked.facet,
                 currency=asked.currency,
+                source=SOURCES[dataset.name](selected, asked.own_days, now) if dataset.name in SOURCES else None,
                 page=asked.page,
                 per_page=asked.per_page,
             )

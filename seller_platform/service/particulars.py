@@ -2,9 +2,14 @@
 
 import calendar
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import date, datetime
 
+from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import ORDERS
+from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.parameters import Parameter
+from seller_platform.service.queries import PageSource
+from seller_platform.service.velocity import VELOCITY_END, VELOCITY_START, velocity_source
 
 
 def one_month_after(day: date) -> date:
@@ -17,3 +22,11 @@ def one_month_after(day: date) -> date:
 
 LATEST_END: Mapping[str, Callable[[date], date]] = {ORDERS.name: one_month_after}
 """The latest `end_date` that goes with a `start_date`, by the name of the dataset; any where none is listed."""
+
+OWN_DAYS: Mapping[str, tuple[Parameter[date], ...]] = {INVENTORY.name: (VELOCITY_START, VELOCITY_END)}
+"""Parameters that only this dataset's list takes, by the name of the dataset."""
+
+SOURCES: Mapping[str, Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None]] = {
+    INVENTORY.name: velocity_source
+}
+"""What makes the pages of a list from those parameters, where it is not the stored rows themselves."""

@@ -4,7 +4,7 @@ A list is ordered by local day first. So the rows of each day are counted, once,
 which days the asked page lies; only those are sorted. A deep page then costs what the first one does.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -38,6 +38,18 @@ class RowPage:
 
 
 @dataclass(frozen=True)
+class PageSource:
+    """What answers a page instead of its stored rows: an item of FROM named `page`, made from `page`, and the order.
+
+    Attributes:
+        values: The parameters of that text.
+    """
+
+    text: sql.Composed
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True)
 class ChosenRows:
     """Which rows of a dated dataset: those of some days, of one product or of all."""
 
@@ -61,12 +73,17 @@ _ANSWERED = (
 _PAGE = """
 WITH {chosen},
 days AS MATERIALIZED (
-    SELECT stored.local_day, count(*) AS amount
+    -- Counted account by account, in the order of the index: joined first, the rows themselves would be read.
+    SELECT counts.local_day, sum(counts.amount)::bigint AS amount
     FROM chosen
-    JOIN {table} AS stored
-      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
-    WHERE {facet}
-    GROUP BY stored.local_day
+    CROSS JOIN LATERAL (
+        SELECT stored.local_day, count(*) AS amount
+        FROM {table} AS stored
+        WHERE stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+          AND {facet}
+        GROUP BY stored.local_day
+    ) AS counts
+    GROUP BY counts.local_day
 ),
 counted AS (
     SELECT local_day, amount, (sum(amount) OVER (ORDER BY local_day) - amount)::bigint AS before FROM days
@@ -99,9 +116,10 @@ _CHOSEN = """chosen AS MATERIALIZED (
 )"""
 
 # Rates count units for one euro, which therefore needs none.
-_CONVERTED_PAGE = """page
+_CONVERTED_PAGE = """(SELECT *, row_number() OVER () AS position FROM page) AS page
 LEFT JOIN service.exchange_rates AS own ON own.day = page.local_day AND own.currency = page.own_currency
-LEFT JOIN service.exchange_rates AS other ON other.day = page.local_day AND other.currency = %(currency)s"""
+LEFT JOIN service.exchange_rates AS other ON other.day = page.local_day AND other.currency = %(currency)s
+ORDER BY page.position"""
 
 _CONVERTED = """CASE WHEN page.own_currency = %(currency)s THEN {exact} ELSE
     round({value} * coalesce(other.per_euro, 1) / coalesce(own.per_euro, 1), 2) END"""
@@ -141,6 +159,7 @@ async def read_page(
     days: Sequence[Days] | None,
     facet: str | None = None,
     currency: str | None = None,
+    source: PageSource | None = None,
     page: int,
     per_page: int,
 ) -> RowPage:
@@ -150,16 +169,17 @@ async def read_page(
         days: The days of each selected account; None for the newest snapshot of each.
         facet: The part of the list, for a dataset that has parts; None for all of it.
         currency: What amounts in the accounts' own currencies are converted to; None leaves them alone.
+        source: What answers instead of the stored rows; None for these themselves.
         page: Counted from 1; a page past the last is empty.
     """
     zones = {account.timezone for account in selected.accounts}
     if len(zones) == 1:
         await _use_zone(connection, *zones)
-    statement = _page_statement(
-        dataset, is_faceted=facet is not None, is_one_zone=len(zones) <= 1, is_converted=currency is not None
-    )
+    form = _PageForm(dataset, facet is not None, is_one_zone=len(zones) <= 1, is_converted=currency is not None)
+    statement = _page_statement(form) if source is None else _compose_page(form, source.text)
     values = {
         **_values(selected, days, currency),
+        **(source.values if source is not None else {}),
         "facet": facet,
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
         "limit": per_page,
@@ -225,19 +245,35 @@ def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: s
     }
 
 
+@dataclass(frozen=True)
+class _PageForm:
+    """What decides how the statement of a page is written."""
+
+    dataset: Dataset
+    is_faceted: bool
+    is_one_zone: bool
+    is_converted: bool
+
+
 @cache
-def _page_statement(dataset: Dataset, *, is_faceted: bool, is_one_zone: bool, is_converted: bool) -> sql.Composed:
-    facet: sql.Composable = sql.SQL("true")
-    if is_faceted and dataset.facet is not None and dataset.facet.column is not None:
+def _page_statement(form: _PageForm) -> sql.Composed:
+    return _compose_page(form, sql.SQL(_CONVERTED_PAGE if form.is_converted else "page"))
+
+
+def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
+    dataset, facet = form.dataset, sql.Composed([sql.SQL("true")])
+    if form.is_faceted and dataset.facet is not None and dataset.facet.column is not None:
         facet = sql.SQL("stored.{} = %(facet)s").format(sql.Identifier(dataset.facet.column))
-    fields = [_field(column, is_one_zone=is_one_zone, is_converted=is_converted) for column in dataset.columns]
+    fields = [
+        _field(column, is_one_zone=form.is_one_zone, is_converted=form.is_converted) for column in dataset.columns
+    ]
     return sql.SQL(_PAGE).format(
         chosen=_chosen(dataset),
         table=sql.Identifier(SELLER, dataset.name),
         facet=facet,
         order=sql.SQL(", ").join(_order(dataset)),
         fields=sql.SQL(", ").join(fields),
-        page=sql.SQL(_CONVERTED_PAGE if is_converted else "page"),
+        page=page,
     )
 
 

@@ -63,7 +63,11 @@ FROM service.report_jobs
 WHERE id = %s AND state = 'processing'
 """
 _OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
-_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('service.report_jobs ' || %s, 0))"
+# A worker that hangs, or whose machine is gone, loses its transaction and with it the lock.
+_LOCK = """
+SELECT pg_try_advisory_xact_lock(hashtextextended('service.report_jobs ' || %s, 0)),
+       set_config('idle_in_transaction_session_timeout', '60s', true)
+"""
 _PROGRESS = """
 UPDATE service.report_jobs SET progress = greatest(progress, %s) WHERE id = %s AND state = 'processing'
 """

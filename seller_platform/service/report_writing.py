@@ -5,13 +5,13 @@ was last updated; an order counts as updated on the day it was placed, the only 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
-from seller_platform.errors import ApiError, NotFoundError, WarehouseUnavailableError
+from seller_platform.errors import ApiError, NotFoundError
 from seller_platform.service.access import SelectedAccounts, Selector, select_accounts
 from seller_platform.service.queries import ChosenRows, Days, count_rows, open_rows
 from seller_platform.service.report_jobs import (
@@ -35,7 +35,8 @@ DATASET_OF: Mapping[str, Dataset] = {
 }
 """The dataset whose rows a report holds, by the parameter that asks for it."""
 
-_CHUNK_ROWS = 500
+_FETCHED_ROWS = 500
+_CHUNK_CHARACTERS = 200_000
 _PROGRESS_SECONDS = 0.25
 
 
@@ -103,19 +104,31 @@ async def _write(store: Store, connection: Connection, content: _Content) -> Non
     report_id, position, written, told = content.job.id, 0, 0, time.monotonic()
     expected = await count_rows(connection, content.dataset, content.selected, content.chosen)
     async with open_rows(connection, content.dataset, content.selected, content.chosen) as cursor:
-        while rows := await cursor.fetchmany(_CHUNK_ROWS):
-            position, written = position + 1, written + len(rows)
-            await store_chunk(connection, report_id, position, [row[0] for row in rows])
+        while rows := await cursor.fetchmany(_FETCHED_ROWS):
+            written += len(rows)
+            for chunk in _chunks(row for (row,) in rows):
+                position += 1
+                await store_chunk(connection, report_id, position, chunk)
             if time.monotonic() - told > _PROGRESS_SECONDS:
                 told = time.monotonic()
                 await _tell(store, report_id, written * 100 // max(written, expected))
     await complete_report(connection, report_id, rows=written, chunks=position)
 
 
+def _chunks(rows: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the rows in parts that are small however long the rows are; a row is never cut."""
+    chunk, size = [], 0
+    for row in rows:
+        chunk.append(row)
+        size += len(row)
+        if size > _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
 async def _tell(store: Store, report_id: int, percent: int) -> None:
     """Note the progress on a connection of its own: what this transaction writes nobody sees before its end."""
     async with store.connection() as connection:
         await note_progress(connection, report_id, percent)
-
-
-__all__ = ["DATASET_OF", "ReportBusyError", "WarehouseUnavailableError", "chosen_rows", "give_up", "write_report"]

@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract import Column, Kind
+from seller_platform.contract.dashboard import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
 from seller_platform.errors import InvalidParametersError
 from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
@@ -46,9 +47,7 @@ from seller_platform.service.statistics_queries import Grouping, Span, knows_par
 from seller_platform.service.store import Store
 
 _PRODUCT, _DATE = "product", "date"
-_DIMENSIONS = ("sku", "asin", "parent_asin")
-_UNITS = {"day": "Date", "week": "Week", "month": "Month", "year": "Year"}
-_PERIODS = ("Date", "Week", "Month", "Quarter", "Semester", "Year")
+_UNITS = dict(zip(DATE_GROUPS, ("Date", "Week", "Month", "Year"), strict=True))
 _DEFAULT_SIZE = 500
 
 _VIEW = choice_parameter("view_by", "What rows stand for: products, or periods.", (_PRODUCT, _DATE), required=True)
@@ -56,11 +55,11 @@ _GROUP = choice_parameter(
     "group_by",
     "Which products or periods: sku, asin or parent_asin with view_by=product; day, week, month or year with "
     "view_by=date.",
-    (*_DIMENSIONS, *_UNITS),
+    (*PRODUCT_GROUPS, *_UNITS),
     required=True,
 )
 _PERIOD = choice_parameter(
-    "period_by", "With view_by=product: one row per product and period; else ignored.", _PERIODS, required=False
+    "period_by", "With view_by=product: one row per product and period; else ignored.", PERIODS, required=False
 )
 _SIZE = size_parameter("per_page", "Rows on a page; by default 500.", SALES_BY_DATE.page_sizes, required=False)
 
@@ -69,12 +68,7 @@ _PARAMETERS: tuple[Parameter[Any], ...] = (*SELECTION, _VIEW, _GROUP, _PERIOD, _
 _COLUMNS: tuple[Column, ...] = (
     *SALES_BY_PRODUCT.columns,
     Column("parent_asin", Kind.TEXT, "The listing of which the product is a variant."),
-    Column("velocity", Kind.NUMBER, "Units ordered per day."),
-    Column("out_of_stock_days", Kind.INTEGER, "Days of which a snapshot shows that nothing could be sold."),
-    Column("inventory", Kind.INTEGER, "Units in the fulfilment network that can be sold now."),
-    Column("local_inventory", Kind.INTEGER, "Units in the seller's own warehouses now."),
-    Column("buybox_price", Kind.MONEY, "Price of the featured offer now."),
-    Column("sales_rank", Kind.INTEGER, "Sales rank now."),
+    *STOCK_COLUMNS,
     TREND,
 )
 
@@ -141,7 +135,7 @@ def read_request(raw: bytes) -> StatisticsRequest:
         page=query.value(PAGE) or 1,
         per_page=query.value(_SIZE) or _DEFAULT_SIZE,
     )
-    legal: Sequence[str] = _DIMENSIONS if view == _PRODUCT else tuple(_UNITS)
+    legal: Sequence[str] = PRODUCT_GROUPS if view == _PRODUCT else tuple(_UNITS)
     if view is not None and group is not None and group not in legal:
         query.refuse(_GROUP.name, f"is {group}; with view_by={view} it must be one of {', '.join(legal)}")
     query.check()

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import DuplicateUserError, InvalidUserError, UnknownAccountError, UnknownUserError
 from seller_platform.service.parameters import is_storable
-from seller_platform.service.passwords import LONGEST_PASSWORD, hash_password
+from seller_platform.service.passwords import LONGEST_PASSWORD, hash_password, verify_password
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.service_tables import USER_ACCOUNTS, USERS
+from seller_platform.warehouse.service_tables import SESSIONS, USER_ACCOUNTS, USERS
 from seller_platform.warehouse.tables import table_for
 
 _LONGEST_EMAIL = 254
@@ -36,6 +36,8 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
 def ensure_user(database: Database, email: str, name: str, password: str) -> int:
     """Make sure that a user exists and has this name and password, and return their number.
 
+    Another password than before ends the user's browser sessions.
+
     Raises:
         InvalidUserError: A value cannot be used.
     """
@@ -45,7 +47,10 @@ def ensure_user(database: Database, email: str, name: str, password: str) -> int
         changed = {"name": name, "password_hash": hash_password(password), "status": "active"}
         with database.begin() as connection:
             user_id = _user_id(connection, email)
+            kept = connection.execute(select(USERS.c.password_hash).where(USERS.c.id == user_id)).scalar_one()
             connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
+            if not verify_password(kept, password):
+                connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
         return user_id
 
 

@@ -100,6 +100,8 @@ async def work(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
             await _work_while_connected(database_url, stop, pace)
         except _PASSING as error:
             _LOG.warning("the report worker pauses: %s", str(error).partition("\n")[0])
+        except Exception:
+            _LOG.exception("the report worker failed, and begins anew")
         if not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), pace.again_seconds)
@@ -194,5 +196,7 @@ async def _rescue(queue: procrastinate.App, store: Store, pace: Pace) -> None:
             await queue.job_manager.retry_job(job)
         else:
             _LOG.warning("report %d: its worker died in attempt %d; it is given up", report_id, job.attempts + 1)
-            await give_up(store, report_id, f"the worker died in each of {job.attempts + 1} attempts")
+            await give_up(
+                store, report_id, f"writing it was interrupted in each of {job.attempts + 1} attempts; request it again"
+            )
             await queue.job_manager.finish_job(job, Status.FAILED, delete_job=True)

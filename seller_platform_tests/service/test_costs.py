@@ -1,6 +1,8 @@
 """Cost periods: written all or nothing, read back exactly, deleted, and never overlapping."""
 
 import json
+import random
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -12,9 +14,10 @@ import httpx
 import psycopg
 import pytest
 
+from seller_platform.contract import dataset_named
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform_tests.service.conftest import ANN, BOB, Served, execute, served
+from seller_platform_tests.service.conftest import ANN, BOB, Served, execute, insert_rows, served
 
 PATH = "/cogs/cost-periods"
 US = {"account_title": "Shop US"}
@@ -35,7 +38,7 @@ def ann(shop: Served) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared(postgres: EmbeddedServer) -> Iterator[httpx.Client]:
     """A client of such a service, for tests that store nothing of SKU-1."""
     url = postgres.database("test_costs_shared", template="template_seller")
@@ -536,6 +539,54 @@ def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_u
             assert (other.status_code, waiting.done()) == (200, False)
             holder.commit()
             assert waiting.result(10).status_code == 200
+
+
+def test_no_body_causes_a_500(shared: httpx.Client) -> None:
+    chance = random.Random(11)
+    odd: list[Any] = [
+        None, True, 0, -1, 1.5, 10**40, "", "\0", "\ud800", "x" * 2_000, "2026-01-01", "9999-12-31", "0001-01-01",
+        "1.5", "USD", "SKU-2", "Shop US", "World", "P1", [], {}, [[]], [{}], [None], {"a": {"b": []}},
+    ]  # fmt: skip
+
+    def mutated(value: Any) -> Any:
+        if chance.random() < 0.08:
+            return chance.choice(odd)
+        if isinstance(value, dict):
+            return {name: mutated(each) for name, each in value.items() if chance.random() > 0.03}
+        return [mutated(each) for each in value] if isinstance(value, list) else value
+
+    good = {
+        **US,
+        "sku": "SKU-2",
+        "data": [_period(), _period("2026-02-01", "2026-02-02", _element(units=2), _element())],
+    }
+    named = {**US, "sku": "SKU-2", "from_date": "2026-01-01", "to_date": "2026-01-31"}
+    report = {**US, "dps_date": "2026-01-01"}
+    statuses: Counter[int] = Counter()
+    for method, path, body in [
+        ("POST", PATH, good),
+        ("DELETE", PATH, named),
+        ("POST", "/reports/request", report),
+    ] * 150:
+        content = json.dumps(mutated(body))
+        answer = shared.request(method, path, content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (200, 404, 422), (answer.status_code, method, content)
+        statuses[answer.status_code] += 1
+    assert len(statuses) == 3
+
+
+def test_statistics_follow_a_cost_at_once(ann: httpx.Client, shop: Served) -> None:
+    day = date(2026, 3, 1)
+    sold = (day, "SKU-1", "Mug", "ASIN-1", 4, Decimal(100), Decimal(0), Decimal(0), Decimal(0), day)
+    insert_rows(shop.database, dataset_named("daily_product_sales"), "S1.US", [sold])
+    query = {**US, "view_by": "product", "group_by": "sku", "start_date": "2026-03-01", "end_date": "2026-03-01"}
+
+    costs = []
+    for amount in (1.25, 2):
+        _write(ann, _period("2026-03-01", "2026-03-31", _element(amount=amount), _element(amount=1)))
+        costs.append(ann.get("/sales/statistics-dashboard", params=query).json()["data"][0]["product_cost"])
+
+    assert costs == [9.0, 12.0]
 
 
 def test_a_full_body_is_stored(ann: httpx.Client) -> None:

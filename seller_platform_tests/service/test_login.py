@@ -1,8 +1,14 @@
 """Login and consent pages: who gets in, what a page is protected by, and what it says."""
 
+import re
+import statistics
+import time
+from urllib.parse import urlencode
+
 import httpx
 import pytest
 
+from seller_platform.service.users import add_user, ensure_user
 from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, execute, submit
 
 
@@ -139,7 +145,21 @@ def test_the_consent_page_says_what_is_granted_and_to_whom(reading: Served) -> N
 
 @pytest.mark.parametrize(
     "destination",
-    ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "/oauth/authorize?\r\nX: y"],
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/oauth/authorize?\r\nX: y",
+        "/oauth/authorize?é",
+        "/oauth/authorize@evil.example/",
+        "/admin/developers.evil.example",
+        "/admin/developers/../..//evil.example",
+        "/admin/developers/x/delete\n",
+        "/logout",
+        "x" * 50_000,
+    ],
+    ids=lambda destination: destination[:40],
 )
 def test_the_login_leads_to_our_own_pages_only(reading: Served, destination: str) -> None:
     with reading.client() as browser:
@@ -160,3 +180,139 @@ def test_a_page_with_a_body_that_is_no_form_is_refused(reading: Served) -> None:
         answer = httpx.post(f"{reading.base_url}{path}", json={"email": ANN})
         assert answer.status_code == 415
         assert answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize(
+    "destination", ["/admin/developers", "/admin/developers/new", "/admin/developers/a-B_9/delete"]
+)
+def test_the_login_leads_back_to_the_page_that_wanted_it(reading: Served, destination: str) -> None:
+    with reading.client() as browser:
+        page = browser.get(destination, follow_redirects=True)
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+
+    assert page.url.path == "/login"
+    assert answer.headers["location"] == destination
+
+
+def test_one_user_in_several_spellings_is_throttled_as_one(service: Served) -> None:
+    add_user(service.database, "ασ@shop.example", "Sigma", PASSWORD)
+    spellings = ["ασ@shop.example", "ΑΣ@shop.example", "αΣ@shop.example", "Ασ@SHOP.example", " ασ@shop.example "]
+    with service.client() as browser:
+        page = service.request_code(browser)
+        statuses = [submit(browser, page, email=spellings[n % 5], password="x").status_code for n in range(10)]
+        answer = submit(browser, page, email="ασ@shop.example", password=PASSWORD)
+
+    assert statuses == [401] * 10
+    assert answer.status_code == 429
+
+
+def test_an_unknown_address_is_throttled_like_a_known_one(service: Served) -> None:
+    with service.client() as browser:
+        page = service.request_code(browser)
+        texts = []
+        for email in (ANN, "nobody@shop.example"):
+            answers = [submit(browser, page, email=email, password="wrong") for _ in range(11)]
+            texts.append([(answer.status_code, answer.text.replace(email, "")) for answer in answers])
+
+    assert texts[0] == texts[1]
+
+
+def test_an_unknown_address_takes_as_long_as_a_wrong_password(reading: Served) -> None:
+    def seconds(email: str) -> float:
+        began = time.perf_counter()
+        submit(browser, page, email=email, password="wrong")
+        return time.perf_counter() - began
+
+    with reading.client() as browser:
+        page = browser.get("/login")
+        seconds("first@shop.example")
+        unknown = statistics.median(seconds(f"nobody{number}@shop.example") for number in range(5))
+        known = statistics.median(seconds("bob@shop.example") for _ in range(5))
+
+    assert 0.4 < unknown / known < 2.5
+
+
+def test_one_address_cannot_try_many_accounts(service: Served) -> None:
+    with service.client() as browser:
+        page = service.request_code(browser)
+        statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(51)]
+
+    assert statuses == [401] * 50 + [429]
+
+
+def test_a_visit_that_somebody_else_chose_is_not_the_session(reading: Served) -> None:
+    chosen = "a" * 43
+    with reading.client() as browser, reading.client() as other:
+        browser.cookies.set("seller_platform_session", chosen)
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        other.cookies.set("seller_platform_session", chosen)
+
+        assert "You are logged in" in browser.get("/login").text
+        assert "You are logged in" not in other.get("/login").text
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    ["short", "a" * 5000, '"' + "a" * 40 + '\\015\\012X: y"', "a" * 42 + ";", "a" * 42 + "é", "a" * 42 + "<"],
+    ids=lambda cookie: cookie[:10],
+)
+def test_a_cookie_that_is_none_of_ours_is_replaced(reading: Served, cookie: str) -> None:
+    headers = [(b"Cookie", f"seller_platform_session={cookie}".encode())]
+
+    answer = httpx.get(f"{reading.base_url}/login", headers=headers)
+
+    assert answer.status_code == 200
+    assert "x" not in answer.headers
+    assert "aaaaa" not in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    "text", ["é" * 3_000, "\ufeff\u202e", "<script>alert(1)</script>", "' OR 1=1 --", "\0", "\ud800"]
+)
+def test_odd_texts_in_the_login_are_refused_and_shown_harmlessly(reading: Served, text: str) -> None:
+    with reading.client() as browser:
+        page = browser.get("/login")
+        token = re.search('name="csrf_token" value="([0-9a-f]+)"', page.text)
+        assert token
+        content = urlencode({"csrf_token": token[1], "email": text, "password": text}, errors="surrogatepass")
+        answer = browser.post("/login", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
+
+    assert answer.status_code in (400, 401)
+    assert "<script" not in answer.text
+
+
+def test_a_state_cannot_add_a_header(reading: Served) -> None:
+    with reading.client() as browser:
+        page = submit(browser, reading.request_code(browser, state="a\r\nX-Evil: 1"), email=ANN, password=PASSWORD)
+        answer = submit(browser, browser.get(page.headers["location"]), decision="deny")
+
+    assert "x-evil" not in {*page.headers, *answer.headers}
+    assert answer.headers["location"].endswith("state=a%0D%0AX-Evil%3A%201")
+
+
+def test_errors_are_pages_for_browsers_and_json_for_programs(reading: Served) -> None:
+    html = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    with reading.client() as client:
+        page, json = client.get("/nothing", headers=html), client.get("/nothing")
+        refused = client.get("/logout", headers=html)
+        of_the_api = client.get("/sales/nothing", headers=html)
+        token = client.get("/oauth/token", headers=html)
+        star = client.request("OPTIONS", "*")
+
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "To the start page" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert (refused.status_code, refused.headers["allow"]) == (405, "OPTIONS, POST")
+    assert refused.headers["content-type"].startswith("text/html")
+    for answer in (json, of_the_api, token):
+        assert answer.headers["content-type"] == "application/json"
+    assert star.status_code == 404
+
+
+def test_another_password_ends_the_sessions_and_the_same_one_does_not(service: Served) -> None:
+    with service.client() as browser:
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        ensure_user(service.database, ANN, "Ann", PASSWORD)
+        assert "You are logged in" in browser.get("/login").text
+        ensure_user(service.database, ANN, "Ann", "another password")
+        assert "You are logged in" not in browser.get("/login").text

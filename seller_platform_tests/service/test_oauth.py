@@ -235,10 +235,12 @@ def test_the_challenge_is_the_one_of_the_rfc() -> None:
 def test_a_challenge_that_cannot_be_used_goes_back_to_the_application(
     reading: Served, parameters: dict[str, str]
 ) -> None:
-    query = {"client_id": reading.client_id, "redirect_uri": CALLBACK, "response_type": "code", **parameters}
+    with reading.client() as browser:
+        page = reading.request_code(browser, **parameters)
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+        answer = browser.get(answer.headers["location"])
 
-    answer = httpx.get(f"{reading.base_url}/oauth/authorize", params=query)
-
+    assert page.url.path == "/login"
     assert callback_of(answer)["error"] == "invalid_request"
 
 
@@ -246,10 +248,10 @@ def test_a_public_client_needs_a_challenge_and_no_secret(service: Served) -> Non
     execute(service.database, "UPDATE service.applications SET secret_hash = NULL")
     pkce = {"code_challenge": challenge_of(VERIFIER), "code_challenge_method": "S256"}
     with service.client() as browser:
-        refused = browser.get(
-            "/oauth/authorize",
-            params={"client_id": service.client_id, "redirect_uri": CALLBACK, "response_type": "code"},
-        )
+        query = {"client_id": service.client_id, "redirect_uri": CALLBACK, "response_type": "code"}
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        refused = browser.get("/oauth/authorize", params=query)
+        browser.cookies.clear()
         form = {
             "grant_type": "authorization_code",
             "code": service.code(browser, **pkce),
@@ -327,6 +329,51 @@ def test_a_revoked_token_is_dead(reading: Served, kind: str) -> None:
     assert (refreshed.status_code == 200) is (kind == "access_token")
 
 
+def test_revoking_a_refresh_token_ends_every_token_of_its_grant_and_no_other(reading: Served) -> None:
+    with reading.client() as browser, reading.client() as other:
+        first, kept = _pair(reading, browser), _pair(reading, other)
+        second = reading.refresh(browser, first["refresh_token"]).json()
+        form = {"token": second["refresh_token"], "token_type_hint": "access_token", **reading.credentials}
+        answer = browser.post("/oauth/revoke", data=form)
+        refreshed = reading.refresh(browser, second["refresh_token"])
+
+    assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+    assert not _works(reading, first["access_token"])
+    assert not _works(reading, second["access_token"])
+    assert _error(refreshed) == (400, "invalid_grant")
+    assert _works(reading, kept["access_token"])
+
+
+def test_an_application_cannot_revoke_the_tokens_of_another(reading: Served) -> None:
+    client_id, client_secret = add_application(reading.database, "Other", CALLBACK)
+    with reading.client() as browser:
+        pair = _pair(reading, browser)
+        for kind in ("access_token", "refresh_token"):
+            form = {"token": pair[kind], "client_id": client_id, "client_secret": client_secret}
+            assert browser.post("/oauth/revoke", data=form).status_code == 200
+
+        assert _works(reading, pair["access_token"])
+        assert reading.refresh(browser, pair["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"token": ""}, (400, "invalid_request")),
+        ({"token": "\0"}, (400, "invalid_request")),
+        ({"client_secret": "wrong"}, (401, "invalid_client")),
+        ({"client_id": ""}, (400, "invalid_request")),
+    ],
+    ids=str,
+)
+def test_a_revocation_that_is_refused_says_why(
+    reading: Served, changed: dict[str, str], expected: tuple[int, str]
+) -> None:
+    answer = httpx.post(f"{reading.base_url}/oauth/revoke", data={"token": "x", **reading.credentials, **changed})
+
+    assert _error(answer) == expected
+
+
 def test_secrets_are_stored_as_hashes_only(service: Served) -> None:
     with service.client() as browser:
         code = service.code(browser)
@@ -356,8 +403,17 @@ def test_an_expired_access_token_is_refused(reading: Served) -> None:
 
 
 def test_the_metadata_name_the_endpoints(reading: Served) -> None:
-    metadata = httpx.get(f"{reading.base_url}/.well-known/oauth-authorization-server").json()
+    answer = httpx.get(f"{reading.base_url}/.well-known/oauth-authorization-server")
+    metadata = answer.json()
 
+    assert answer.headers["content-type"] == "application/json"
     assert metadata["issuer"] == reading.base_url
+    assert metadata["authorization_endpoint"] == f"{reading.base_url}/oauth/authorize"
     assert metadata["token_endpoint"] == f"{reading.base_url}/oauth/token"
+    assert metadata["revocation_endpoint"] == f"{reading.base_url}/oauth/revoke"
+    assert metadata["service_documentation"] == f"{reading.base_url}/docs"
+    assert metadata["response_types_supported"] == ["code"]
+    assert metadata["grant_types_supported"] == ["authorization_code", "refresh_token"]
     assert metadata["code_challenge_methods_supported"] == ["S256"]
+    for endpoint in ("authorization_endpoint", "token_endpoint", "revocation_endpoint", "service_documentation"):
+        assert httpx.options(metadata[endpoint]).status_code == 204, endpoint

@@ -1,0 +1,169 @@
+"""`seller-platform verify` over the sandbox: equal where nothing was lost, and plain words where something was."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from seller_platform.cli.demo import connect_playground
+from seller_platform.cli.output import Output
+from seller_platform.cli.playground import open_playground
+from seller_platform.cli.workplace import open_workplace
+from seller_platform.contract import LISTS
+from seller_platform_tests.journeys.processes import document, environment, run
+
+pytestmark = pytest.mark.journey
+
+
+@dataclass(frozen=True)
+class Synced:
+    """A sandbox that is served, and a warehouse that `sync` has filled from it."""
+
+    variables: dict[str, str]
+    warehouse_url: str
+
+    def verify(self, *options: str) -> tuple[int, dict[str, Any]]:
+        result = run(["verify", "--json", *options], self.variables)
+        assert result.stdout, result.stderr
+        return result.returncode, json.loads(result.stdout)
+
+    def query(self, statement: str, *values: object) -> list[Any]:
+        with psycopg.connect(self.warehouse_url) as connection:
+            found = connection.execute(statement.encode(), values)
+            return found.fetchall() if found.description else []
+
+
+@pytest.fixture(scope="module")
+def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
+    output = Output(as_json=True)
+    with open_playground(tmp_path_factory.mktemp("home"), output) as playground, pytest.MonkeyPatch.context() as patch:
+        for name, value in playground.environment.items():
+            patch.setenv(name, value)
+        with open_workplace() as place:
+            connect_playground(place, playground, output)
+        variables = environment(playground.home, **playground.environment)
+        document(run(["sync", "--full", "--json"], variables))
+        yield Synced(variables, playground.environment["SELLER_PLATFORM_DATABASE_URL"])
+
+
+def test_a_replica_of_everything_gives_equal_answers(synced: Synced) -> None:
+    status, told = synced.verify()
+
+    assert (status, told["differences"]) == (0, []), told
+    verified = {(row["dataset"], row["account"]): row for row in told["verified"]}
+    keys = {account for dataset, account in verified if dataset != "accounts"}
+    assert len(keys) == 3
+    assert {dataset for dataset, _ in verified} == {"accounts", "statistics", *(dataset.name for dataset in LISTS)}
+    for dataset in LISTS:
+        for key in keys:
+            row = verified[(dataset.name, key)]
+            assert row["equal"] == row["questions"] == (4 if dataset.is_dated else 1), row
+            assert row["rows"] > 0, row
+    for key in keys:
+        assert verified[("statistics", key)]["equal"] > 20, verified[("statistics", key)]
+
+
+def test_what_a_replica_cannot_know_is_named(synced: Synced) -> None:
+    status, told = synced.verify("--dataset", "statistics")
+
+    assert status == 0, told
+    named = [each["what"] for each in told["not_known"]]
+    assert any("parent" in what for what in named), named
+    assert any(what.startswith("buybox_price, sales_rank:") for what in named), named
+    assert sum(row["not known"] for row in told["verified"]) == sum(
+        each["questions"] for each in told["not_known"] if "group_by" in each["what"]
+    )
+
+
+def test_a_visit_leaves_no_user_behind(synced: Synced) -> None:
+    synced.verify("--dataset", "inventory")
+
+    for table in ("users", "applications", "access_tokens", "user_accounts"):
+        assert synced.query(f"SELECT count(*) FROM service.{table}") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        ("DELETE FROM seller.orders WHERE {row}", "1 at the source, 0 at the replica"),
+        ("INSERT INTO seller.orders SELECT * FROM seller.orders WHERE {row}", "1 at the source, 2 at the replica"),
+        (
+            "UPDATE seller.orders SET order_total = order_total + 1000 WHERE {row}",
+            "order_total {amount} at the source, {changed} at the replica",
+        ),
+    ],
+    ids=["deleted", "duplicated", "changed"],
+)
+def test_a_row_that_was_harmed_is_named(synced: Synced, harm: str, words: str) -> None:
+    place, order, day, amount = synced.query(
+        "SELECT ctid::text, platform_order_id, local_day, trim_scale(order_total) FROM seller.orders "
+        "WHERE order_total > 0 ORDER BY order_total DESC LIMIT 1"
+    )[0]
+    synced.query("CREATE TABLE IF NOT EXISTS public.kept AS TABLE seller.orders")
+    try:
+        synced.query(harm.format(row=f"ctid = '{place}'::tid"))
+
+        status, told = synced.verify("--dataset", "orders")
+    finally:
+        synced.query("TRUNCATE seller.orders")
+        synced.query("INSERT INTO seller.orders TABLE public.kept")
+
+    assert (status, told["exit_code"]) == (5, 5), told
+    lines = [each["what"] for each in told["differences"]]
+    assert any(order in line and words.format(amount=amount, changed=amount + 1000) in line for line in lines), lines
+    assert any("rows at the source" in line for line in lines), lines
+    assert {f"{day:%Y-%m}" in each["asked"] for each in told["differences"]} == {True}
+    assert [row["different"] for row in told["verified"]].count(1) == 1
+
+
+def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synced) -> None:
+    synced.query("CREATE TABLE public.sold AS TABLE seller.daily_product_sales")
+    try:
+        synced.query("UPDATE seller.daily_product_sales SET units_ordered = units_ordered + 1 WHERE units_ordered = 2")
+
+        status, told = synced.verify("--dataset", "sales_by_date", "--dataset", "statistics")
+    finally:
+        synced.query("TRUNCATE seller.daily_product_sales")
+        synced.query("INSERT INTO seller.daily_product_sales TABLE public.sold")
+
+    assert status == 5, told
+    assert {each["dataset"] for each in told["differences"]} == {"sales_by_date", "statistics"}
+    assert any("units_ordered" in each["what"] for each in told["differences"])
+
+
+def test_months_that_were_never_synced_are_not_known_rather_than_different(synced: Synced) -> None:
+    key = synced.query("SELECT min(account) FROM seller.orders")[0][0]
+    history = {**synced.variables, "SELLER_PLATFORM_HISTORY_START": "2020-01-01"}
+
+    result = run(["verify", "--json", "--dataset", "orders", "--account", key], history)
+
+    told = document(result)
+    assert [row["account"] for row in told["verified"]] == [key]
+    assert any("2020-01" in each["what"] and "never synced" in each["what"] for each in told["not_known"]), told
+
+
+def test_usage_errors_say_what_is_allowed(synced: Synced) -> None:
+    unknown = run(["verify", "--dataset", "order"], synced.variables)
+    nobody = run(["verify", "--account", "nobody"], synced.variables)
+
+    assert [unknown.returncode, nobody.returncode] == [2, 2]
+    assert "choose one of orders" in unknown.stderr
+
+
+def test_nothing_connected_is_said(tmp_path: Path, database_url: str) -> None:
+    variables = environment(
+        tmp_path,
+        SELLER_PLATFORM_DATABASE_URL=database_url,
+        SELLER_API_BASE_URL="http://127.0.0.1:9",
+        SELLER_API_CLIENT_ID="id",
+        SELLER_API_CLIENT_SECRET="secret",
+    )
+
+    result = run(["verify"], variables)
+
+    assert result.returncode == 2
+    assert "seller-platform connect" in result.stderr

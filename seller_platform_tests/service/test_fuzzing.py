@@ -1,0 +1,74 @@
+"""Whatever is sent, the service answers as its OpenAPI document says, and never with a 5xx.
+
+Cases are 2,000 here. To run ten times as many by hand:
+
+    FUZZ_CASES=20000 pytest -n0 -s --timeout 1800 seller_platform_tests/service/test_fuzzing.py
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from seller_platform.contract import dataset_named
+from seller_platform.service.lists import SERVED
+from seller_platform_tests.service.conftest import ANN, Served, execute, insert_rows, issue_token, rows_of
+
+_CASES = int(os.environ.get("FUZZ_CASES", "2000"))
+_CASES_OF_COVERAGE = 1_500  # about; they are made for each keyword of each schema, however many others there are
+_CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+)
+_METHODS = ("get", "post", "put", "patch", "delete")
+
+
+@pytest.mark.timeout(1800 if _CASES > 2000 else 200)
+def test_no_request_meets_a_5xx_or_an_undocumented_answer(service: Served, tmp_path: Path) -> None:
+    for key in ("S1.US", "S1.DE", "S4.FR", "S4.IT"):
+        for dataset in SERVED:
+            insert_rows(service.database, dataset, key, rows_of(dataset, key)[:7])
+    skus = [row[0] for row in rows_of(dataset_named("inventory"), "S1.US")[:7]]
+    execute(
+        service.database,
+        "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
+        "SELECT 'S1.US', sku, 'B' || n, 'P', 'A product' FROM unnest(%s::text[]) WITH ORDINALITY AS t (sku, n)",
+        skus,
+    )
+    document = httpx.get(f"{service.base_url}/openapi.json", timeout=30).json()
+    operations = sum(method in path for path in document["paths"].values() for method in _METHODS)
+
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"{service.base_url}/openapi.json"),
+            *("--header", f"Authorization: Bearer {issue_token(service.database, ANN)}"),
+            *("--phases", "examples,coverage,fuzzing", "--checks", ",".join(_CHECKS)),
+            *("--max-examples", str(-(-(_CASES - _CASES_OF_COVERAGE) // operations)), "--workers", "2", "--seed", "3"),
+            *("--suppress-health-check", "all", "--warnings", "off", "--max-failures", "20", "--no-color"),
+            *("--report-json-path", str(tmp_path / "report.json")),
+        ],
+        env={
+            **{name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"},
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "SCHEMATHESIS_HOOKS": "seller_platform_tests.service.fuzz_hooks",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stdout[-20_000:] + result.stderr[-2_000:]
+    cases = re.search(r"([\d,]+) (?:test cases )?generated", result.stdout)
+    assert cases is not None, result.stdout
+    assert int(cases[1].replace(",", "")) >= _CASES, result.stdout
+    print(result.stdout[-1_500:])
+    assert json.loads((tmp_path / "report.json").read_text())

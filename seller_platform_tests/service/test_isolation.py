@@ -1,0 +1,365 @@
+"""No user sees a row, a title or the existence of what is another's, on any endpoint, by any selector.
+
+The endpoints and their parameters are read from the OpenAPI document: one that is added is asked here too.
+"""
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from seller_platform.contract import Account, Column, Dataset, Kind
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.service.applications import add_application
+from seller_platform.service.lists import SERVED
+from seller_platform.service.users import add_user, grant_accounts
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform_tests.service.conftest import (
+    CALLBACK,
+    PASSWORD,
+    execute,
+    insert_rows,
+    issue_token,
+    list_accounts,
+    running_app,
+    submit,
+)
+
+_USERS, _ACCOUNTS, _ROWS = 12, 30, 6
+_LAST_DAY = date(2026, 3, 9)
+_MARK = re.compile(r"mark-of-(\d+)-")
+_COMMON_TITLES = ("Shop", "Store", "Main")
+_SELECTION = ("account_title", "seller_id", "marketplace_id", "group_title")
+_MISSING = "nothing-that-ever-was"
+_PRODUCT = ("sku", "asin", "parent_asin")
+_THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+_METHODS = ("get", "post", "put", "patch", "delete")
+
+
+@dataclass(frozen=True)
+class Person:
+    """A user, what they may read, and their groups."""
+
+    email: str
+    token: str
+    accounts: frozenset[int]
+    groups: Mapping[str, frozenset[int]]
+    reports: tuple[str, ...]
+    client_id: str
+
+
+class World:
+    """Many users over one service; accounts by number. No dataclass: hypothesis would print all of it."""
+
+    def __init__(
+        self,
+        client: httpx.Client,
+        accounts: Mapping[int, Account],
+        people: Sequence[Person],
+        operations: Sequence[tuple[str, str, Mapping[str, Any]]],
+    ) -> None:
+        self.client, self.accounts, self.people, self.operations = client, accounts, people, operations
+
+    def chosen(self, person: Person, selection: Mapping[str, str]) -> frozenset[int]:
+        """Return the accounts that a selection means to a person."""
+        if "group_title" in selection:
+            return person.groups.get(selection["group_title"], frozenset())
+        return frozenset(
+            number
+            for number in person.accounts
+            if self.accounts[number].title == selection.get("account_title", self.accounts[number].title)
+            and self.accounts[number].seller_id == selection.get("seller_id", self.accounts[number].seller_id)
+            and self.accounts[number].marketplace == selection.get("marketplace_id", self.accounts[number].marketplace)
+        )
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def world(request: pytest.FixtureRequest, postgres: EmbeddedServer) -> Iterator[World]:
+    name = f"test_isolation_{request.param}"
+    url = postgres.database(name, template="template_seller")
+    with Database(url) as database, running_app(url) as base_url, httpx.Client(base_url=base_url, timeout=30) as client:
+        yield _world(random.Random(request.param), database, client)
+    postgres.drop_database(name)
+
+
+def _world(chance: random.Random, database: Database, client: httpx.Client) -> World:
+    accounts = {number: _account(chance, number) for number in range(1, _ACCOUNTS + 1)}
+    list_accounts(database, {account.key: account for account in accounts.values()})
+    for number, account in accounts.items():
+        for dataset in (*SERVED, COST_PERIODS):
+            insert_rows(database, dataset, account.key, [_row(dataset, number, place) for place in range(_ROWS)])
+        execute(
+            database,
+            "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) VALUES (%s, %s, %s, %s, %s)",
+            *(
+                account.key,
+                f"mark-of-{number}-sku-0",
+                f"mark-of-{number}-asin",
+                f"mark-of-{number}-p",
+                f"mark-of-{number}-",
+            ),
+        )
+    people = tuple(_person(chance, database, accounts, number) for number in range(_USERS))
+    people = tuple(_with_reports(person, accounts, client) for person in people)
+    document = client.get("/openapi.json").json()
+    operations = tuple(
+        (method, path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if method in _METHODS and not path.startswith(("/oauth", "/admin", "/.well-known"))
+    )
+    assert len(operations) >= 15
+    return World(client, accounts, people, operations)
+
+
+def _account(chance: random.Random, number: int) -> Account:
+    title = chance.choice([*_COMMON_TITLES, f"mark-of-{number}-title"])
+    return Account(
+        number, title, "DE", "EUR", "Europe/Berlin", chance.choice(("DE", "FR", "IT")), f"S{number // 2}X{number}"
+    )
+
+
+def _person(chance: random.Random, database: Database, accounts: Mapping[int, Account], number: int) -> Person:
+    email = f"user{number}@isolation.example"
+    user_id = add_user(database, email, f"User {number}", PASSWORD)
+    own = frozenset(chance.sample(sorted(accounts), chance.randint(0, 6)))
+    grant_accounts(database, email, [accounts[each].key for each in own])
+    groups: dict[str, frozenset[int]] = {}
+    for title in chance.sample(["Everything", "Europe", f"group-of-{number}-"], chance.randint(0, 3)):
+        # Members that are not the user's must not be seen: somebody may have been, before access was taken away.
+        members = frozenset(chance.sample(sorted(accounts), chance.randint(0, 5))) | own
+        execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
+        for member in members:
+            execute(
+                database,
+                "INSERT INTO service.account_group_members "
+                "SELECT id, %s FROM service.account_groups WHERE user_id = %s AND title = %s",
+                *(accounts[member].key, user_id, title),
+            )
+        groups[title] = members & own
+    client_id, _ = add_application(database, f"client-of-{number}-", CALLBACK, owner_id=user_id)
+    return Person(email, issue_token(database, email), own, groups, (), client_id)
+
+
+def _with_reports(person: Person, accounts: Mapping[int, Account], client: httpx.Client) -> Person:
+    headers = {"Authorization": f"Bearer {person.token}"}
+    found = [
+        client.post(
+            "/reports/request",
+            headers=headers,
+            json={
+                "seller_id": accounts[number].seller_id,
+                "marketplace_id": accounts[number].marketplace,
+                "dps_date": "2026-03-09",
+            },
+        ).json()["report_id"]
+        for number in sorted(person.accounts)[:2]
+    ]
+    return Person(person.email, person.token, person.accounts, person.groups, tuple(found), person.client_id)
+
+
+def _row(dataset: Dataset, number: int, place: int) -> Row:
+    day = _LAST_DAY - timedelta(days=place) if dataset.is_dated else _LAST_DAY
+    return (*(_value(dataset, column, number, place, day) for column in dataset.columns), day)
+
+
+def _value(dataset: Dataset, column: Column, number: int, place: int, day: date) -> object:  # noqa: PLR0911  # one for each kind
+    if dataset.facet is not None and column.name == dataset.facet.field:
+        return dataset.facet.values[place % len(dataset.facet.values)]
+    if "currency" in column.name:
+        return "EUR"
+    match column.kind:
+        case Kind.TEXT:
+            return f"mark-of-{number}-{column.name}-{place}"
+        case Kind.INTEGER | Kind.MONEY | Kind.NUMBER:
+            return number * 1000 + place
+        case Kind.BOOLEAN:
+            return True
+        case Kind.DATE:
+            return day + timedelta(days=place) if column.name == "to_date" else day
+        case Kind.TIMESTAMP:
+            return f"{day}T12:00:00+01:00"
+        case Kind.JSON:
+            return f'[{{"cost_element": "mark-of-{number}-element", "amount": 1, "currency": "EUR"}}]'
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request of one person."""
+
+    person: Person
+    method: str
+    path: str
+    selection: Mapping[str, str]
+    params: Mapping[str, str]
+    body: Mapping[str, Any] | None
+
+    def send(self, world: World, **changed: str) -> httpx.Response:
+        # Selectors stand in the query or in the body; here always in the query.
+        params = {**self.params, **self.selection, **changed}
+        headers = {"Authorization": f"Bearer {self.person.token}"}
+        return world.client.request(self.method, self.path, params=params, json=self.body, headers=headers)
+
+
+def _request(chance: random.Random, world: World) -> Asked:
+    """Return any request of anybody: to any endpoint, selecting anybody's account or group, or none that exists."""
+    person, other = chance.choice(world.people), chance.choice(world.people)
+    method, path, operation = chance.choice(world.operations)
+    named = {each["name"]: each for each in operation.get("parameters", []) if each.get("in") == "query"}
+    account = world.accounts[chance.choice(sorted(world.accounts))]
+    selection: dict[str, str] = chance.choice(
+        [
+            {"account_title": account.title},
+            {"account_title": chance.choice(_COMMON_TITLES)},
+            {"seller_id": str(account.seller_id), "marketplace_id": str(account.marketplace)},
+            {"seller_id": str(account.seller_id), "marketplace_id": chance.choice(["DE", "FR", "IT"])},
+            {"group_title": chance.choice([*other.groups, "Everything", _MISSING])},
+        ]
+    )
+    facts = _facts(chance.choice(sorted(world.accounts)), other)
+    product = chance.choice(_PRODUCT)
+    params = {
+        name: facts.get(name) or _value_of(described["schema"], chance)
+        for name, described in named.items()
+        if name not in _SELECTION
+        and (name == product if name in _PRODUCT else described.get("required") or chance.random() < 0.5)
+    }
+    if method != "post":
+        return Asked(person, method, path, selection, params, None)
+    element = {"cost_element": f"by-{person.email}", "currency": "EUR", "amount": 1}
+    period = {"dates": {"from_date": "2030-01-01", "to_date": "2030-12-31"}, "cost_elements": [element]}
+    report = chance.choice([{"product_sku": facts["sku"]}, {"dps_date": "2026-03-09"}])
+    body = {"data": [period], "sku": facts["sku"]} if "cogs" in path else report
+    return Asked(person, method, path, selection, {}, body)
+
+
+def _facts(number: int, other: Person) -> dict[str, str]:
+    """Return values that mean something to somebody."""
+    return {
+        "sku": f"mark-of-{number}-sku-0",
+        "asin": f"mark-of-{number}-asin",
+        "parent_asin": f"mark-of-{number}-p",
+        "report_id": other.reports[0] if other.reports else "999999999",
+        "start_date": "2026-03-01",
+        "end_date": "2026-03-09",
+    }
+
+
+def _value_of(schema: Mapping[str, Any], chance: random.Random) -> str:
+    if "enum" in schema:
+        return str(chance.choice(schema["enum"]))
+    if schema.get("format") == "date":
+        return chance.choice(["2026-03-01", "2026-03-09"])
+    return chance.choice(["1", "2", "77"] if schema.get("type") == "integer" else ["EUR", "neither this nor that"])
+
+
+@_THOROUGH
+@given(seed=st.integers(0, 2**63))
+def test_no_request_shows_what_is_anothers(world: World, seed: int) -> None:
+    asked = _request(random.Random(seed), world)
+
+    answer = asked.send(world)
+
+    sent = " ".join([*asked.selection.values(), *asked.params.values(), str(asked.body)])
+    told = answer.text
+    for word in sorted({*asked.selection.values(), *asked.params.values()}, key=len, reverse=True):
+        if answer.is_error and len(word) > 5:  # refusals repeat what was sent
+            told = told.replace(word, "")
+    needs_selection = any(each["name"] in _SELECTION for each in _operation(world, asked).get("parameters", []))
+    allowed = world.chosen(asked.person, asked.selection) if needs_selection else asked.person.accounts
+    seen = {int(mark) for mark in _MARK.findall(told)} - {int(mark) for mark in _MARK.findall(sent)}
+    if answer.is_error:
+        allowed = asked.person.accounts  # an ambiguous title is told which of one's own it may mean
+    assert seen <= allowed, (asked, told[:500])
+    assert answer.status_code < 500, (asked, told)
+    foreign_groups = {title for person in world.people if person is not asked.person for title in person.groups}
+    assert not [title for title in foreign_groups if title.startswith("group-of") and title in told], (asked, told)
+    if answer.status_code == 200 and needs_selection and not world.chosen(asked.person, asked.selection):
+        assert asked.selection.get("group_title") in asked.person.groups, (asked, told[:500])
+
+
+@_THOROUGH
+@given(seed=st.integers(0, 2**63))
+def test_what_is_anothers_is_as_if_it_were_not_there(world: World, seed: int) -> None:
+    asked = _request(random.Random(seed), world)
+    group = asked.selection.get("group_title")
+    if world.chosen(asked.person, asked.selection) or group in asked.person.groups:
+        return
+
+    foreign = asked.send(world)
+    missing = dict.fromkeys(asked.selection, _MISSING)
+    absent = asked.send(world, **missing)
+
+    assert foreign.status_code == absent.status_code, (asked, foreign.text, absent.text)
+    assert _without(foreign.text, asked.selection.values()) == _without(absent.text, missing.values()), asked
+
+
+def test_reports_of_others_are_as_if_they_were_not_there(world: World) -> None:
+    for person in world.people:
+        strangers = [report for other in world.people if other is not person for report in other.reports]
+        headers = {"Authorization": f"Bearer {person.token}"}
+        for number in sorted(person.accounts)[:2]:
+            account = world.accounts[number]
+            selection = {"seller_id": account.seller_id, "marketplace_id": account.marketplace}
+            for path in ("/reports/status", "/reports/download"):
+
+                def ask(report_id: str, path: str = path, selection: Mapping[str, Any] = selection) -> tuple[int, str]:
+                    params = {**selection, "report_id": report_id}
+                    answer = world.client.get(path, params=params, headers=headers)  # noqa: B023  # called in this turn
+                    return answer.status_code, answer.text.replace(f"report {report_id} ", "report ID ")
+
+                missing = ask("987654321")
+                assert missing[0] == 404
+                assert {ask(report) for report in strangers} <= {missing}
+                assert all(ask(report)[0] in (200, 404, 409) for report in person.reports)
+
+
+def test_clients_of_others_are_as_if_they_were_not_there(world: World) -> None:
+    for number in (0, 1):
+        person, stranger = world.people[number], world.people[number + 2]
+        with httpx.Client(base_url=world.client.base_url, timeout=30, follow_redirects=True) as browser:
+            page = submit(browser, browser.get("/admin/developers"), email=person.email, password=PASSWORD)
+            page = browser.get("/admin/developers")
+            shown = set(re.findall(r"client-of-(\d+)-", page.text))
+            answers = {
+                (each.status_code, each.text.replace(client_id, "ID"))
+                for client_id in (stranger.client_id, "x" * len(stranger.client_id))
+                for each in (browser.get(f"/admin/developers/{client_id}/delete"),)
+            }
+
+        assert shown == {str(number)}
+        assert len(answers) == 1
+        assert {status for status, _ in answers} == {404}
+        assert stranger.client_id not in page.text
+
+
+def test_nothing_was_written_for_anybody_else(world: World) -> None:
+    for person in world.people:
+        for number in set(world.accounts) - person.accounts:
+            account = world.accounts[number]
+            selection = {"seller_id": account.seller_id, "marketplace_id": account.marketplace}
+            params = {**selection, "sku": f"mark-of-{number}-sku-0"}
+            headers = {"Authorization": f"Bearer {person.token}"}
+            answer = world.client.delete("/cogs/cost-periods", params=params, headers=headers)
+            assert answer.status_code == 404, answer.text
+
+
+def _operation(world: World, asked: Asked) -> Mapping[str, Any]:
+    return next(
+        operation for method, path, operation in world.operations if (method, path) == (asked.method, asked.path)
+    )
+
+
+def _without(text: str, words: Iterable[str]) -> str:
+    for word in sorted(words, key=len, reverse=True):
+        text = text.replace(f"'{word}'", "''")
+    return text
