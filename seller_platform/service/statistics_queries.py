@@ -185,32 +185,22 @@ _STRANGERS: LiteralString = """
             ORDER BY account, sku, local_day DESC, asin, product_name
         ) AS sold
         UNION ALL
-        SELECT DISTINCT stored.account, fee.sku, NULL, NULL, NULL, NULL::numeric, NULL::bigint, 4, NULL::date
-        FROM service.daily_fees AS stored
-        CROSS JOIN LATERAL unnest(stored.skus) AS fee (sku)
+        SELECT DISTINCT stored.account, stored.sku, NULL, NULL, NULL, NULL::numeric, NULL::bigint, 4, NULL::date
+        FROM seller.transactions AS stored
         WHERE stored.account = ANY(%(accounts)s)
-          AND stored.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date AND fee.sku IS NOT NULL"""
+          AND stored.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+          AND stored.transaction_type = 'Fee' AND stored.amount IS NOT NULL AND stored.sku IS NOT NULL"""
 
 _SUMMED = """,
 other_elements AS MATERIALIZED (
     SELECT * FROM elements WHERE currency <> own_currency AND amount IS NOT NULL
 ),
-fee_days AS MATERIALIZED (
-    SELECT stored.*, count(*) OVER (PARTITION BY account, local_day, currency) AS parts
-    FROM service.daily_fees AS stored
+charged AS MATERIALIZED (
+    SELECT account, local_day, currency, sku, -sum(amount) AS amount
+    FROM seller.transactions
     WHERE account = ANY(%(accounts)s) AND local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
-),
-charged AS (
-    SELECT fee_days.account, fee_days.local_day, fee_days.currency, fee.sku, fee.amount
-    FROM fee_days
-    CROSS JOIN LATERAL unnest(fee_days.skus, fee_days.fees) AS fee (sku, amount)
-    WHERE fee_days.parts = 1
-    UNION ALL
-    SELECT fee_days.account, fee_days.local_day, fee_days.currency, fee.sku, sum(fee.amount)
-    FROM fee_days
-    CROSS JOIN LATERAL unnest(fee_days.skus, fee_days.fees) AS fee (sku, amount)
-    WHERE fee_days.parts > 1
-    GROUP BY 1, 2, 3, 4
+      AND transaction_type = 'Fee' AND amount IS NOT NULL
+    GROUP BY account, local_day, currency, sku
 ),
 entries AS (
     SELECT {place} AS place, {period} AS period, stored.local_day >= chosen.first_day AS is_asked,
@@ -419,8 +409,9 @@ needed AS (
     UNION
     SELECT coalesce(stored.currency, chosen.currency), stored.local_day
     FROM chosen
-    JOIN service.daily_fees AS stored
+    JOIN seller.transactions AS stored
       ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+     AND stored.transaction_type = 'Fee' AND stored.amount IS NOT NULL
     UNION
     SELECT used.currency, sold.day
     FROM (

@@ -175,20 +175,6 @@ EXCHANGE_RATES = Table(
     comment="Exchange rates by day.",
 )
 
-DAILY_FEES = Table(
-    "daily_fees",
-    METADATA,
-    Column("account", Text, nullable=False),
-    Column("local_day", Date, nullable=False),
-    Column("currency", Text, comment="Currency of the sums, as the ledger names it."),
-    Column("skus", ARRAY(Text), nullable=False, comment="SKU of each sum; null for charges that concern no product."),
-    Column("fees", ARRAY(Numeric), nullable=False, comment="The sums; positive where the seller pays."),
-    Index(None, "account", "local_day"),
-    schema=SERVICE,
-    comment="Fees in seller.transactions, summed by day, currency and SKU by triggers of that table; several rows of "
-    "one day add up.",
-)
-
 STATUS = Table(
     "status",
     METADATA,
@@ -237,7 +223,6 @@ __all__ = [
     "APPLICATIONS",
     "AUTHORIZATIONS",
     "AUTHORIZATION_CODES",
-    "DAILY_FEES",
     "EXCHANGE_RATES",
     "PRODUCTS",
     "REFRESH_TOKENS",

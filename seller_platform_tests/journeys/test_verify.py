@@ -1,11 +1,13 @@
 """`seller-platform verify` over the sandbox: equal where nothing was lost, and plain words where something was."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -14,7 +16,8 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.playground import open_playground
 from seller_platform.cli.workplace import open_workplace
 from seller_platform.contract import LISTS
-from seller_platform_tests.journeys.processes import document, environment, run
+from seller_platform_tests.journeys import foreign
+from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
 
 pytestmark = pytest.mark.journey
 
@@ -167,3 +170,33 @@ def test_nothing_connected_is_said(tmp_path: Path, database_url: str) -> None:
 
     assert result.returncode == 2
     assert "seller-platform connect" in result.stderr
+
+
+def test_an_upstream_that_spells_its_values_otherwise_is_equal_all_the_same(database_url: str, tmp_path: Path) -> None:
+    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+        variables = environment(
+            tmp_path,
+            SELLER_PLATFORM_DATABASE_URL=database_url,
+            SELLER_PLATFORM_HISTORY_START="2026-01-01",
+            SELLER_API_BASE_URL=f"{upstream.url}/api/",
+            SELLER_API_AUTH_URL=f"{upstream.url}/login",
+            SELLER_API_CLIENT_ID=foreign.CLIENT_ID,
+            SELLER_API_CLIENT_SECRET=foreign.CLIENT_SECRET,
+            SELLER_API_REDIRECT_URI=upstream.redirect_uri,
+        )
+        with subprocess.Popen(
+            [*COMMAND, "connect", "--no-browser"], env=variables, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            httpx.get(process.stdout.readline().strip(), follow_redirects=True)
+            process.stdout.read()
+        document(run(["sync", "--from", "2026-01", "--to", "2026-03", "--json"], variables))
+        stored = [name for dataset in LISTS if not dataset.parameters for name in ("--dataset", dataset.name)]
+
+        told = document(run(["verify", "--json", "--from", "2026-01", "--to", "2026-03", *stored], variables))
+
+    assert {row["dataset"] for row in told["verified"]} == set(stored[1::2])
+    assert all(row["equal"] == row["questions"] for row in told["verified"]), told
+    assert [each["what"] for each in told["not_known"] if each["dataset"] == "orders"] == [
+        "is_gift: fields that the contract does not name"
+    ]

@@ -773,31 +773,6 @@ def upgrade() -> None:
     )
     # ### end Alembic commands ###
     _create_job_queue()
-    op.create_table(
-        "daily_fees",
-        sa.Column("account", sa.Text(), nullable=False),
-        sa.Column("local_day", sa.Date(), nullable=False),
-        sa.Column("currency", sa.Text(), nullable=True, comment="Currency of the sums, as the ledger names it."),
-        sa.Column(
-            "skus",
-            postgresql.ARRAY(sa.Text()),
-            nullable=False,
-            comment="SKU of each sum; null for charges that concern no product.",
-        ),
-        sa.Column(
-            "fees",
-            postgresql.ARRAY(sa.Numeric()),
-            nullable=False,
-            comment="The sums; positive where the seller pays.",
-        ),
-        schema="service",
-        comment="Fees in seller.transactions, summed by day, currency and SKU by triggers of that table; several rows of one day add up.",
-    )
-    op.create_index(
-        op.f("ix_daily_fees_account_local_day"), "daily_fees", ["account", "local_day"], unique=False, schema="service"
-    )
-    for statement in _KEEP_DAILY_FEES:
-        op.execute(statement)
 
 
 def _create_job_queue() -> None:
@@ -810,75 +785,3 @@ def _create_job_queue() -> None:
     driver.execute("SET LOCAL search_path TO service")
     driver.execute(SchemaManager.get_schema())
     driver.execute("SET LOCAL search_path TO DEFAULT")
-
-
-# Rows that come are summed and appended. Where rows go, the days they were of are summed anew, each in one
-# statement, so that it sees one state of both tables.
-_KEEP_DAILY_FEES = (
-    """
-    CREATE FUNCTION service.append_daily_fees() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        INSERT INTO service.daily_fees (account, local_day, currency, skus, fees)
-        SELECT account, local_day, currency, array_agg(sku), array_agg(fees)
-        FROM (
-            SELECT account, local_day, sku, currency, -sum(amount) AS fees
-            FROM changed
-            WHERE transaction_type = 'Fee' AND amount IS NOT NULL
-            GROUP BY account, local_day, currency, sku
-        ) AS summed
-        GROUP BY account, local_day, currency;
-        RETURN NULL;
-    END $$
-    """,
-    """
-    CREATE FUNCTION service.renew_daily_fees() RETURNS trigger LANGUAGE plpgsql AS $$
-    DECLARE
-        day record;
-    BEGIN
-        FOR day IN SELECT DISTINCT account, local_day FROM changed LOOP
-            WITH forgotten AS (
-                DELETE FROM service.daily_fees AS stored
-                WHERE stored.account = day.account AND stored.local_day = day.local_day
-            )
-            INSERT INTO service.daily_fees (account, local_day, currency, skus, fees)
-            SELECT day.account, day.local_day, currency, array_agg(sku), array_agg(fees)
-            FROM (
-                SELECT sku, currency, -sum(amount) AS fees
-                FROM seller.transactions AS stored
-                WHERE stored.account = day.account AND stored.local_day = day.local_day
-                  AND transaction_type = 'Fee' AND amount IS NOT NULL
-                GROUP BY currency, sku
-            ) AS summed
-            GROUP BY currency;
-        END LOOP;
-        RETURN NULL;
-    END $$
-    """,
-    """
-    CREATE FUNCTION service.clear_daily_fees() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        TRUNCATE service.daily_fees;
-        RETURN NULL;
-    END $$
-    """,
-    """
-    CREATE TRIGGER append_daily_fees AFTER INSERT ON seller.transactions REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION service.append_daily_fees()
-    """,
-    """
-    CREATE TRIGGER renew_daily_fees AFTER DELETE ON seller.transactions REFERENCING OLD TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION service.renew_daily_fees()
-    """,
-    """
-    CREATE TRIGGER renew_daily_fees_of_old_rows AFTER UPDATE ON seller.transactions REFERENCING OLD TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION service.renew_daily_fees()
-    """,
-    """
-    CREATE TRIGGER renew_daily_fees_of_new_rows AFTER UPDATE ON seller.transactions REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION service.renew_daily_fees()
-    """,
-    """
-    CREATE TRIGGER clear_daily_fees AFTER TRUNCATE ON seller.transactions
-    FOR EACH STATEMENT EXECUTE FUNCTION service.clear_daily_fees()
-    """,
-)
