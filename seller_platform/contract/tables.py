@@ -1,6 +1,6 @@
 """The datasets as a table in Markdown, as the README shows them."""
 
-from seller_platform.contract.dataset import Dataset, Slicing
+from seller_platform.contract.dataset import Dataset, Slicing, Source
 from seller_platform.contract.datasets import DATASETS
 
 _PARTITIONS = {
@@ -11,9 +11,15 @@ _PARTITIONS = {
 
 
 def dataset_table(datasets: tuple[Dataset, ...] = DATASETS) -> str:
-    """Return one row for each dataset: asset, endpoint, partitions, and what a row is."""
+    """Return one row for each dataset: asset and table, endpoint, partitions, and what a row is."""
     rows = [
-        f"| `seller/{dataset.name}` | `{dataset.path}` | {_PARTITIONS[dataset.slicing]} | {dataset.doc} |"
+        f"| `seller/{dataset.name}` | `{dataset.path}` | {_partitions(dataset)} | {dataset.doc} |"
         for dataset in datasets
     ]
-    return "\n".join(["| asset | endpoint | partitions | a row is |", "|---|---|---|---|", *rows])
+    return "\n".join(["| asset, table | endpoint | partitions | a row is |", "|---|---|---|---|", *rows])
+
+
+def _partitions(dataset: Dataset) -> str:
+    if dataset.source in (Source.LIST, Source.DISCOVERY):
+        return _PARTITIONS[dataset.slicing]
+    return "a table; nothing loads it yet"
