@@ -286,7 +286,7 @@ def test_their_resources_beyond_this_api_are_not_found(client: SellerLegendClien
     reads: tuple[Callable[[], object], ...] = (
         lambda: client.connections.get_list(**_ACCOUNT),
         lambda: client.supply_chain.get_restock_suggestions(**_ACCOUNT),
-        lambda: client.schema.get_filterable_columns("sales"),
+        lambda: client.schema.get_filterable_columns(client.schema.get_available_datatables()[0]),
     )
     for read in reads:
         with pytest.raises(NotFoundError, match="404"):
