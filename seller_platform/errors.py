@@ -287,6 +287,17 @@ class RequestRefusedError(UpstreamError):
         )
 
 
+class NotOfferedError(UpstreamError):
+    """The upstream has no endpoint for rows that could be computed from others; the others are read all the same."""
+
+    def __init__(self, dataset: str, path: str, status: int) -> None:
+        self.dataset, self.path, self.status = dataset, path, status
+        super().__init__(
+            f"{dataset}: the upstream does not offer {path} (it answered {status}); compute it from the other "
+            "tables, or leave it out with --dataset"
+        )
+
+
 class TokenRefusedError(UpstreamError):
     """The token endpoint answered with an OAuth error (RFC 6749 section 5.2)."""
 

@@ -38,9 +38,9 @@ def demo(*, as_json: bool) -> None:
         os.environ.update(playground.environment)
         with open_workplace() as place:
             connect_playground(place, playground, output)
-            receipts, failures, exit_code = run_sync(place, Selection(full=True), output)
-            problem = problem_of(receipts, failures, exit_code) or _difference(place, playground)
-    report(output, receipts, problem)
+            synced = run_sync(place, Selection(full=True), output)
+            problem = problem_of(synced) or _difference(place, playground)
+    report(output, synced, problem)
     output.say("Every row is stored exactly as the sandbox holds it.")
     output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
 

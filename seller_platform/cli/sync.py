@@ -60,6 +60,16 @@ class Month(click.ParamType[date]):
         return date(int(found[1]), int(found[2]), 1)
 
 
+@dataclass(frozen=True)
+class Synced:
+    """What a sync came to: receipts, failures with their exit code, and what the upstream does not offer."""
+
+    receipts: list[Receipt]
+    failures: dict[str, str]
+    exit_code: int = 0
+    not_offered: frozenset[str] = frozenset()
+
+
 @click.command()
 @click.option("--account", "chosen_accounts", multiple=True, metavar="KEY", help="Only this account; may be repeated.")
 @click.option("--dataset", "chosen_datasets", multiple=True, metavar="NAME", help="Only this dataset; may be repeated.")
@@ -84,12 +94,12 @@ def sync(
     selection = Selection(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
     with open_workplace() as place:
         Upstream.of(place.settings)
-        receipts, failures, exit_code = run_sync(place, selection, output)
-    report(output, receipts, problem_of(receipts, failures, exit_code))
+        synced = run_sync(place, selection, output)
+    report(output, synced, problem_of(synced))
 
 
-def run_sync(place: Workplace, selection: Selection, output: Output) -> tuple[list[Receipt], dict[str, str], int]:
-    """Discover the accounts, load what is selected, and return the receipts, the failures and their exit code.
+def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
+    """Discover the accounts, load what is selected, and return what came of it.
 
     Raises:
         NotConnectedError: Nobody has authorised yet.
@@ -107,7 +117,7 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> tuple[li
         with output.progress("Discovering the accounts", None):
             discovered = execute(discovery, instance)
         if not discovered.succeeded:
-            return [], discovered.failures, discovered.exit_code
+            return Synced([], discovered.failures, discovered.exit_code)
         known = keys_of(place, selection.accounts)
         months = months_of(selection, place.settings.history_start) if any(d.is_dated for d in datasets) else []
         listed = account_partitions(instance)
@@ -121,13 +131,14 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> tuple[li
         for run_id in (discovery.run_id, *(end.run_id for end in ends))
         for receipt in receipts_of_run(place.database, run_id)
     ]
-    return receipts, failures, max((end.exit_code for end in ends), default=0)
+    not_offered = frozenset(told for end in ends for told in end.not_offered)
+    return Synced(receipts, failures, max((end.exit_code for end in ends), default=0), not_offered)
 
 
-def report(output: Output, receipts: Sequence[Receipt], error: SellerPlatformError | None) -> None:
+def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:
     """Print the table dataset x account of what was loaded; end the command with the error if there is one."""
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
-    for receipt in receipts:
+    for receipt in synced.receipts:
         groups[(receipt.dataset, receipt.account)].append(receipt)
     rows = [
         {
@@ -144,10 +155,13 @@ def report(output: Output, receipts: Sequence[Receipt], error: SellerPlatformErr
     ]
     if not output.as_json:
         output.table("What was landed", _COLUMNS, _by_account(rows))
+        for told in sorted(synced.not_offered):
+            output.say(told)
+    document = {"loads": rows, "not_offered": sorted(synced.not_offered)}
     if error is not None:
-        fail(error, as_json=output.as_json, document={"loads": rows})
+        fail(error, as_json=output.as_json, document=document)
     if output.as_json:
-        output.document({"loads": rows})
+        output.document(document)
 
 
 def _by_account(rows: Sequence[Mapping[str, object]]) -> list[tuple[object, ...]]:
@@ -163,11 +177,11 @@ def _by_account(rows: Sequence[Mapping[str, object]]) -> list[tuple[object, ...]
     return lines
 
 
-def problem_of(receipts: Sequence[Receipt], failures: Mapping[str, str], exit_code: int) -> SellerPlatformError | None:
+def problem_of(synced: Synced) -> SellerPlatformError | None:
     """Return what a person must know before they rely on the rows: slices that failed, counts that disagree."""
-    if failures:
-        return SlicesFailedError(failures, exit_code)
-    wrong = [receipt for receipt in receipts if receipt.verdict == "mismatch"]
+    if synced.failures:
+        return SlicesFailedError(synced.failures, synced.exit_code)
+    wrong = [receipt for receipt in synced.receipts if receipt.verdict == "mismatch"]
     if not wrong:
         return None
     named = "; ".join(

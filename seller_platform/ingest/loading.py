@@ -11,13 +11,14 @@ from zoneinfo import ZoneInfo
 from seller_platform.client.api import SellerApi
 from seller_platform.client.lists import read_slice
 from seller_platform.contract import Dataset, Window
-from seller_platform.errors import SellerPlatformError
+from seller_platform.errors import NotOfferedError, RequestRefusedError, SellerPlatformError
 from seller_platform.warehouse.accounts import KnownAccount
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.receipts import days_read, unsettled
 from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
 
 SLICES_AT_ONCE = 4
+_NOT_OFFERED = (404, 405, 501)
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,17 @@ def load_slice(
         ListChangedError: The list would not hold still. Nothing was stored.
         ContractViolationError: The API sent what it may not send. Nothing was stored.
         UpstreamUnavailableError: It did not answer. Nothing was stored.
+        NotOfferedError: It does not compute the rows of such a dataset.
     """
     started_at = datetime.now(UTC)
     with open_load(database, Slice(dataset, known.key, window)) as load:
-        reading = read_slice(
-            api,
-            dataset,
-            known.account,
-            window if dataset.is_dated else None,
-            None if dataset.is_dated else window.start,
-            load.spool,
-        )
+        days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
+        try:
+            reading = read_slice(api, dataset, known.account, days, snapshot_day, load.spool)
+        except RequestRefusedError as error:
+            if dataset.is_computed and error.status in _NOT_OFFERED:
+                raise NotOfferedError(dataset.name, dataset.path, error.status) from error
+            raise
         return load.store(
             Measured(
                 requests=reading.requests,

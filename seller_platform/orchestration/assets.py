@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing
-from seller_platform.errors import SellerPlatformError
+from seller_platform.errors import NotOfferedError, SellerPlatformError
 from seller_platform.ingest.discovery import discover
 from seller_platform.ingest.loading import Outcome, Wanted, load_each, load_slice, window_to_load
 from seller_platform.orchestration.events import (
@@ -25,6 +25,7 @@ from seller_platform.warehouse.slices import Receipt
 REFRESH_TAG = "seller_platform/refresh"
 CHANGED = "changed"
 EXIT_CODE = "exit_code"
+NOT_OFFERED = "not_offered"
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
 _PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
@@ -124,7 +125,11 @@ def _report(
     failures: dict[str, SellerPlatformError] = {}
     for outcome in outcomes:
         key = partition_key(outcome.wanted.account, outcome.wanted.month)
-        if outcome.error is not None:
+        if isinstance(outcome.error, NotOfferedError):
+            context.log.warning("%s", outcome.error)
+            metadata = {NOT_OFFERED: str(outcome.error)}
+            yield dg.AssetObservation(asset_key(dataset), partition=key, metadata=metadata)
+        elif outcome.error is not None:
             failures[str(key)] = outcome.error
             context.log.error("%s: %s", outcome.wanted, outcome.error)
         elif outcome.receipt is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Window
-from seller_platform.orchestration.assets import CHANGED, EXIT_CODE, REFRESH_TAG
+from seller_platform.orchestration.assets import CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.partitions import ACCOUNTS, partition_key
 
@@ -34,12 +34,19 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended: the partitions that failed, with the reason of each, and the exit code that fits them."""
+    """How a run ended.
+
+    Attributes:
+        failures: The partitions that failed, with the reason of each.
+        exit_code: The one that fits the failures.
+        not_offered: What the upstream does not offer, in sentences.
+    """
 
     run_id: str
     succeeded: bool
     failures: dict[str, str]
     exit_code: int
+    not_offered: frozenset[str]
 
 
 def plan_runs(
@@ -99,22 +106,26 @@ def execute(planned: PlannedRun, instance: dg.DagsterInstance) -> RunEnd:
 
 def _end(result: dg.ExecuteInProcessResult) -> RunEnd:
     failures: dict[str, str] = {}
-    exit_codes = set()
+    exit_codes, not_offered = set(), set()
     for event in result.all_events:
+        if event.is_asset_observation:
+            told = event.asset_observation_data.asset_observation.metadata.get(NOT_OFFERED)
+            not_offered.update([] if told is None else [str(told.value)])
         if not event.is_step_failure:
             continue
         failed = event.step_failure_data
-        told = failed.user_failure_data
-        if told is None:
+        named = failed.user_failure_data
+        if named is None:
             failures[event.step_key or "run"] = failed.error.message.strip() if failed.error else "it failed"
             exit_codes.add(1)
             continue
-        for name, value in told.metadata.items():
+        for name, value in named.metadata.items():
             if name == EXIT_CODE:
                 exit_codes.add(int(str(value.value)))
             else:
                 failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
-    return RunEnd(result.run_id, result.success, failures, max(exit_codes, default=0 if result.success else 1))
+    exit_code = max(exit_codes, default=0 if result.success else 1)
+    return RunEnd(result.run_id, result.success, failures, exit_code, frozenset(not_offered))
 
 
 def _neighbours(accounts: Iterable[str], listed: Sequence[str]) -> Iterator[tuple[str, str, int]]:

@@ -122,6 +122,7 @@ class Foreign:
     spent: set[str] = field(default_factory=set)
     replayed: int = 0
     refreshes: int = 0
+    missing: tuple[str, ...] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def issue(self) -> dict[str, Any]:
@@ -154,7 +155,7 @@ class Foreign:
 
     def page(self, path: str, query: dict[str, str]) -> dict[str, Any] | list[Any] | None:
         seller = query.get("seller_id", "")
-        if seller not in KEYS:
+        if seller not in KEYS or path in self.missing:
             return None
         if path == "/notifications/list":
             rows = NOTIFICATIONS[query["notification_type"]]

@@ -105,6 +105,22 @@ def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
     assert "seller-platform connect" in result.stderr
 
 
+def test_statistics_that_the_upstream_does_not_offer_are_named_and_stop_nothing(
+    upstream: foreign.Foreign, variables: dict[str, str]
+) -> None:
+    upstream.missing = ("/sales/statistics-dashboard",)
+    connect(variables)
+
+    told = document(run(["sync", "--from", "2026-01", "--to", "2026-01", "--json"], variables))
+    upstream.missing = ("/sales/transactions",)
+    refused = run(["sync", "--from", "2026-01", "--to", "2026-01"], variables)
+
+    assert [text.partition(":")[0] for text in told["not_offered"]] == ["sales_by_date", "sales_by_product"]
+    assert {load["dataset"] for load in told["loads"]} >= {"orders", "transactions", "inventory"}
+    assert refused.returncode == 4
+    assert "GET /sales/transactions: the upstream answered 404" in refused.stderr
+
+
 def test_an_upstream_that_is_away_ends_with_exit_code_4(variables: dict[str, str]) -> None:
     connect(variables)
 
