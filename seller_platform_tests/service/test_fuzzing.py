@@ -30,6 +30,7 @@ _CHECKS = (
     "response_headers_conformance",
     "response_schema_conformance",
 )
+_PARSER_FAULT = "SystemError: AST constructor recursion depth mismatch"
 _METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -48,32 +49,31 @@ def test_no_request_meets_a_5xx_or_an_undocumented_answer(service: Served, tmp_p
     document = httpx.get(f"{service.base_url}/openapi.json", timeout=30).json()
     operations = sum(method in path for path in document["paths"].values() for method in _METHODS)
 
-    result = subprocess.run(
-        [
-            *(sys.executable, "-m", "schemathesis.cli", "run", f"{service.base_url}/openapi.json"),
-            *("--header", f"Authorization: Bearer {issue_token(service.database, ANN)}"),
-            *("--phases", "examples,coverage,fuzzing", "--checks", ",".join(_CHECKS)),
-            *(
-                "--max-examples",
-                str(ceil((_CASES - _CASES_OF_COVERAGE) / (_FRUITFUL * operations))),
-                "--workers",
-                "2",
-                "--seed",
-                "3",
-            ),
-            *("--suppress-health-check", "all", "--warnings", "off", "--max-failures", "20", "--no-color"),
-            *("--report-json-path", str(tmp_path / "report.json")),
-        ],
-        env={
-            **{name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"},
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "SCHEMATHESIS_HOOKS": "seller_platform_tests.service.fuzz_hooks",
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    examples = str(ceil((_CASES - _CASES_OF_COVERAGE) / (_FRUITFUL * operations)))
+
+    for seed in (3, 4, 5):
+        result = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli", "run", f"{service.base_url}/openapi.json"),
+                *("--header", f"Authorization: Bearer {issue_token(service.database, ANN)}"),
+                *("--phases", "examples,coverage,fuzzing", "--checks", ",".join(_CHECKS)),
+                *("--max-examples", examples, "--workers", "1", "--seed", str(seed)),
+                *("--suppress-health-check", "all", "--warnings", "off", "--max-failures", "20", "--no-color"),
+                *("--report-json-path", str(tmp_path / "report.json")),
+            ],
+            env={
+                **{name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"},
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+                "SCHEMATHESIS_HOOKS": "seller_platform_tests.service.fuzz_hooks",
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        # CPython 3.11 sometimes fails to parse the source of a lambda that hypothesis wants to show; nothing was sent.
+        if _PARSER_FAULT not in result.stdout:
+            break
 
     assert result.returncode == 0, result.stdout[-20_000:] + result.stderr[-2_000:]
     cases = re.search(r"([\d,]+) (?:test cases )?generated", result.stdout)
