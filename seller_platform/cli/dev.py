@@ -4,28 +4,44 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 import click
 
 from seller_platform.cli.demo import connect_playground
 from seller_platform.cli.output import Output
-from seller_platform.cli.playground import USER_EMAIL, Playground, await_answer, open_playground, port_or_free, running
+from seller_platform.cli.playground import (
+    USER_EMAIL,
+    Playground,
+    Program,
+    await_answer,
+    free_port,
+    open_playground,
+    port_or_free,
+    running,
+)
 from seller_platform.cli.workplace import open_workplace
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import read_settings
 
 _LOOK_SECONDS = 1.0
+_MODULE = "seller_platform.orchestration.definitions"
 
 
-class ProcessEndedError(SellerPlatformError):
-    """A process that should run until Ctrl-C has ended by itself."""
+class ProgramEndedError(SellerPlatformError):
+    """A program that should run until Ctrl-C keeps ending by itself."""
 
 
 @click.command()
 @click.option("--port", default=3000, show_default=True, help="Port of the Dagster UI; if it is taken, another one.")
 @click.option("--service-port", default=8700, show_default=True, help="Port of the service; likewise.")
 def dev(*, port: int, service_port: int) -> None:
-    """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."""
+    """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
+
+    A program that dies is started again; the runs under way go on, or are taken up again by the daemon.
+    """
     output = Output(as_json=False)
     ended = threading.Event()
     # Handlers of our own, so that the programs started below do not inherit signals that a shell told us to ignore.
@@ -35,19 +51,21 @@ def dev(*, port: int, service_port: int) -> None:
         os.environ.update(playground.environment)
         dagster_folder = _prepare(playground, output)
         address = f"http://127.0.0.1:{port_or_free(port)}"
-        log = playground.home / "dagster.log"
-        with running(_dagster(address), {"DAGSTER_HOME": dagster_folder}, log) as dagster:
-            if not ended.is_set():
-                await_answer(f"{address}/server_info", dagster, log, unless=ended)
+        with ExitStack() as dagster:
+            programs = [
+                dagster.enter_context(
+                    running(name, command, {"DAGSTER_HOME": dagster_folder}, playground.home / f"{name}.log")
+                )
+                for name, command in _dagster(playground.home, address).items()
+            ]
+            await_answer(f"{address}/server_info", programs[-1], unless=ended)
             output.line(f"Dagster UI        {address}")
             output.line(f"Service           {playground.base_url}")
             output.line(f"Sandbox login     {USER_EMAIL}")
             output.line(f"Sandbox password  {playground.credentials.password}")
             output.line("Ctrl-C ends everything.")
             while not ended.wait(_LOOK_SECONDS):
-                for name, process in (("Dagster", dagster), ("the service", playground.service)):
-                    if process.poll() is not None:
-                        raise ProcessEndedError(f"{name} has ended by itself; look into the logs in {playground.home}")
+                _keep_running((playground.service, *programs), output)
         output.say("Ended.")
 
 
@@ -63,9 +81,34 @@ def _prepare(playground: Playground, output: Output) -> str:
         return str(dagster_home(place.settings.home))
 
 
-def _dagster(address: str) -> list[str]:
-    from seller_platform.orchestration.instance import shipped_file
-
+def _dagster(home: Path, address: str) -> dict[str, list[str]]:
+    """Return the programs of a Dagster deployment, each by itself: none that dies takes another along."""
     host, port = address.removeprefix("http://").split(":")
-    workspace = str(shipped_file("workspace.yaml"))
-    return [sys.executable, "-m", "dagster", "dev", "--workspace", workspace, "--host", host, "--port", port]
+    code_port = str(free_port())
+    workspace = home / "workspace.yaml"
+    workspace.write_text(
+        f"load_from:\n  - grpc_server: {{host: {host}, port: {code_port}, location_name: seller_platform}}\n"
+    )
+    dagster = [sys.executable, "-m", "dagster"]
+    code = ["api", "grpc", "--module-name", _MODULE, "--host", host, "--port", code_port]
+    where = ["--workspace", str(workspace)]
+    return {
+        "code-location": [*dagster, *code, "--use-python-environment-entry-point", "--lazy-load-user-code"],
+        "daemon": [sys.executable, "-m", "dagster._daemon", "run", *where],
+        "webserver": [sys.executable, "-m", "dagster_webserver", *where, "--host", host, "--port", port],
+    }
+
+
+def _keep_running(programs: Sequence[Program], output: Output) -> None:
+    """Start again what has died.
+
+    Raises:
+        ProgramEndedError: It keeps dying.
+    """
+    for program in programs:
+        if not program.has_ended:
+            continue
+        if program.keeps_ending:
+            raise ProgramEndedError(f"{program.name} keeps ending by itself; look into {program.log}")
+        output.say(f"{program.name} had ended by itself and is started again; its log is {program.log}")
+        program.start()

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -33,6 +33,7 @@ from seller_platform.warehouse.location import SANDBOX, WAREHOUSE, embedded_serv
 USER_EMAIL = "demo@sandbox.example"
 _FILE = "playground.json"
 _READY_SECONDS = 60
+_STARTS_A_MINUTE = 5
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Playground:
     credentials: Credentials
     rows: dict[str, int]
     environment: dict[str, str]
-    service: subprocess.Popen[bytes]
+    service: "Program"
 
 
 class ServiceStartError(SellerPlatformError):
@@ -94,35 +95,74 @@ def open_playground(home: Path, output: Output, *, port: int | None = None) -> I
         "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
     }
     with running(
+        "the service",
         [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", str(urlsplit(base_url).port)],
         {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url},
         folder / "service.log",
-    ) as process:
-        await_answer(f"{base_url}{SERVICE_STATUS}", process, folder / "service.log")
-        yield Playground(folder, base_url, sandbox_url, credentials, report.rows, environment, process)
+    ) as service:
+        await_answer(f"{base_url}{SERVICE_STATUS}", service)
+        yield Playground(folder, base_url, sandbox_url, credentials, report.rows, environment, service)
+
+
+class Program:
+    """A program of ours, which runs until it is ended, and its children with it."""
+
+    def __init__(self, name: str, command: list[str], environment: dict[str, str], log: Path) -> None:
+        """Start it.
+
+        Args:
+            name: What it is called in messages.
+            environment: Variables beside those of this process.
+            log: Where its output goes.
+        """
+        self.name, self.log = name, log
+        self._command, self._environment = command, environment
+        self._starts: list[float] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        self._starts.append(time.monotonic())
+        with self.log.open("ab") as file:
+            self.process = subprocess.Popen(
+                self._command,
+                env={**os.environ, **self._environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches us alone, and we end it in order
+            )
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    @property
+    def keeps_ending(self) -> bool:
+        """Whether starting it again has not helped, several times within a minute."""
+        return len([start for start in self._starts if start > time.monotonic() - 60]) > _STARTS_A_MINUTE
+
+    def end(self) -> None:
+        """Ask it to end, and insist if it does not."""
+        for number, seconds in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+            with suppress(ProcessLookupError):
+                # The first signal goes to the program alone, which ends its own children.
+                (os.kill if number is signal.SIGINT else os.killpg)(self.process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+                break
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 @contextmanager
-def running(command: list[str], environment: dict[str, str], log: Path | None) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program of ours until the block ends, and end it and its children with it.
-
-    Args:
-        environment: Variables beside those of this process.
-        log: Where its output goes; to the terminal where none is given.
-    """
-    with log.open("ab") if log else nullcontext() as file:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT if file else None,
-            start_new_session=True,  # Ctrl-C reaches us alone, and we end it in order
-        )
+def running(name: str, command: list[str], environment: dict[str, str], log: Path) -> Iterator[Program]:
+    """Run a program of ours until the block ends."""
+    program = Program(name, command, environment, log)
     try:
-        yield process
+        yield program
     finally:
-        _end(process)
+        program.end()
 
 
 def free_port() -> int:
@@ -143,37 +183,22 @@ def port_or_free(preferred: int) -> int:
         return preferred
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process group to end, and insist if it does not."""
-    for number, seconds in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
-        with suppress(ProcessLookupError):
-            # The first signal goes to the program alone, which ends its own children.
-            (os.kill if number is signal.SIGINT else os.killpg)(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-            break
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def await_answer(
-    url: str, process: subprocess.Popen[bytes], log: Path, *, unless: threading.Event | None = None
-) -> None:
+def await_answer(url: str, program: Program, *, unless: threading.Event | None = None) -> None:
     """Wait until an address answers, or until `unless` is set.
 
     Raises:
         ServiceStartError: The process ended, or time was up.
     """
     deadline = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and not program.has_ended:
         if unless is not None and unless.is_set():
             return
         with suppress(httpx.TransportError):
             if httpx.get(url, timeout=5).is_success:
                 return
         time.sleep(0.1)
-    tail = " | ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
-    raise ServiceStartError(f"{url} does not answer: {tail or 'no word in its log'}. Look into {log}")
+    tail = " | ".join(program.log.read_text(errors="replace").strip().splitlines()[-3:])
+    raise ServiceStartError(f"{url} does not answer: {tail or 'no word in its log'}. Look into {program.log}")
 
 
 def _credentials(path: Path, database: Database) -> Credentials:

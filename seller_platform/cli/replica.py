@@ -20,7 +20,8 @@ def open_replica(place: Workplace) -> Iterator[str]:
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--no-worker", "--port", str(port)]
     # In the environment, where no list of processes shows it.
-    with running(command, {"SELLER_PLATFORM_SERVICE_DATABASE_URL": place.database.url}, log) as process:
+    variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": place.database.url}
+    with running("the replica", command, variables, log) as replica:
         base_url = f"http://127.0.0.1:{port}"
-        await_answer(f"{base_url}{SERVICE_STATUS}", process, log)
+        await_answer(f"{base_url}{SERVICE_STATUS}", replica)
         yield base_url
