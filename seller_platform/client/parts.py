@@ -1,9 +1,10 @@
 """Parts of a slice: one list per window and value of a facet, each read in one page, in smaller windows, or walked."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
-from seller_platform.client.decoding import Page, PageDecoder
+from seller_platform.client.decoding import Page, PageDecoder, Row
 from seller_platform.client.fetching import PageFetcher
 from seller_platform.client.sink import RowSink
 from seller_platform.client.walk import ListRequest, Outcome, holds_the_list, walk
@@ -47,6 +48,8 @@ class PartReader:
         self.fetcher, self.dataset, self.sink = fetcher, dataset, sink
         self.pages = 0
         self._account, self._decoder = account, decoder
+        places = [number for number, column in enumerate(dataset.columns) if column.key]
+        self._key: Callable[[Row], object] | None = itemgetter(*places) if places else None
 
     def attempt(self, windows: Sequence[Window | None]) -> Attempt:
         """Read every part of the slice: the list itself, or one for each value of a facet that must be given."""
@@ -79,7 +82,7 @@ class PartReader:
     def _read(self, part: Part, first: Page) -> Outcome:
         if holds_the_list(first):
             self._write(part, first)
-            return Outcome(len(first.rows), first.total)
+            return Outcome(len(first.rows), first.total, duplicate_keys=self._duplicate_keys(first))
         if smaller := self._smaller(part, first):
             return self._read_smaller(smaller, first)
         return walk(self.fetcher, self.request(part), first, lambda page: self._write(part, page))
@@ -101,6 +104,9 @@ class PartReader:
         if found != whole.total:
             return outcome.doubted(f"{whole.total} rows were announced for the whole window, {found} for its parts")
         return outcome
+
+    def _duplicate_keys(self, page: Page) -> int:
+        return len(page.rows) - len(set(map(self._key, page.rows))) if self._key else 0
 
     def _write(self, part: Part, page: Page) -> None:
         self.pages += 1

@@ -1,15 +1,16 @@
 """Loading: one slice from the API into the warehouse, and many of them side by side."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from seller_platform.client.api import SellerApi
-from seller_platform.client.lists import read_slice
+from seller_platform.client.lists import Verdict, read_slice
 from seller_platform.contract import Dataset, Window
 from seller_platform.errors import NotOfferedError, RequestRefusedError, SellerPlatformError
 from seller_platform.warehouse.accounts import KnownAccount
@@ -42,14 +43,54 @@ class Outcome:
     error: SellerPlatformError | None = None
 
 
+def load_wanted(
+    api: SellerApi,
+    database: Database,
+    known: KnownAccount,
+    wanted: Wanted,
+    *,
+    now: datetime,
+    whole: bool,
+    run_id: str | None,
+) -> Receipt | None:
+    """Load a wanted slice, as far as there is something to read; None where there is nothing.
+
+    Where the rows are not as many as the list announced, the whole month is read once more, and its receipt holds.
+
+    Args:
+        whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
+
+    Raises:
+        SellerPlatformError: As `load_slice` does.
+    """
+    window = window_to_load(database, known, wanted, now=now, whole=whole)
+    if window is None:
+        return None
+    receipt = load_slice(api, database, known, wanted.dataset, window, run_id=run_id)
+    if receipt.verdict != Verdict.MISMATCH.value:
+        return receipt
+    month = window_to_load(database, known, wanted, now=now, whole=True) or window
+    return load_slice(
+        api, database, known, wanted.dataset, month, run_id=run_id, notes={"read_again_after_load": receipt.id}
+    )
+
+
 def load_slice(
-    api: SellerApi, database: Database, known: KnownAccount, dataset: Dataset, window: Window, *, run_id: str | None
+    api: SellerApi,
+    database: Database,
+    known: KnownAccount,
+    dataset: Dataset,
+    window: Window,
+    *,
+    run_id: str | None,
+    notes: Mapping[str, object] = MappingProxyType({}),
 ) -> Receipt:
     """Make a stored slice equal to what the API lists now.
 
     Args:
         window: Local days of the account; one day, today, for a snapshot.
         run_id: The Dagster run, for the receipt.
+        notes: What the receipt should say beside what the reading found.
 
     Raises:
         ListChangedError: The list would not hold still. Nothing was stored.
@@ -58,6 +99,7 @@ def load_slice(
         NotOfferedError: It does not compute the rows of such a dataset.
     """
     started_at = datetime.now(UTC)
+    settled = {"was_settled": True} if _was_settled(database, known, dataset, window, started_at) else {}
     with open_load(database, Slice(dataset, known.key, window)) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
         try:
@@ -73,7 +115,7 @@ def load_slice(
                 body_bytes=reading.bytes,
                 announced=reading.announced,
                 verdict=reading.verdict.value,
-                notes=reading.notes,
+                notes={**reading.notes, **settled, **notes},
                 started_at=started_at,
                 run_id=run_id,
             )
@@ -101,6 +143,17 @@ def window_to_load(
         return month
     part = unsettled(wanted.dataset, month, days_read(database, wanted.dataset, known.key, month, zone))
     return month if part is not None and not wanted.dataset.is_divisible else part
+
+
+def _was_settled(
+    database: Database, known: KnownAccount, dataset: Dataset, window: Window, started_at: datetime
+) -> bool:
+    """Whether every day of a window had been read when it could be expected to change no more."""
+    zone = ZoneInfo(known.account.timezone)
+    settles = window.last_day + timedelta(days=dataset.lookback_days)
+    if not dataset.is_dated or settles >= started_at.astimezone(zone).date():
+        return False
+    return unsettled(dataset, window, days_read(database, dataset, known.key, window, zone)) is None
 
 
 def load_each(

@@ -8,15 +8,9 @@ import dagster as dg
 from seller_platform.contract import Dataset, Slicing
 from seller_platform.errors import NotOfferedError, SellerPlatformError
 from seller_platform.ingest.discovery import discover
-from seller_platform.ingest.loading import Outcome, Wanted, load_each, load_slice, window_to_load
-from seller_platform.orchestration.events import (
-    ROW_COUNT_CHECK,
-    asset_key,
-    column_schema,
-    definition_metadata,
-    materialization,
-    row_count_evaluation,
-)
+from seller_platform.ingest.loading import Outcome, Wanted, load_each, load_wanted
+from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
+from seller_platform.orchestration.events import asset_key, definition_metadata, materialization
 from seller_platform.orchestration.partitions import add_accounts, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.accounts import account_of, connections
@@ -47,7 +41,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         metadata=definition_metadata(dataset),
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
-        check_specs=[_row_count_check(dataset, partitions)],
+        check_specs=check_specs(dataset, partitions),
         output_required=False,
     )
     def land(
@@ -68,7 +62,7 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
         group_name=dataset.area,
         kinds={"postgres"},
         metadata=definition_metadata(dataset),
-        check_specs=[_row_count_check(dataset, None)],
+        check_specs=check_specs(dataset, None),
         output_required=False,
     )
     def land(
@@ -85,19 +79,10 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
                 continue
             add_accounts(context.instance, [account.key for account in known])
             yield from _events(context, dataset, seller_api, receipt, None)
-        yield _check_output(context)
+        yield from check_outputs(context, dataset)
         _raise(failures, f"connections were not asked for {dataset.name}")
 
     return land
-
-
-def _row_count_check(dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None) -> dg.AssetCheckSpec:
-    return dg.AssetCheckSpec(
-        ROW_COUNT_CHECK,
-        asset=asset_key(dataset),
-        description="The rows stored are as many as the list announced.",
-        partitions_def=partitions,
-    )
 
 
 def _outcomes(
@@ -111,10 +96,8 @@ def _outcomes(
 
     def load(each: Wanted) -> Receipt | None:
         known = account_of(database, each.account)
-        window = window_to_load(database, known, each, now=now, whole=whole)
-        if window is None:
-            return None
-        return load_slice(seller_api.api(known.connection), database, known, each.dataset, window, run_id=run_id)
+        api = seller_api.api(known.connection)
+        return load_wanted(api, database, known, each, now=now, whole=whole, run_id=run_id)
 
     return load_each(wanted, load)
 
@@ -132,9 +115,10 @@ def _report(
         elif outcome.error is not None:
             failures[str(key)] = outcome.error
             context.log.error("%s: %s", outcome.wanted, outcome.error)
+            yield from evaluations_of_failure(dataset, outcome.error, key)
         elif outcome.receipt is not None:
             yield from _events(context, dataset, seller_api, outcome.receipt, key)
-    yield _check_output(context)
+    yield from check_outputs(context, dataset)
     _raise(failures, f"partitions of {dataset.name} were not loaded")
 
 
@@ -168,11 +152,5 @@ def _events(
         receipt,
         partition=partition,
         endpoint_url=f"{seller_api.base_url}{dataset.path}",
-        schema=column_schema(dataset),
     )
-    yield row_count_evaluation(context.instance, dataset, receipt, partition=partition)
-
-
-def _check_output(context: dg.AssetExecutionContext) -> dg.Output[None]:
-    """Return the output that Dagster expects of a check which reported by events."""
-    return dg.Output(None, output_name=f"{context.op_def.name}_{ROW_COUNT_CHECK}")
+    yield from evaluations(context.instance, dataset, receipt, partition)

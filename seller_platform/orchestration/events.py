@@ -61,7 +61,6 @@ def materialization(
     *,
     partition: str | None,
     endpoint_url: str,
-    schema: dg.TableSchema,
 ) -> dg.AssetMaterialization:
     """Return the event that a slice was loaded, with the facts of its receipt."""
     tags = {"dagster/data_version": receipt.digest.hex()}
@@ -73,7 +72,6 @@ def materialization(
         tags=tags,
         metadata={
             "dagster/partition_row_count" if partition else "dagster/row_count": receipt.rows,
-            "dagster/column_schema": schema,
             "dagster/table_name": dataset.table,
             "rows": receipt.rows,
             "announced_total": _or_none(receipt.announced),
@@ -87,6 +85,7 @@ def materialization(
             "bytes": receipt.body_bytes,
             "seconds": round(receipt.seconds, 3),
             "load_id": receipt.id,
+            "receipt": dg.MetadataValue.md(f"`SELECT * FROM platform.loads WHERE id = {receipt.id}`"),
             "digest": receipt.digest.hex(),
             "endpoint": dg.MetadataValue.url(endpoint_url),
         },
@@ -110,11 +109,12 @@ def row_count_evaluation(
             "announced_total": _or_none(receipt.announced),
             "load_id": receipt.id,
         },
-        target_materialization_data=_judged(instance, asset_key(dataset), partition),
+        target_materialization_data=judged(instance, asset_key(dataset), partition),
     )
 
 
-def _judged(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None) -> JudgedMaterialization | None:
+def judged(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None) -> JudgedMaterialization | None:
+    """Return the newest materialization of an asset's partition, as an evaluation points at it."""
     found = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None), limit=1
     )

@@ -1,18 +1,23 @@
 """Dagster's own storage on our PostgreSQL: dagster-postgres, with one pool of connections.
 
-dagster-postgres opens a connection for nearly every statement, which made up most of the bookkeeping of a load.
+dagster-postgres opens a connection for nearly every statement, which made up most of the bookkeeping of a load; and
+it asks before every evaluation of a check whether the table for it exists.
 Which server it is, the settings say, so that `dagster.yaml` holds neither a path nor a password. The plain
 `storage: postgres:` of dagster-postgres works in its place.
 """
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Self
 
-from dagster import Field, StringSource
+from dagster import EventLogEntry, Field, StringSource
 from dagster._config import UserConfigSchema
 from dagster._serdes import ConfigurableClassData
+from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.storage import DagsterPostgresStorage
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import QueuePool
 
 from seller_platform.settings import read_settings
@@ -34,6 +39,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
             max_overflow=16,
             pool_pre_ping=True,
         )
+        self._event_log_storage = _EventLogStorage(self.postgres_url)
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # there is no parameter for it
 
@@ -44,3 +50,36 @@ class PooledPostgresStorage(DagsterPostgresStorage):
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
         return cls(config_value.get("postgres_url") or warehouse_url(read_settings()), inst_data=inst_data)
+
+
+class _EventLogStorage(PostgresEventLogStorage):
+    """The event log of dagster-postgres, with one connection for all statements of an event."""
+
+    def __init__(self, postgres_url: str) -> None:
+        self._of_event = threading.local()
+        super().__init__(postgres_url)
+
+    @cached_property
+    def supports_asset_checks(self) -> bool:
+        return bool(super().supports_asset_checks)
+
+    def store_event(self, event: EventLogEntry) -> None:
+        with super()._connect() as connection:
+            self._of_event.connection = connection
+            try:
+                super().store_event(event)
+            finally:
+                self._of_event.connection = None
+
+    @contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        """Yield the connection of the event that this thread is storing, or one of the pool."""
+        held: Connection | None = getattr(self._of_event, "connection", None)
+        if held is None:
+            with super()._connect() as connection:
+                yield connection
+        elif held.in_transaction():
+            yield held
+        else:
+            with held.begin():
+                yield held
