@@ -1,5 +1,6 @@
 """The settings of the platform, read from the environment."""
 
+import os
 from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ class Settings(BaseSettings):
 
     home: Path = Field(Path(".seller_platform"), alias="SELLER_PLATFORM_HOME")
     database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_DATABASE_URL")
+    service_database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SERVICE_DATABASE_URL")
     secret_key: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SECRET_KEY")
     history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")
     base_url: str | None = Field(None, alias="SELLER_API_BASE_URL")
@@ -30,7 +32,16 @@ class Settings(BaseSettings):
     def _absolute(cls, home: Path) -> Path:
         return home.expanduser().absolute()
 
-    @field_validator("database_url", "secret_key", "base_url", "auth_url", "client_id", "client_secret", mode="before")
+    @field_validator(
+        "database_url",
+        "service_database_url",
+        "secret_key",
+        "base_url",
+        "auth_url",
+        "client_id",
+        "client_secret",
+        mode="before",
+    )
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return None if value == "" else value
@@ -54,11 +65,15 @@ class Settings(BaseSettings):
 def read_settings() -> Settings:
     """Return the settings of this process's environment.
 
+    A setting may also be a file of its variable's name in the folder SELLER_PLATFORM_SECRETS_DIR (by default
+    `/run/secrets`, where containers find their secrets); a variable of the environment comes first.
+
     Raises:
         InvalidSettingError: A variable has a value that cannot be used. Values are not repeated.
     """
+    folder = Path(os.environ.get("SELLER_PLATFORM_SECRETS_DIR", "/run/secrets"))
     try:
-        return Settings()  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
+        return Settings(_secrets_dir=folder if folder.is_dir() else None)  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise InvalidSettingError(str(first["loc"][0]), str(first["msg"])) from None

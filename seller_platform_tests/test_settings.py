@@ -76,3 +76,17 @@ def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_setting_that_is_needed_is_named() -> None:
     with pytest.raises(MissingSettingError, match="SELLER_API_BASE_URL is not set; it is the address"):
         required(None, "SELLER_API_BASE_URL", "the address")
+
+
+def test_a_secret_may_be_a_file_and_the_environment_comes_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "SELLER_PLATFORM_DATABASE_URL").write_text("postgresql://from-file/a\n")
+    (tmp_path / "SELLER_API_CLIENT_SECRET").write_text("from-file")
+    monkeypatch.setenv("SELLER_PLATFORM_SECRETS_DIR", str(tmp_path))
+    monkeypatch.setenv("SELLER_API_CLIENT_SECRET", "from-environment")
+
+    settings = read_settings()
+
+    assert required(settings.database_url, "x", "y") == "postgresql://from-file/a"
+    assert required(settings.client_secret, "x", "y") == "from-environment"

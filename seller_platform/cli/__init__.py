@@ -17,6 +17,7 @@ _COMMANDS = {
     "sync": "Land the API's lists in PostgreSQL, through Dagster.",
     "status": "Show what is covered, how old it is, and how the grants are.",
     "verify": "Ask source and replica the same questions, and compare the answers.",
+    "migrate": "Bring the database to the schema of this version: ours and Dagster's.",
     "service": "Run the REST API alone, and manage its users and applications.",
     "sandbox": "Fill the service's database with invented sellers.",
 }

@@ -15,8 +15,8 @@ from seller_platform.warehouse.location import SANDBOX, embedded_server
 
 _database_option = click.option(
     "--database-url",
-    envvar="SELLER_PLATFORM_SERVICE_DATABASE_URL",
-    help="The database to serve; by default the sandbox of the embedded server.",
+    help="The database to serve; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
+    "embedded server.",
 )
 
 
@@ -103,7 +103,10 @@ def application_add(*, name: str, redirect_uri: str, database_url: str | None, a
 
 
 def _url(database_url: str | None) -> str:
-    return database_url or embedded_server(read_settings().home).database(SANDBOX)
+    settings = read_settings()
+    if database_url is None and settings.service_database_url is not None:
+        return settings.service_database_url.get_secret_value()
+    return database_url or embedded_server(settings.home).database(SANDBOX)
 
 
 def _open(database_url: str | None) -> Database:

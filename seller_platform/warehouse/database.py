@@ -96,6 +96,13 @@ class Database:
             if found != scripts.get_current_head():
                 command.upgrade(config, to)
 
+    def version(self) -> str | None:
+        """Return the migration that the schemas are at; None where there are none yet."""
+        with self.begin() as connection:
+            return MigrationContext.configure(
+                connection, opts={"version_table": VERSION_TABLE, "version_table_schema": VERSION_SCHEMA}
+            ).get_current_revision()
+
     def close(self) -> None:
         """Close the pool."""
         self.engine.dispose()
