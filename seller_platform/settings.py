@@ -19,6 +19,7 @@ class Settings(BaseSettings):
     home: Path = Field(Path(".seller_platform"), alias="SELLER_PLATFORM_HOME")
     database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_DATABASE_URL")
     service_database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SERVICE_DATABASE_URL")
+    celery_broker_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_CELERY_BROKER_URL")
     secret_key: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SECRET_KEY")
     history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")
     base_url: str | None = Field(None, alias="SELLER_API_BASE_URL")

@@ -38,7 +38,7 @@ def test_the_compose_file_is_one() -> None:
 
 
 def test_the_dockerfile_has_nothing_to_complain_about() -> None:
-    command = [_tool("hadolint"), TOP / "docker" / "Dockerfile"]
+    command = [_tool("hadolint"), str(TOP / "docker" / "Dockerfile")]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (found.returncode, found.stdout) == (0, "")

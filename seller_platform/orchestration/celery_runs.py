@@ -1,0 +1,103 @@
+"""Runs on several machines: dagster-celery's run launcher, and the Celery application that its workers load.
+
+A worker is `celery --app seller_platform.orchestration.celery_runs worker --queues dagster`. The broker is PostgreSQL
+itself, the database of the warehouse, unless SELLER_PLATFORM_CELERY_BROKER_URL names another. Celery does not notice
+that a worker's machine is gone; here a run holds a lock in PostgreSQL for as long as its process lives, and a run that
+was begun and holds none is over.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import dagster as dg
+from celery import Celery, Task
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
+from dagster._serdes import ConfigurableClassData, unpack_value
+from dagster_celery.launcher import CeleryRunLauncher
+from dagster_celery.make_app import make_app
+from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
+
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.database import Database, driver_url
+from seller_platform.warehouse.location import warehouse_url
+from seller_platform.warehouse.run_locks import hold_run, is_held
+
+_QUEUE = "dagster"
+
+
+class _RunTask(Task):  # type: ignore[misc]  # celery has no types
+    """A task that works on one run, and holds the run's lock meanwhile."""
+
+    def __call__(self, **packed: Any) -> Any:
+        (arguments,) = (unpack_value(value) for value in packed.values())
+        assert isinstance(arguments, ExecuteRunArgs | ResumeRunArgs)
+        with hold_run(_database(), arguments.run_id):
+            return super().__call__(**packed)
+
+
+class LockedCeleryRunLauncher(CeleryRunLauncher):
+    """dagster-celery's run launcher, which also notices that a worker is gone."""
+
+    def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(**_arguments(), inst_data=inst_data)
+
+    @classmethod
+    def config_type(cls) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
+    ) -> "LockedCeleryRunLauncher":
+        return cls(inst_data=inst_data, **config_value)
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Return how the worker of a run is, with Celery's word for it and the lock's."""
+        if run.status is dg.DagsterRunStatus.STARTED and not is_held(_database(), run.run_id):
+            return CheckRunHealthResult(WorkerStatus.FAILED, "The worker is gone: nobody holds the lock of the run.")
+        return super().check_run_worker_health(run)
+
+
+def _arguments() -> dict[str, Any]:
+    """Return what launcher and workers must agree on."""
+    settings = read_settings()
+    database = driver_url(warehouse_url(settings), "psycopg2").render_as_string(hide_password=False)
+    broker = settings.celery_broker_url
+    return {
+        "default_queue": _QUEUE,
+        "broker": broker.get_secret_value() if broker else f"sqla+{database}",
+        "backend": f"db+{database}",
+        "config_source": {
+            "broker_transport_options": {},  # of PostgreSQL; it refuses those that dagster-celery sets for others
+            "broker_connection_retry_on_startup": True,
+            # A worker takes one run from the queue when it is free for it, and leaves the next to others.
+            "worker_prefetch_multiplier": 1,
+            "worker_concurrency": 1,
+            "task_acks_late": True,
+        },
+    }
+
+
+@cache
+def _database() -> Database:
+    return Database(warehouse_url(read_settings()), connections=2)
+
+
+@cache
+def _application() -> Celery:
+    arguments = _arguments()
+    del arguments["default_queue"]
+    application: Celery = make_app(arguments)  # type: ignore[no-untyped-call]  # dagster-celery's, without types
+    base: Any = _RunTask  # an option of Celery's tasks, which dagster-celery hands on
+    create_execute_job_task(application, base=base)
+    create_resume_job_task(application, base=base)
+    return application
+
+
+def __getattr__(name: str) -> Celery:
+    """Return the application under the name by which Celery looks for it; only a worker needs one."""
+    if name == "app":
+        return _application()
+    raise AttributeError(name)
