@@ -1,0 +1,166 @@
+"""Each fault at each stage, and what is promised of it."""
+
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import dataset_named
+from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavailableError
+from seller_platform.ingest.discovery import discover
+from seller_platform_tests.faults import proxy
+from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, Broken
+from seller_platform_tests.faults.proxy import Fault, Plan, Request
+from seller_platform_tests.journeys import foreign
+
+ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
+TOKEN = "/api/oauth/token"
+
+# Faults in which the upstream was not asked: a request may be sent again, whatever it is.
+UNTOUCHED: dict[str, Callable[[], Fault]] = {
+    "500": lambda: proxy.status(500),
+    "502 with a page": lambda: proxy.html_page(502),
+    "503": lambda: proxy.status(503),
+    "503 with Retry-After": lambda: proxy.status(503, retry_after=1),
+    "504": lambda: proxy.status(504),
+    "429 with seconds": lambda: proxy.status(429, retry_after=1),
+    "429 with a date": lambda: proxy.status(429, retry_after=proxy.retry_date(2)),
+    "429 without a word": lambda: proxy.status(429),
+    "a page with 200": lambda: proxy.html_page(200),
+}
+# Faults that eat an answer: the upstream has acted.
+EATEN: dict[str, Callable[[], Fault]] = {
+    "an answer that is lost": proxy.lost_answer,
+    "a reset in the body": proxy.reset_in_the_body,
+    "JSON that is cut": proxy.truncated,
+    "a body that was not begun": lambda: proxy.reset_in_the_body(0),
+}
+HARMLESS: dict[str, Callable[[], Fault]] = {"a slow drip": lambda: proxy.drip(2)}
+PASSING = {**UNTOUCHED, **EATEN, **HARMLESS, "a reset at once": proxy.reset_at_once}
+
+
+def first(times: int, path: str, fault: Callable[[], Fault]) -> Plan:
+    """Return a plan that breaks the first answers to a path."""
+    return lambda request: fault() if request.path == path and request.number <= times else None
+
+
+@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+def test_a_list_is_read_whole_in_spite_of_a_passing(broken: Broken, fault: Callable[[], Fault]) -> None:
+    undisturbed = broken.load(ORDERS, FEBRUARY)
+    broken.proxy.seen.clear()
+    broken.proxy.plan = first(2, "/api/sales/orders", fault)
+
+    receipt = broken.load(ORDERS, FEBRUARY)
+
+    assert broken.proxy.faults >= 2
+    assert (receipt.digest, receipt.rows, receipt.verdict) == (undisturbed.digest, undisturbed.rows, "match")
+
+
+@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+def test_accounts_are_discovered_in_spite_of_a_passing(broken: Broken, fault: Callable[[], Fault]) -> None:
+    broken.proxy.plan = first(1, "/api/user/accounts", fault)
+
+    with broken.api() as api:
+        found, _ = discover(api, broken.database, broken.known.as_connection("default"), run_id=None)
+
+    assert {each.key for each in found} == set(foreign.KEYS.values())
+
+
+@pytest.mark.parametrize("fault", UNTOUCHED.values(), ids=UNTOUCHED)
+def test_a_refresh_that_did_not_reach_the_upstream_is_made_again(broken: Broken, fault: Callable[[], Fault]) -> None:
+    broken.forget_tokens()
+    broken.proxy.plan = first(1, TOKEN, fault)
+
+    try:
+        receipt = broken.load(TRANSACTIONS)
+    except UpstreamUnavailableError:
+        # It may be told at once; what matters is that the next process finds the grant as it was.
+        receipt = broken.load(TRANSACTIONS)
+
+    assert receipt.verdict == "match"
+    assert broken.upstream.replayed == 0
+
+
+@pytest.mark.parametrize("fault", EATEN.values(), ids=EATEN)
+def test_a_refresh_whose_answer_is_lost_ends_with_the_command_to_authorise_again(
+    broken: Broken, fault: Callable[[], Fault]
+) -> None:
+    broken.forget_tokens()
+    broken.proxy.plan = first(1, TOKEN, fault)
+
+    with pytest.raises(UpstreamUnavailableError):
+        broken.load(TRANSACTIONS)
+    with pytest.raises(ReauthorizationRequiredError, match=r"cut off before its answer.*seller-platform connect"):
+        broken.load(TRANSACTIONS)
+
+    assert broken.proxy.seen["POST", TOKEN] == 2
+
+
+def test_a_grant_that_is_revoked_stops_the_load_and_is_not_asked_for_again(broken: Broken) -> None:
+    broken.upstream.access.clear()
+    broken.upstream.refresh.clear()
+
+    for _ in range(3):
+        with pytest.raises(ReauthorizationRequiredError, match="seller-platform connect"):
+            broken.load(TRANSACTIONS)
+
+    assert broken.proxy.seen["POST", TOKEN] == 1
+
+
+@pytest.mark.parametrize("fault", [proxy.status(503), proxy.reset_at_once()], ids=["503", "resets"])
+def test_an_upstream_that_stays_away_is_given_up_and_the_stored_slice_stays(broken: Broken, fault: Fault) -> None:
+    before = broken.load(TRANSACTIONS)
+    broken.proxy.plan = lambda request: fault if request.path == "/api/sales/transactions" else None
+    broken.proxy.seen.clear()
+
+    with pytest.raises(UpstreamUnavailableError, match="6 attempts"):
+        broken.load(TRANSACTIONS)
+
+    with broken.database.begin() as connection:
+        stored = connection.execute(text("SELECT count(*), max(load_id) FROM seller.transactions")).one()
+    assert tuple(stored) == (before.rows, before.id)
+    assert broken.proxy.seen["GET", "/api/sales/transactions"] == 6
+
+
+def test_a_third_of_all_answers_broken_costs_half_as_many_requests_again_at_most(broken: Broken) -> None:
+    for window in (FEBRUARY,):
+        broken.load(ORDERS, window)
+    least, chance = broken.proxy.requests, random.Random(7)
+    faults = [lambda: proxy.status(429, retry_after=1), lambda: proxy.status(503), proxy.reset_at_once]
+    told: dict[tuple[str, str], float] = {}
+    early: list[float] = []
+
+    def plan(request: Request) -> Fault | None:
+        if request.path == TOKEN:
+            return None
+        asked = (request.path, request.query)
+        if asked in told:
+            early.append(time.monotonic() - told.pop(asked))
+        if chance.random() >= 0.3:
+            return None
+        fault = chance.choice(faults)
+        if fault is faults[0]:
+            told[asked] = time.monotonic()
+        return fault()
+
+    rounds = 8
+    broken.proxy.plan = plan
+    broken.proxy.seen.clear()
+    receipts = [broken.load(ORDERS, FEBRUARY) for _ in range(rounds)]
+
+    asked = broken.proxy.requests - broken.proxy.seen["POST", TOKEN]
+    assert {receipt.verdict for receipt in receipts} == {"match"}
+    assert len({receipt.digest for receipt in receipts}) == 1
+    assert asked <= 1.5 * least * rounds + 3
+    assert early
+    assert min(early) >= 1, "Retry-After was not kept"
+
+
+def test_rows_are_of_the_account_that_was_asked_for(broken: Broken) -> None:
+    broken.load(ORDERS)
+
+    with broken.database.begin() as connection:
+        accounts = connection.execute(text("SELECT DISTINCT account FROM seller.orders")).scalars().all()
+    assert accounts == [BERLIN.key]
