@@ -18,6 +18,9 @@ _COMMANDS = {
     "status": "Show what is covered, how old it is, and how the grants are.",
     "verify": "Ask source and replica the same questions, and compare the answers.",
     "migrate": "Bring the database to the schema of this version: ours and Dagster's.",
+    "backup": "Write the whole database to a file.",
+    "restore": "Fill an empty database from a backup.",
+    "prune": "Remove old snapshots but one a month, and receipts that nothing refers to any more.",
     "service": "Run the REST API alone, and manage its users and applications.",
     "sandbox": "Fill the service's database with invented sellers.",
 }

@@ -1,0 +1,81 @@
+"""Retention: one snapshot a month survives, and every receipt that something refers to."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import time_machine
+from sqlalchemy import text
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.receipts import latest_receipts
+from seller_platform.warehouse.retention import Pruned, prune
+from seller_platform.warehouse.slices import Measured, Slice, open_load
+
+STOCK, TRANSACTIONS = dataset_named("warehouse_stock"), dataset_named("transactions")
+NOW = date(2026, 11, 1)
+
+
+def _load(database: Database, dataset: Dataset, window: Window, at: date, *values: object) -> int:
+    moment = datetime(at.year, at.month, at.day, 12, tzinfo=UTC)
+    with time_machine.travel(moment, tick=False), open_load(database, Slice(dataset, "S1.US", window)) as load:
+        load.spool.write([(*values, *[None] * (len(dataset.columns) - len(values)), str(window.start))], page=1)
+        return load.store(Measured(1, 1, 0, 1, "match", moment)).id
+
+
+def _snapshot(database: Database, day: date) -> int:
+    return _load(database, STOCK, Window.day(day), day, "SKU", "Shelf")
+
+
+def _days(database: Database) -> list[date]:
+    with database.begin() as connection:
+        found = connection.execute(text("SELECT DISTINCT local_day FROM seller.warehouse_stock ORDER BY 1"))
+        return list(found.scalars())
+
+
+def _receipts(database: Database) -> set[int]:
+    with database.begin() as connection:
+        return set(connection.execute(text("SELECT id FROM platform.loads")).scalars())
+
+
+def _prune(database: Database, *, dry: bool = False) -> Pruned:
+    return prune(database, snapshots_before=NOW - timedelta(90), receipts_before=NOW - timedelta(30), dry=dry)
+
+
+def test_of_old_snapshots_the_last_of_each_month_stays(database: Database) -> None:
+    old = [date(2026, 6, 1), date(2026, 6, 29), date(2026, 7, 3), date(2026, 7, 31)]
+    fresh = [date(2026, 10, 1), date(2026, 10, 2)]
+    for day in (*old, *fresh):
+        _snapshot(database, day)
+
+    would, did = _prune(database, dry=True), _prune(database)
+
+    assert would == did
+    assert did.rows["warehouse_stock"] == 2
+    assert _days(database) == [date(2026, 6, 29), date(2026, 7, 31), *fresh]
+    assert _prune(database).rows["warehouse_stock"] == 0
+
+
+def test_receipts_that_tell_when_a_window_was_read_or_wrote_its_rows_stay(database: Database) -> None:
+    march = Window.month_of(date(2026, 3, 1))
+    superseded = _load(database, TRANSACTIONS, march, date(2026, 4, 1), "2026-03-01T00:00:00Z", "Order")
+    wrote = _load(database, TRANSACTIONS, march, date(2026, 4, 2), "2026-03-01T00:00:00Z", "Fee")
+    confirmed = _load(database, TRANSACTIONS, march, date(2026, 4, 3), "2026-03-01T00:00:00Z", "Fee")
+    newest = _load(database, TRANSACTIONS, march, date(2026, 4, 4), "2026-03-01T00:00:00Z", "Fee")
+    before = latest_receipts(database)
+
+    pruned = _prune(database)
+
+    assert pruned.receipts == 2
+    assert _receipts(database) == {wrote, newest}
+    assert {superseded, confirmed}.isdisjoint(_receipts(database))
+    assert latest_receipts(database) == before
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT DISTINCT load_id FROM seller.transactions")).scalars().all() == [wrote]
+
+
+def test_a_dry_run_removes_nothing(database: Database) -> None:
+    for day in (date(2026, 6, 1), date(2026, 6, 2)):
+        _snapshot(database, day)
+
+    assert _prune(database, dry=True).rows["warehouse_stock"] == 1
+    assert len(_days(database)) == 2
