@@ -98,6 +98,17 @@ class CannotListenError(SellerPlatformError):
         super().__init__(f"the service cannot listen on {host} port {port}: {problem}. Choose another with --port")
 
 
+class ProductsUnknownError(RequestError):
+    """Nothing tells yet which products an account has."""
+
+    def __init__(self, account: str) -> None:
+        self.account = account
+        super().__init__(
+            f"the products of account {account!r} are not known yet: neither its inventory nor its daily sales were "
+            "ever loaded. Load them first, with `seller-platform sync --dataset inventory`"
+        )
+
+
 class ApiError(RequestError):
     """A request to the service that is refused, as the HTTP answer that says so."""
 
@@ -278,9 +289,16 @@ class RequestRefusedError(UpstreamError):
     """The upstream refused a request for good."""
 
     def __init__(
-        self, request: str, status: int, message: str, parameters: Mapping[str, Sequence[str]] | None = None
+        self,
+        request: str,
+        status: int,
+        message: str,
+        parameters: Mapping[str, Sequence[str]] | None = None,
+        *,
+        retry_after_seconds: float | None = None,
     ) -> None:
         self.request, self.status, self.parameters = request, status, dict(parameters or {})
+        self.message, self.retry_after_seconds = message, retry_after_seconds
         named = "".join(f"; {name}: {' '.join(texts)}" for name, texts in self.parameters.items())
         super().__init__(
             f"{request}: the upstream answered {status}: {message}{named}. Check the account and the dates asked for"
@@ -296,6 +314,22 @@ class NotOfferedError(UpstreamError):
             f"{dataset}: the upstream does not offer {path} (it answered {status}); compute it from the other "
             "tables, or leave it out with --dataset"
         )
+
+
+class InvalidReportError(RequestError):
+    """A report cannot be requested by these values."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"{problem}. Mend the config of `request_reports` and launch it again")
+
+
+class ReportFailedError(UpstreamError):
+    """A report that was requested comes to nothing."""
+
+    def __init__(self, report: str, problem: str) -> None:
+        self.report, self.problem = report, problem
+        super().__init__(f"{report}: {problem}. Nothing of it was stored; request it again with `request_reports`")
 
 
 class TokenRefusedError(UpstreamError):
@@ -376,6 +410,13 @@ class SchemaVersionError(WarehouseError):
             f"the database is at schema version {found}, which this version does not know; "
             "install the newer version of seller-platform that made it"
         )
+
+
+class BackupError(WarehouseError):
+    """A backup cannot be written or restored."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        super().__init__(f"backup or restore of {what}: {problem}")
 
 
 class CheckFailedError(SellerPlatformError):
