@@ -17,6 +17,7 @@ _COMMANDS = {
     "sync": "Land the API's lists in PostgreSQL, through Dagster.",
     "status": "Show what is covered, how old it is, and how the grants are.",
     "verify": "Ask source and replica the same questions, and compare the answers.",
+    "metrics": "Serve the warehouse's measures to Prometheus, until Ctrl-C.",
     "migrate": "Bring the database to the schema of this version: ours and Dagster's.",
     "backup": "Write the whole database to a file.",
     "restore": "Fill an empty database from a backup.",

@@ -1,13 +1,15 @@
 """The API over HTTP: one request and its answer, with patience for passing faults and a bound on everything."""
 
+import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
+import msgspec
 
 from seller_platform.client.budget import RequestBudget
 from seller_platform.client.faults import PassingFault, RawAnswer, check_answer, fault_of
@@ -18,8 +20,11 @@ USER_AGENT = f"seller-platform/{version('seller-platform')}"
 TIMEOUT = httpx.Timeout(60, connect=15, pool=None)
 LARGEST_BODY_BYTES = 512 << 20
 LONGEST_BODY_SECONDS = 600.0
+LARGEST_DOWNLOAD_BYTES = 16 << 30
+LONGEST_DOWNLOAD_SECONDS = 3600.0
 
 _TALLY = "seller_platform.tally"
+_JSON = msgspec.json.Encoder(decimal_format="number")
 
 Decoded = TypeVar("Decoded")
 
@@ -76,6 +81,7 @@ class SellerApi:
         self.budget = budget or RequestBudget()
         self._clock = clock or Clock()
         self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
+        self._timeout, self._longest_body_seconds = TIMEOUT, LONGEST_BODY_SECONDS
         self._http = httpx.Client(
             auth=auth,
             transport=transport,
@@ -123,15 +129,86 @@ class SellerApi:
         """
         return self._request("GET", path, params, None, decode, twice_is_harmless=True)
 
-    def post(self, path: str, params: Mapping[str, str] | None = None, json: object = None) -> Answer:
-        """Return the JSON answer to a POST request, which is sent again only where it surely was not acted upon.
+    def stream(
+        self, path: str, params: Mapping[str, str] | None, read: Callable[[Iterator[bytes]], Decoded], *, accept: str
+    ) -> tuple[int, Decoded]:
+        """Return how many requests a download took, and what `read` made of its body, which is never held as a whole.
+
+        Args:
+            read: Takes the pieces of the body; it begins anew whenever the request is sent again, which
+                `UnreadableBodyError` asks for.
+            accept: The media types wanted.
+
+        Raises:
+            UpstreamUnavailableError: No attempt brought a good answer.
+            RequestRefusedError: The upstream refused the request for good.
+            ReauthorizationRequiredError: The upstream does not honour the grant any more.
+        """
+        tally, name = _Tally(), f"GET {path}"
+        request = self._built("GET", path, params, None, tally)
+        request.headers["Accept"] = accept
+        read_body = self._policy.run(name, lambda: self._stream_once(request, name, read))
+        return tally.requests, read_body
+
+    def _stream_once(self, request: httpx.Request, name: str, read: Callable[[Iterator[bytes]], Decoded]) -> Decoded:
+        with self.budget.request():
+            try:
+                response = self._http.send(request, stream=True)
+                try:
+                    if response.is_success:
+                        return read(self._pieces(response, name, LARGEST_DOWNLOAD_BYTES, LONGEST_DOWNLOAD_SECONDS))
+                    raw = RawAnswer(response.status_code, response.headers, self._body(response, name))
+                finally:
+                    response.close()
+            except httpx.HTTPError as error:
+                raise fault_of(error) from None
+            except UnreadableBodyError as error:
+                raise PassingFault(error.problem) from None
+        if raw.status == 429:
+            self.budget.shrink()
+        check_answer(raw, name, self._clock.now())
+        raise AssertionError("an answer that is no success is a fault or a refusal")
+
+    def impatient(self, seconds: float) -> "SellerApi":
+        """Return the same API for those who cannot wait: each request is sent once, and given up after some seconds.
+
+        Both share their connections, which the original closes.
+        """
+        other = copy.copy(self)
+        other._policy = RetryPolicy(1, seconds, self._clock)
+        other._timeout, other._longest_body_seconds = httpx.Timeout(seconds / 2, pool=None), seconds / 2
+        return other
+
+    def post(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        json: object = None,
+        *,
+        twice_is_harmless: bool = False,
+    ) -> Answer:
+        """Return the JSON answer to a POST request; Decimals in its body are sent exactly.
+
+        Args:
+            twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is sent again only
+                where it surely was not acted upon.
 
         Raises:
             UpstreamUnavailableError: There was no good answer; the request may have been acted upon.
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
-        return self._request("POST", path, params, json, lambda body: body, twice_is_harmless=False)[0]
+        return self._request("POST", path, params, json, lambda body: body, twice_is_harmless=twice_is_harmless)[0]
+
+    def delete(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
+        """Return the answer to a DELETE request, which may be sent again and then find nothing left to delete.
+
+        Raises:
+            UpstreamUnavailableError: There was no good answer; the request may have been acted upon.
+            RequestRefusedError: The upstream refused the request for good.
+            ReauthorizationRequiredError: The upstream does not honour the grant any more.
+        """
+        return self._request("DELETE", path, params, None, lambda body: body, twice_is_harmless=True)[0]
 
     def _request(
         self,
@@ -160,9 +237,17 @@ class SellerApi:
         self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: _Tally
     ) -> httpx.Request:
         extensions: dict[str, Any] = {_TALLY: tally}
+        content = None if json is None else _JSON.encode(json)
+        headers = None if json is None else {"Content-Type": "application/json"}
         try:
             return self._http.build_request(
-                method, self.base_url + path, params=params, json=json, extensions=extensions
+                method,
+                self.base_url + path,
+                params=params,
+                content=content,
+                headers=headers,
+                timeout=self._timeout,
+                extensions=extensions,
             )
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
@@ -185,13 +270,15 @@ class SellerApi:
         return raw
 
     def _body(self, response: httpx.Response, name: str) -> bytes:
-        """Return the body, as long as it is of reasonable size and arrives in reasonable time."""
-        chunks, size, began = [], 0, self._clock.monotonic()
-        for chunk in response.iter_bytes():
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > LARGEST_BODY_BYTES:
-                raise ContractViolationError(name, f"the body is larger than {LARGEST_BODY_BYTES >> 20} MiB")
-            if self._clock.monotonic() - began > LONGEST_BODY_SECONDS:
+        return b"".join(self._pieces(response, name, LARGEST_BODY_BYTES, self._longest_body_seconds))
+
+    def _pieces(self, response: httpx.Response, name: str, largest: int, longest_seconds: float) -> Iterator[bytes]:
+        """Yield the body, as long as it is of reasonable size and arrives in reasonable time."""
+        size, began = 0, self._clock.monotonic()
+        for piece in response.iter_bytes():
+            size += len(piece)
+            if size > largest:
+                raise ContractViolationError(name, f"the body is larger than {largest >> 20} MiB")
+            if self._clock.monotonic() - began > longest_seconds:
                 raise PassingFault("a body that would not end")
-        return b"".join(chunks)
+            yield piece

@@ -82,7 +82,9 @@ def check_answer(answer: RawAnswer, request: str, now: datetime) -> None:
     if answer.status >= 500:
         raise PassingFault(f"status {answer.status}")
     if not 200 <= answer.status < 300:
-        raise refusal(answer, request)
+        raise refusal(answer, request, now)
+    if answer.status == 204:  # it has no body (RFC 9110 section 15.3.5)
+        return
     try:
         check_looks_like_json(answer.body)
     except UnreadableBodyError as error:
@@ -104,7 +106,7 @@ def check_looks_like_json(body: bytes) -> None:
         raise UnreadableBodyError("a body that was cut")
 
 
-def refusal(answer: RawAnswer, request: str) -> RequestRefusedError:
+def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedError:
     """Return the error for an answer that is final, with what the upstream says of it."""
     if 300 <= answer.status < 400:
         target = urlsplit(answer.headers.get("Location", ""))
@@ -118,6 +120,7 @@ def refusal(answer: RawAnswer, request: str) -> RequestRefusedError:
         answer.status,
         shortened(reason) if isinstance(reason, str) else "it gave no reason",
         _parameters(told.get("errors")),
+        retry_after_seconds=answer.retry_after_seconds(now),
     )
 
 

@@ -20,6 +20,6 @@ def dataset_table(datasets: tuple[Dataset, ...] = DATASETS) -> str:
 
 
 def _partitions(dataset: Dataset) -> str:
-    if dataset.source in (Source.LIST, Source.DISCOVERY):
-        return _PARTITIONS[dataset.slicing]
-    return "a table; nothing loads it yet"
+    if dataset.source is Source.REPORT:
+        return "account; every report that was requested"
+    return _PARTITIONS[dataset.slicing]

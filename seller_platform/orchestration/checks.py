@@ -143,6 +143,7 @@ SLICE_CHECKS = (
         "fields_are_known",
         "The upstream sends the fields that are declared, of the declared kinds, and no others.",
         _fields_are_known,
+        applies_to=lambda dataset: dataset.source is not Source.REPORT,
         error=ContractViolationError,
     ),
     SliceCheck(

@@ -26,6 +26,7 @@ from seller_platform.warehouse.tables import CONNECTION, LOADS, LOCAL_DAY, table
 
 _SPOOL_BYTES_IN_MEMORY = 8 << 20
 _COPY_CHUNK_BYTES = 1 << 20
+_REPORT_ID = "report_id"
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,17 @@ class Slice:
     Attributes:
         account: The account key; for `seller.accounts` the name of the connection.
         window: Local days; for a snapshot its one day.
+        report_id: For `seller.report_rows` the report, of which an account has several on a day.
     """
 
     dataset: Dataset
     account: str
     window: Window
+    report_id: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.dataset.name} of {self.account}, {self.window}"
+        report = "" if self.report_id is None else f", report {self.report_id}"
+        return f"{self.dataset.name} of {self.account}, {self.window}{report}"
 
 
 @dataclass(frozen=True)
@@ -203,13 +207,17 @@ class Load:
                     "verdict": measured.verdict,
                     "changed": changed,
                     "restatement": restatement,
-                    "notes": dict(measured.notes) or None,
+                    "notes": self._notes(measured) or None,
                     "run_id": measured.run_id,
                     "started_at": measured.started_at,
                     "finished_at": datetime.now(UTC),
                 },
             ).mappings()
             return Receipt.of(row.one())
+
+    def _notes(self, measured: Measured) -> dict[str, object]:
+        report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
+        return {**report, **measured.notes}
 
     def _replace(self) -> None:
         self._connection.execute(delete(self._table).where(self._inside()))
@@ -230,7 +238,8 @@ class Load:
         if self.slice.dataset.slicing is Slicing.CONNECTION:
             return columns[CONNECTION] == self.slice.account
         day = columns[LOCAL_DAY]
-        return and_(columns.account == self.slice.account, day >= window.start, day < window.end)
+        inside = and_(columns.account == self.slice.account, day >= window.start, day < window.end)
+        return inside if self.slice.report_id is None else and_(inside, columns[_REPORT_ID] == self.slice.report_id)
 
     def _amounts(self) -> dict[tuple[str, str], Decimal]:
         """Return the rows stored now, and the sum of each money column by currency."""
@@ -287,6 +296,8 @@ def _latest_receipt(connection: Connection, wanted: Slice) -> Receipt | None:
         .order_by(LOADS.c.finished_at.desc(), LOADS.c.id.desc())
         .limit(1)
     )
+    if wanted.report_id is not None:
+        statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == wanted.report_id)
     row = connection.execute(statement).mappings().one_or_none()
     return None if row is None else Receipt.of(row)
 

@@ -1,0 +1,98 @@
+"""`seller-platform metrics`: what the receipts and the grants say, for Prometheus."""
+
+import threading
+from collections.abc import Iterator
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import click
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from seller_platform.cli.output import Output
+from seller_platform.cli.workplace import Workplace, open_workplace
+from seller_platform.warehouse.grants import Grants
+from seller_platform.warehouse.measures import account_counts, load_measures
+
+_PLACE = ("dataset", "account")
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=9464, show_default=True, help="The port to listen on.")
+def metrics(*, host: str, port: int) -> None:
+    """Serve the warehouse's measures to Prometheus, until Ctrl-C.
+
+    They are read from PostgreSQL when they are asked for: any number of these may run, and none must.
+    """
+    registry = CollectorRegistry()
+    with open_workplace() as place:
+        registry.register(WarehouseCollector(place))
+        with make_server(host, port, make_wsgi_app(registry), handler_class=_Silent) as server:
+            Output(as_json=False).line(f"Metrics  http://{host}:{server.server_port}/metrics")
+            serving = threading.Thread(target=server.serve_forever, daemon=True)
+            serving.start()
+            try:
+                serving.join()
+            except KeyboardInterrupt:
+                server.shutdown()
+
+
+class WarehouseCollector(Collector):
+    """Collects from receipts, accounts and grants."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._database, self._grants = place.database, Grants(place.database, place.box)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._loads()
+        accounts = GaugeMetricFamily("seller_platform_accounts", "Accounts by state.", labels=("state",))
+        for state, count in account_counts(self._database).items():
+            accounts.add_metric((state,), count)
+        yield accounts
+        yield from self._granted()
+
+    def _loads(self) -> Iterator[Metric]:
+        measures = load_measures(self._database)
+        counters: dict[str, tuple[str, list[float]]] = {
+            "loads": ("Loads of slices.", [each.loads for each in measures]),
+            "requests": ("Requests sent by loads.", [each.requests for each in measures]),
+            "body_bytes": ("Bytes of the bodies that loads have read.", [each.body_bytes for each in measures]),
+            "load_seconds": ("Seconds spent in loads.", [each.seconds for each in measures]),
+        }
+        for name, (doc, values) in counters.items():
+            counter = CounterMetricFamily(f"seller_platform_{name}", doc, labels=_PLACE)
+            for each, value in zip(measures, values, strict=True):
+                counter.add_metric((each.dataset, each.account), value)
+            yield counter
+        read = GaugeMetricFamily("seller_platform_read_at_seconds", "When the last load ended (Unix).", labels=_PLACE)
+        windows = GaugeMetricFamily(
+            "seller_platform_windows", "Windows by the verdict of their last load.", labels=(*_PLACE, "verdict")
+        )
+        for each in measures:
+            read.add_metric((each.dataset, each.account), each.read_at.timestamp())
+            for verdict, count in each.verdicts.items():
+                windows.add_metric((each.dataset, each.account, verdict), count)
+        yield read
+        yield windows
+
+    def _granted(self) -> Iterator[Metric]:
+        facts = self._grants.facts()
+        issued = GaugeMetricFamily(
+            "seller_platform_grant_issued_at_seconds", "When the token pair was issued (Unix).", labels=("connection",)
+        )
+        refused = GaugeMetricFamily(
+            "seller_platform_grant_refused", "1 where the upstream refused the grant for good.", labels=("connection",)
+        )
+        for grant in facts:
+            issued.add_metric((grant.connection,), grant.issued_at.timestamp())
+            refused.add_metric((grant.connection,), 1 if grant.refused else 0)
+        yield issued
+        yield refused
+
+
+class _Silent(WSGIRequestHandler):
+    """Writes no line for each scrape."""
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""

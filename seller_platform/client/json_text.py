@@ -1,0 +1,113 @@
+"""JSON as a stream: arrays of any length, one element at a time, each as the text that was sent."""
+
+import json
+from collections.abc import Iterator
+from typing import NoReturn
+
+from seller_platform.errors import UnreadableBodyError
+
+_LARGEST_VALUE = 16 << 20
+_BLANKS = " \t\r\n"
+
+
+class JsonText:
+    """JSON that arrives in pieces, of which only the value that is being read is held.
+
+    Whatever it is read by raises `UnreadableBodyError` where it is no JSON, or was cut.
+    """
+
+    def __init__(self, pieces: Iterator[str]) -> None:
+        self._pieces = pieces
+        self._buffer, self._place = "", 0
+        self._scan = json.JSONDecoder(parse_float=_nothing, parse_int=_nothing, parse_constant=_refuse_constant)
+
+    def peek(self) -> str:
+        """Return the next character that is no blank; nothing at the end."""
+        while True:
+            while self._place < len(self._buffer):
+                if self._buffer[self._place] not in _BLANKS:
+                    return self._buffer[self._place]
+                self._place += 1
+            if not self._extend():
+                return ""
+
+    def value(self) -> str:
+        """Return the text of the next value, whole."""
+        if not self.peek():
+            raise UnreadableBodyError("a body that was cut")
+        while True:
+            end = self._value_end()
+            # A number may go on in the next piece.
+            if end is not None and (end < len(self._buffer) or not self._extend()):
+                found, self._place = self._buffer[self._place : end], end
+                return found
+            if end is None and not self._extend():
+                raise UnreadableBodyError("a body that is not JSON, or was cut")
+
+    def elements(self) -> Iterator[str]:
+        """Yield the text of each element of the array that begins here."""
+        self._take("[")
+        while self.peek() != "]":
+            yield self.value()
+            if self.peek() != "]":
+                self._take(",")
+                if self.peek() == "]":
+                    raise UnreadableBodyError("a body that is not JSON")
+        self._take("]")
+
+    def names(self) -> Iterator[str]:
+        """Yield the name of each member of the object that begins here; the caller reads its value."""
+        self._take("{")
+        while self.peek() != "}":
+            if self.peek() != '"':
+                raise UnreadableBodyError("a body that is not JSON")
+            name = str(json.loads(self.value()))
+            self._take(":")
+            yield name
+            if self.peek() != "}":
+                self._take(",")
+        self._take("}")
+
+    def end(self) -> None:
+        """Return if nothing follows.
+
+        Raises:
+            UnreadableBodyError: Something does.
+        """
+        if self.peek():
+            raise UnreadableBodyError("a body with something after its JSON")
+
+    def _take(self, wanted: str) -> None:
+        found = self.peek()
+        if found != wanted:
+            raise UnreadableBodyError("a body that is not JSON" if found else "a body that was cut")
+        self._place += 1
+
+    def _value_end(self) -> int | None:
+        try:
+            return self._scan.raw_decode(self._buffer, self._place)[1]
+        except ValueError:
+            return None
+
+    def _extend(self) -> bool:
+        """Read on, as much as is held already, so that a long value is not looked at too often."""
+        held = self._buffer[self._place :]
+        if len(held) > _LARGEST_VALUE:
+            raise UnreadableBodyError(f"a body that is not JSON, or has a value beyond {_LARGEST_VALUE >> 20} MiB")
+        fresh: list[str] = []
+        size = 0
+        for piece in self._pieces:
+            fresh.append(piece)
+            size += len(piece)
+            if size and size >= len(held):
+                break
+        self._buffer, self._place = held + "".join(fresh), 0
+        return size > 0
+
+
+def _nothing(_: str) -> None:
+    """Read no number here: only where a value ends is of interest."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

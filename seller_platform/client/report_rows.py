@@ -1,0 +1,170 @@
+"""The rows of a downloaded report, read one by one from JSON or CSV.
+
+JSON is an array of objects, or an object with such an array as its `data`; the digits of its numbers are kept. CSV is
+that of RFC 4180 with a header, and knows no types: what the contract does not name is kept as text, and an empty cell
+is null.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NoReturn
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from seller_platform.client.json_text import JsonText
+from seller_platform.client.values import holds_nul, reader_of, shape_of
+from seller_platform.contract import Kind
+from seller_platform.contract.datasets.reports import CSV, FORMULA_STARTS, REPORT_ROWS
+from seller_platform.contract.envelope import ROWS
+from seller_platform.errors import ContractViolationError, UnreadableBodyError
+
+ReportRow = tuple[Sequence[Any], str | None]
+"""The values of the contract's columns that an upstream sends, and the JSON text of all others, if there are any."""
+
+_LARGEST_CELL = 1 << 20
+_LARGEST_LINE = 16 << 20
+_NULL = b"null"
+_BLANKS = " \t\r\n"
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+# The first columns are ours: which report a row belongs to, and where it stands in it.
+_SENT = REPORT_ROWS.columns[2:]
+
+
+class ReportReader:
+    """Reads the rows of one download.
+
+    Attributes:
+        other_columns: The columns that the contract does not name, as far as rows were read.
+    """
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self.other_columns: set[str] = set()
+        self._places = {name: place for place, column in enumerate(_SENT) for name in (column.name, *column.aliases)}
+        self._readers = [reader_of(column.kind, zone) for column in _SENT]
+        self._position = 0
+
+    def rows(self, text: Iterator[str], form: str) -> Iterator[ReportRow]:
+        """Return the rows of a body; one that is JSON is read as such, whatever was asked for.
+
+        Raises:
+            ContractViolationError: A row cannot be stored; it is named by its position, from 1.
+            UnreadableBodyError: The body is not of that form, or was cut.
+        """
+        start = next((piece for piece in text if piece.strip(_BLANKS)), "")
+        first = start.lstrip(_BLANKS)[:1]
+        whole = chain([start], text)
+        if first in ("[", "{"):
+            return self._json_rows(JsonText(whole))
+        if first == "<":
+            raise UnreadableBodyError(f"an HTML page instead of {form.upper()}")
+        if not first:
+            raise UnreadableBodyError("an empty body")
+        if form != CSV:
+            raise UnreadableBodyError("a body that is not JSON")
+        return self._csv_rows(whole)
+
+    def _json_rows(self, text: JsonText) -> Iterator[ReportRow]:
+        for self._position, row in enumerate(_objects(text), start=1):
+            try:
+                sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
+            except msgspec.ValidationError:
+                self._refuse(f"it is {shape_of(row.encode())}, not an object")
+            values: list[Any] = [None] * len(_SENT)
+            others: dict[str, object] = {}
+            for name, value in sent.items():
+                place = self._places.get(name)
+                if place is None:
+                    others[name] = msgspec.Raw(value)
+                elif value != _NULL:
+                    values[place] = self._read(place, value)
+            yield values, self._kept(others)
+
+    def _csv_rows(self, text: Iterator[str]) -> Iterator[ReportRow]:
+        csv.field_size_limit(_LARGEST_CELL)
+        lines = filter(None, csv.reader(_lines(text), strict=True))
+        try:
+            names = next(lines, [])
+            if len(set(names)) < len(names):
+                raise ContractViolationError("the report", "two of its columns have the same name")
+            columns = [(name, self._places.get(name)) for name in names]
+            for self._position, cells in enumerate(lines, start=1):
+                if len(cells) != len(names):
+                    problem = f"CSV whose row {self._position} has {len(cells)} cells, not {len(names)}"
+                    raise UnreadableBodyError(problem)
+                yield self._csv_row(columns, cells)
+        except csv.Error as error:
+            raise UnreadableBodyError(f"a body that is not CSV ({error})") from None
+
+    def _csv_row(self, columns: Sequence[tuple[str, int | None]], cells: Sequence[str]) -> ReportRow:
+        values: list[Any] = [None] * len(_SENT)
+        others: dict[str, object] = {}
+        for (name, place), cell in zip(columns, cells, strict=True):
+            if place is None:
+                others[name] = _plain(cell) if cell else None
+            elif cell:
+                text = _plain(cell) if _SENT[place].kind is Kind.TEXT else cell
+                values[place] = self._read(place, msgspec.json.encode(text))
+        return values, self._kept(others)
+
+    def _read(self, place: int, sent: bytes) -> Any:
+        try:
+            return self._readers[place](sent)
+        except (ValueError, ArithmeticError):
+            column = _SENT[place]
+            self._refuse(f"{column.name} is {shape_of(sent)}, which is no {column.kind.value} that can be stored")
+
+    def _kept(self, others: Mapping[str, object]) -> str | None:
+        if not others:
+            return None
+        if not others.keys() <= self.other_columns:
+            self.other_columns.update(others)
+        text = msgspec.json.encode(others)
+        if holds_nul(text):
+            self._refuse("a text in it holds a NUL character, which PostgreSQL does not store")
+        return text.decode()
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise ContractViolationError("the report", f"row {self._position}: {problem}")
+
+
+def _objects(text: JsonText) -> Iterator[str]:
+    """Yield the JSON text of each row of an array, or of the array that an object holds as its rows."""
+    if text.peek() == "[":
+        yield from text.elements()
+        text.end()
+        return
+    found = False
+    for name in text.names():
+        if name == ROWS and not found:
+            if text.peek() != "[":
+                raise ContractViolationError("the report", f"its {ROWS} is no array, but its rows should be there")
+            found = True
+            yield from text.elements()
+        else:
+            text.value()
+    text.end()
+    if not found:
+        raise ContractViolationError("the report", f"there is no {ROWS} in the answer, but its rows should be there")
+
+
+def _plain(cell: str) -> str:
+    """Return the text of a cell, without the apostrophe that keeps a spreadsheet from running it."""
+    if cell[0] == "'" and cell[1:].lstrip(" ").startswith(FORMULA_STARTS):
+        return cell[1:]
+    return cell
+
+
+def _lines(text: Iterator[str]) -> Iterator[str]:
+    """Yield the lines of a text with their ends."""
+    rest = ""
+    for piece in text:
+        *whole, rest = (rest + piece).split("\n")
+        yield from (f"{line}\n" for line in whole)
+        if len(rest) > _LARGEST_LINE:
+            raise UnreadableBodyError(f"a body that is not CSV, or has a line beyond {_LARGEST_LINE >> 20} MiB")
+    if rest:
+        yield rest

@@ -1,0 +1,302 @@
+"""Reports: requested, followed until they are ready, and loaded, each step from the job that the step before stored.
+
+A job is stored before its report is requested. Where a process ends between the two, the report is requested again;
+one that the upstream wrote for nobody does no harm. An attempt that comes to nothing is made once more.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.reports import Download, Standing, download_report, fetch_status
+from seller_platform.client.reports import request_report as ask_for_report
+from seller_platform.contract import Window
+from seller_platform.contract.datasets.reports import (
+    DATE_SELECTORS,
+    DPS_DATE,
+    FORMATS,
+    JSON,
+    REPORT_ROWS,
+    selector_problem,
+)
+from seller_platform.errors import (
+    ContractViolationError,
+    InvalidReportError,
+    ReportFailedError,
+    RequestRefusedError,
+    SellerPlatformError,
+    UpstreamUnavailableError,
+)
+from seller_platform.warehouse.accounts import KnownAccount, account_of
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.report_jobs import (
+    JobState,
+    ReportJob,
+    claim_due,
+    job_of,
+    move_job,
+    open_job,
+    untold_jobs,
+)
+from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+
+GIVE_UP_AFTER = timedelta(hours=6)
+ATTEMPTS = 2
+POLLS_AT_ONCE = 8
+REQUEST_SECONDS = 10.0
+"""How long a request that asks for a report, or how it is, may take; the next poll is the next try."""
+
+_FIRST_PAUSE_SECONDS, _GROWTH, _LONGEST_PAUSE_SECONDS = 3.0, 1.25, 600.0
+_LONGEST_WISH_SECONDS = 3600.0
+_CLAIM = timedelta(seconds=120)
+
+_GONE = (404, 410)
+_NOT_READY = 409
+
+_LOG = logging.getLogger(__name__)
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class ReportOrder:
+    """A report that is wanted.
+
+    Attributes:
+        value: The value of the selector; None for yesterday in the account's zone, where the selector is a day.
+        form: json or csv.
+        give_up_after: How long one attempt may take.
+    """
+
+    selector: str = DPS_DATE
+    value: str | None = None
+    form: str = JSON
+    give_up_after: timedelta = GIVE_UP_AFTER
+
+    def value_for(self, known: KnownAccount, now: datetime) -> str:
+        """Return the value for an account.
+
+        Raises:
+            InvalidReportError: There is no such report.
+        """
+        value = self.value
+        if value is None:
+            if self.selector in DATE_SELECTORS:
+                value = str(now.astimezone(ZoneInfo(known.account.timezone)).date() - timedelta(days=1))
+            else:
+                value = ""
+        problem = selector_problem(self.selector, value)
+        if problem is None and self.form not in FORMATS:
+            problem = f"the format must be one of {', '.join(FORMATS)}, not {self.form!r}"
+        if problem is None and self.give_up_after <= timedelta(0):
+            problem = "the time after which a report is given up must be more than none"
+        if problem is not None:
+            raise InvalidReportError(problem)
+        return value
+
+
+def request_report(
+    api: SellerApi, database: Database, known: KnownAccount, order: ReportOrder, *, now: datetime
+) -> ReportJob | None:
+    """Request a report and return its job, as far as it came; None where such a job is open already.
+
+    An upstream that does not answer leaves the job `requested`, to be taken up by `poll_due`; one that refuses it
+    makes it `failed`.
+
+    Raises:
+        InvalidReportError: There is no such report.
+    """
+    value = order.value_for(known, now)
+    job = open_job(
+        database,
+        known.key,
+        order.selector,
+        value,
+        order.form,
+        give_up_after=order.give_up_after,
+        now=now,
+        next_poll_at=now + _CLAIM,
+    )
+    return None if job is None else poll_report(api, database, known, job, now=now)
+
+
+def poll_report(api: SellerApi, database: Database, known: KnownAccount, job: ReportJob, *, now: datetime) -> ReportJob:
+    """Take a job one step further, by one request about it, and return it as it is stored then."""
+    after = _requested(api, known, job, now) if job.state is JobState.REQUESTED else _polled(api, known, job, now)
+    return _moved(database, job, after)
+
+
+def poll_due(
+    api_of: Callable[[str], SellerApi], database: Database, *, clock: Clock, seconds: float, limit: int
+) -> int:
+    """Poll the jobs whose time has come, the longest due first, and return how many polls that were.
+
+    Args:
+        api_of: Returns the API of a connection.
+        seconds: No polls are begun later than this.
+        limit: No more polls than this.
+    """
+    polls, end = 0, time.monotonic() + seconds
+
+    def poll(job: ReportJob) -> None:
+        known = account_of(database, job.account)
+        api = api_of(known.connection).impatient(REQUEST_SECONDS)
+        poll_report(api, database, known, job, now=clock())
+
+    with ThreadPoolExecutor(POLLS_AT_ONCE, thread_name_prefix="poll") as threads:
+        while polls < limit and time.monotonic() < end:
+            now = clock()
+            due = claim_due(database, now=now, until=now + _CLAIM, limit=min(POLLS_AT_ONCE, limit - polls))
+            if not due:
+                break
+            for _ in threads.map(poll, due):
+                polls += 1
+    return polls
+
+
+def load_report(
+    api: SellerApi, database: Database, known: KnownAccount, job: ReportJob, *, clock: Clock, run_id: str | None
+) -> Receipt | None:
+    """Make the stored rows of a ready report equal to what is downloaded, and its job `loaded`.
+
+    Returns:
+        None where there turned out to be nothing to load: the report is not ready after all, is asked for anew, or
+        has failed, as its job says then.
+
+    Raises:
+        UpstreamUnavailableError: There was no good answer. Nothing was stored, and the job is still ready.
+    """
+    assert job.report_id is not None, "a report that is ready has a number"
+    started_at = datetime.now(UTC)
+    day = job.requested_at.astimezone(ZoneInfo(known.account.timezone)).date()
+    try:
+        with open_load(database, Slice(REPORT_ROWS, known.key, Window.day(day), job.report_id)) as load:
+            found = download_report(api, known.account, job.report_id, job.format, str(day), load.spool)
+            receipt = load.store(_measured(found, job, started_at, run_id))
+    except RequestRefusedError as error:
+        _moved(database, job, _after_refusal(job, error, clock()))
+        return None
+    except ContractViolationError as error:
+        _moved(database, job, _failed(job, str(error)))
+        return None
+    _moved(database, job, replace(job, state=JobState.LOADED, load_id=receipt.id))
+    return receipt
+
+
+def tell_failures(database: Database, account: str, *, now: datetime) -> tuple[ReportFailedError, ...]:
+    """Return the account's reports that came to nothing, each of them once and never again."""
+    return tuple(
+        ReportFailedError(str(job), job.problem or job.state.value)
+        for job in untold_jobs(database, account)
+        if move_job(database, job, replace(job, told_at=now))
+    )
+
+
+def pause_after(polls: int) -> timedelta:
+    """Return the pause after so many polls: a quarter longer each time, up to ten minutes."""
+    # The exponent is bounded, for a float is too.
+    return timedelta(seconds=min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * _GROWTH ** min(polls, 100)))
+
+
+def _requested(api: SellerApi, known: KnownAccount, job: ReportJob, now: datetime) -> ReportJob:
+    try:
+        report_id = ask_for_report(api, known.account, job.selector, job.value)
+    except (RequestRefusedError, ContractViolationError) as error:
+        return _failed(job, str(error))
+    except SellerPlatformError as error:
+        return _waiting(job, now, message=str(error), wish_seconds=_wish(error))
+    return replace(job, state=JobState.PENDING, report_id=report_id, polls=0, next_poll_at=now + pause_after(0))
+
+
+def _polled(api: SellerApi, known: KnownAccount, job: ReportJob, now: datetime) -> ReportJob:
+    try:
+        found = fetch_status(api, known.account, job.report_id or "")
+    except RequestRefusedError as error:
+        return _after_refusal(job, error, now)
+    except SellerPlatformError as error:
+        return _waiting(job, now, message=str(error), wish_seconds=_wish(error))
+    told = replace(job, upstream_status=found.word, upstream_message=found.message)
+    match found.standing:
+        case Standing.COMPLETED:
+            return replace(told, state=JobState.READY, polls=job.polls + 1)
+        case Standing.FAILED:
+            said = f": {found.message}" if found.message else ""
+            return _again(told, f"the upstream ended it as {found.word!r}{said}", now)
+        case Standing.UNKNOWN:
+            _LOG.warning("%s: the upstream says %r, which is not known; it is awaited all the same", job, found.word)
+    return _waiting(told, now)
+
+
+def _after_refusal(job: ReportJob, error: RequestRefusedError, now: datetime) -> ReportJob:
+    if error.status == _NOT_READY:
+        return _waiting(replace(job, state=JobState.PENDING), now, message=error.message, wish_seconds=_wish(error))
+    if error.status in _GONE:
+        return _again(job, f"the upstream does not know report {job.report_id} any more", now)
+    return _failed(job, str(error))
+
+
+def _waiting(
+    job: ReportJob, now: datetime, *, message: str | None = None, wish_seconds: float | None = None
+) -> ReportJob:
+    """Return the job as it waits for its next poll; given up where it has waited long enough."""
+    polls, end = job.polls + 1, job.attempted_at + job.give_up_after
+    waiting = replace(job, polls=polls, upstream_message=message or job.upstream_message)
+    if now >= end:
+        hours = job.give_up_after / timedelta(hours=1)
+        last = waiting.upstream_message or waiting.upstream_status or "nothing"
+        problem = f"it was not ready after {hours:g} hours and {polls} polls (the last brought: {last})"
+        return replace(waiting, state=JobState.GIVEN_UP, problem=problem)
+    wished = timedelta(seconds=min(wish_seconds or 0, _LONGEST_WISH_SECONDS))
+    return replace(waiting, next_poll_at=min(now + max(pause_after(polls), wished), end))
+
+
+def _again(job: ReportJob, problem: str, now: datetime) -> ReportJob:
+    """Return the job as it is asked for once more; failed where that has been done."""
+    if job.attempt >= ATTEMPTS:
+        return _failed(job, f"{problem}; it was asked for {job.attempt} times")
+    _LOG.warning("%s: %s; it is asked for once more", job, problem)
+    return replace(
+        job,
+        state=JobState.REQUESTED,
+        attempt=job.attempt + 1,
+        attempted_at=now,
+        report_id=None,
+        polls=0,
+        next_poll_at=now,
+        upstream_message=problem,
+    )
+
+
+def _failed(job: ReportJob, problem: str) -> ReportJob:
+    return replace(job, state=JobState.FAILED, problem=problem, polls=job.polls + 1)
+
+
+def _wish(error: SellerPlatformError) -> float | None:
+    """Return after how many seconds the upstream wants to be asked again, if it said so."""
+    return error.retry_after_seconds if isinstance(error, UpstreamUnavailableError | RequestRefusedError) else None
+
+
+def _moved(database: Database, before: ReportJob, after: ReportJob) -> ReportJob:
+    """Store the job and return it; as it is where another has moved it meanwhile."""
+    return after if move_job(database, before, after) else job_of(database, before.id)
+
+
+def _measured(found: Download, job: ReportJob, started_at: datetime, run_id: str | None) -> Measured:
+    notes: dict[str, object] = {"selector": job.selector, "value": job.value, "format": job.format}
+    if found.other_columns:
+        notes["other_columns"] = sorted(found.other_columns)
+    return Measured(
+        requests=found.requests,
+        pages=found.pages,
+        body_bytes=found.bytes,
+        announced=None,
+        verdict="unverifiable",
+        notes=notes,
+        started_at=started_at,
+        run_id=run_id,
+    )

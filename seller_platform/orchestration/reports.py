@@ -1,0 +1,272 @@
+"""Reports in Dagster: what requests them, what follows them, and the asset that lands their rows.
+
+A sensor polls the jobs in `platform.report_jobs`, which is all that it remembers, and asks for one run per account
+that has something to load or a failure to tell of. Ticks that time out and runs that are killed lose nothing: what is
+still to be done stands in the table, and the next tick asks for it anew, in a run of its own key.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+
+import dagster as dg
+from pydantic import Field
+
+from seller_platform.contract.datasets.reports import DPS_DATE, FORMATS, JSON, REPORT_ROWS, SELECTORS
+from seller_platform.errors import SellerPlatformError
+from seller_platform.ingest.reports import (
+    GIVE_UP_AFTER,
+    REQUEST_SECONDS,
+    Clock,
+    ReportOrder,
+    load_report,
+    poll_due,
+    request_report,
+    tell_failures,
+)
+from seller_platform.orchestration.assets import EXIT_CODE
+from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations
+from seller_platform.orchestration.events import asset_key, definition_metadata, materialization
+from seller_platform.orchestration.partitions import ACCOUNTS, partitions_for
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.accounts import KnownAccount, account_of, accounts
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
+from seller_platform.warehouse.slices import Receipt
+
+ACCOUNT_TAG = "seller_platform/account"
+RUN_TAG = "seller_platform/report_run"
+
+# Dagster ends an evaluation after 60 s; the last polls begin this early.
+_TICK_SECONDS = 40.0
+_POLLS_PER_TICK = 400
+_RUNS_PER_TICK = 50
+_REQUESTS_AT_ONCE = 8
+_SECONDS_BETWEEN_TICKS = 5
+
+# No marketplace has its midnight within half an hour of this.
+_DAILY = "30 12 * * *"
+
+_MOST_RUNS = 12
+_LONGEST_RUN = timedelta(hours=4)
+_FIRST_RUN_PAUSE, _LONGEST_RUN_PAUSE = timedelta(seconds=60), timedelta(minutes=30)
+_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+_UNDER_WAY = [status for status in dg.DagsterRunStatus if status not in _ENDED]
+
+
+class RequestReports(dg.Config):
+    """Which reports to request."""
+
+    accounts: list[str] = Field(default=[], description="Account keys; none for every account.")
+    selector: str = Field(default=DPS_DATE, description=f"What the report holds, by one of {', '.join(SELECTORS)}.")
+    value: str | None = Field(
+        default=None, description="The selector's value; where it is a day, by default yesterday in the account's zone."
+    )
+    format: str = Field(default=JSON, description=f"The form of the download, one of {', '.join(FORMATS)}.")
+    give_up_after_hours: float = Field(
+        default=GIVE_UP_AFTER / timedelta(hours=1), description="How long to wait for a report before it is given up."
+    )
+
+    @property
+    def order(self) -> ReportOrder:
+        return ReportOrder(self.selector, self.value, self.format, timedelta(hours=self.give_up_after_hours))
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def report_definitions(history_start: date, *, clock: Clock = _utc_now) -> dg.Definitions:
+    """Return everything Dagster needs for reports, except the resources `warehouse` and `seller_api`."""
+    job = _request_job(clock)
+    asset = _report_asset(history_start, clock)
+    return dg.Definitions(
+        assets=[asset],
+        jobs=[job],
+        schedules=[
+            dg.ScheduleDefinition(
+                name="request_reports_daily",
+                job=job,
+                cron_schedule=_DAILY,
+                description="Requests the daily product sales of every account's yesterday.",
+                default_status=dg.DefaultScheduleStatus.RUNNING,
+            )
+        ],
+        sensors=[_report_sensor(clock)],
+    )
+
+
+def _request_job(clock: Clock) -> dg.JobDefinition:
+    @dg.op(description="Requests one report for each account, unless one that holds the same is open.")
+    def request(
+        context: dg.OpExecutionContext,
+        config: RequestReports,
+        warehouse: WarehouseResource,
+        seller_api: SellerApiResource,
+    ) -> None:
+        database, order, now = warehouse.database, config.order, clock()
+        chosen = [account_of(database, key) for key in config.accounts] or accounts(database)
+        for known in chosen:
+            order.value_for(known, now)
+
+        def ask(known: KnownAccount) -> ReportJob | None:
+            api = seller_api.api(known.connection).impatient(REQUEST_SECONDS)
+            return request_report(api, database, known, order, now=now)
+
+        failures: dict[str, SellerPlatformError] = {}
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="request") as threads:
+            for known, job in zip(chosen, threads.map(ask, chosen), strict=True):
+                _log_request(context, known, job)
+                failures |= {error.report: error for error in tell_failures(database, known.key, now=now)}
+        _raise(failures, "reports were not requested")
+
+    @dg.job(name="request_reports", description=request.description)
+    def request_reports() -> None:
+        request()
+
+    return request_reports
+
+
+def _log_request(context: dg.OpExecutionContext, known: KnownAccount, job: ReportJob | None) -> None:
+    if job is None:
+        context.log.info("%s: a report that holds the same is open already", known.key)
+    elif job.state is JobState.REQUESTED:
+        context.log.warning("%s: it will be requested again, for %s", job, job.upstream_message)
+    else:
+        context.log.info("%s: it is %s as report %s", job, job.state.value, job.report_id)
+
+
+def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
+    partitions = partitions_for(REPORT_ROWS, history_start)
+
+    @dg.asset(
+        key=asset_key(REPORT_ROWS),
+        description=f"{REPORT_ROWS.doc} A run loads every report of its accounts that is ready.",
+        group_name=REPORT_ROWS.area,
+        kinds={"postgres"},
+        metadata=definition_metadata(REPORT_ROWS),
+        partitions_def=partitions,
+        backfill_policy=dg.BackfillPolicy.multi_run(100),
+        check_specs=check_specs(REPORT_ROWS, partitions),
+        output_required=False,
+    )
+    def report_rows(
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[object]:
+        database = warehouse.database
+        failures: dict[str, SellerPlatformError] = {}
+        for account in context.partition_keys:
+            for job in ready_jobs(database, account):
+                known = account_of(database, account)
+                try:
+                    api = seller_api.api(known.connection)
+                    receipt = load_report(api, database, known, job, clock=clock, run_id=context.run.run_id)
+                except SellerPlatformError as error:
+                    failures[str(job)] = error
+                    context.log.error("%s: %s", job, error)
+                else:
+                    yield from _events(context, seller_api, receipt, account) if receipt else ()
+            failures |= {error.report: error for error in tell_failures(database, account, now=clock())}
+        yield from check_outputs(context, REPORT_ROWS)
+        _raise(failures, "reports were not loaded")
+
+    return report_rows
+
+
+def _events(
+    context: dg.AssetExecutionContext, seller_api: SellerApiResource, receipt: Receipt, account: str
+) -> Iterator[object]:
+    endpoint_url = f"{seller_api.base_url}{REPORT_ROWS.path}"
+    yield materialization(REPORT_ROWS, receipt, partition=account, endpoint_url=endpoint_url)
+    yield from evaluations(context.instance, REPORT_ROWS, receipt, account)
+
+
+def _raise(failures: Mapping[str, SellerPlatformError], what: str) -> None:
+    """Fail the step if anything in it failed, naming each with its reason.
+
+    Raises:
+        dagster.Failure: Something did.
+    """
+    if failures:
+        told = "; ".join(str(error) for error in failures.values())
+        raise dg.Failure(
+            f"{len(failures)} {what}: {told}",
+            metadata={
+                **{name: str(error) for name, error in failures.items()},
+                EXIT_CODE: max(error.exit_code for error in failures.values()),
+            },
+            allow_retries=False,
+        )
+
+
+def _report_sensor(clock: Clock) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="report_jobs",
+        description="Follows the reports that were requested, and has those loaded that are ready.",
+        target=dg.AssetSelection.assets(asset_key(REPORT_ROWS)),
+        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def report_jobs(
+        context: dg.SensorEvaluationContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        database = warehouse.database
+        polls = poll_due(seller_api.api, database, clock=clock, seconds=_TICK_SECONDS, limit=_POLLS_PER_TICK)
+        requests = tuple(_run_requests(database, context.instance, clock()))
+        yield from requests
+        if not requests:
+            yield dg.SkipReason(f"{polls} polls; nothing to load")
+
+    return report_jobs
+
+
+def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
+    """Yield a run for each account that has something to load or to tell of, where none is under way that will."""
+    of_account: dict[str, list[ReportJob]] = {}
+    for job in jobs_for_runs(database):
+        of_account.setdefault(job.account, []).append(job)
+    if not of_account:
+        return
+    partitions = set(instance.get_dynamic_partitions(ACCOUNTS.name or ""))
+    under_way = _keys_under_way(instance, [job for jobs in of_account.values() for job in jobs], now)
+    due = (
+        [job for job in jobs if now >= _not_before(job)]
+        for account, jobs in of_account.items()
+        if account in partitions and under_way.isdisjoint(job.run_key for job in jobs)
+    )
+    for jobs in islice(filter(None, due), _RUNS_PER_TICK):
+        first = jobs[0]
+        # Numbers of jobs begin anew in a new warehouse, and Dagster never runs a key twice: hence the time.
+        key = f"{first.id}.{first.requested_at:%Y%m%d%H%M%S}.{first.runs + 1}"
+        for job in jobs:
+            asked = replace(job, runs=job.runs + 1, run_key=key, run_asked_at=now)
+            move_job(database, job, _failed(asked) if _is_exhausted(job) else asked)
+        yield dg.RunRequest(run_key=key, partition_key=first.account, tags={ACCOUNT_TAG: first.account, RUN_TAG: key})
+
+
+def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now: datetime) -> set[str]:
+    """Return the keys of runs that wait or work; one that has done so for hours is taken for lost."""
+    keys = {job.run_key for job in jobs if job.run_key and job.run_asked_at and now < job.run_asked_at + _LONGEST_RUN}
+    if not keys:
+        return set()
+    runs = instance.get_runs(dg.RunsFilter(tags={RUN_TAG: sorted(keys)}, statuses=_UNDER_WAY))
+    return {run.tags[RUN_TAG] for run in runs}
+
+
+def _not_before(job: ReportJob) -> datetime:
+    """Return when the next run may be asked for; a run that was asked for a moment ago may not be there yet."""
+    if job.run_asked_at is None:
+        return job.requested_at
+    pause: timedelta = _FIRST_RUN_PAUSE * 2 ** min(job.runs - 1, 20)
+    return job.run_asked_at + min(pause, _LONGEST_RUN_PAUSE)
+
+
+def _is_exhausted(job: ReportJob) -> bool:
+    return job.state is JobState.READY and job.runs >= _MOST_RUNS
+
+
+def _failed(job: ReportJob) -> ReportJob:
+    problem = f"it was ready, but none of {_MOST_RUNS} runs stored its rows; each says why"
+    return replace(job, state=JobState.FAILED, problem=problem)

@@ -1,0 +1,10 @@
+"""The login throttle, shared by every process."""
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    pass

@@ -1,0 +1,51 @@
+"""`seller-platform metrics`, as Prometheus reads it."""
+
+import re
+import subprocess
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform_tests.journeys.processes import COMMAND, environment
+
+STOCK = dataset_named("warehouse_stock")
+SHOP = Account(1, 'Shop "1"', "US", "USD", "America/Los_Angeles", "US", "S1")
+
+
+def _samples(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name, *(label for _, label in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_the_receipts_are_told_to_prometheus(database: Database, database_url: str, tmp_path: Path) -> None:
+    save_connection(database, KnownConnection("ana", "http://api", "http://auth", "client"))
+    save_accounts(database, "ana", [("S1.US", SHOP)])
+    began = datetime.now(UTC)
+    for day, verdict in ((1, "match"), (2, "mismatch")):
+        with open_load(database, Slice(STOCK, "S1.US", Window.day(date(2026, 3, day)))) as load:
+            load.store(Measured(3, 2, 1000, 0, verdict, began))
+    variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
+    command = [*COMMAND, "metrics", "--port", "0"]
+
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = re.search(r"http\S+", process.stdout.readline())
+        assert address is not None
+        answer = httpx.get(address[0], timeout=30)
+        process.terminate()
+
+    samples = _samples(answer.text)
+    assert samples["seller_platform_loads_total", "S1.US", "warehouse_stock"] == 2
+    assert samples["seller_platform_requests_total", "S1.US", "warehouse_stock"] == 6
+    assert samples["seller_platform_windows", "S1.US", "warehouse_stock", "mismatch"] == 1
+    assert samples["seller_platform_read_at_seconds", "S1.US", "warehouse_stock"] >= began.timestamp()
+    assert samples["seller_platform_accounts", "listed"] == 1

@@ -1,0 +1,131 @@
+"""An upstream of reports that is not ours, on a socket: its words, forms and faults are what the test says."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from seller_platform.contract import Account
+
+ACCOUNTS = [
+    (account.key, account)
+    for account in (
+        Account(1, "Los Angeles", "US", "USD", "America/Los_Angeles", "US", "S1"),
+        Account(2, "Auckland", "NZ", "NZD", "Pacific/Auckland", "NZ", "S2"),
+    )
+]
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+ROWS = [{"sku": "A", "product_name": "Cup", "units_ordered": 2, "product_sales": 10.5, "note": "€"}]
+
+
+@dataclass
+class AskedReport:
+    """A report that somebody asked for."""
+
+    query: dict[str, str]
+    body: dict[str, str]
+    asked_at: datetime
+    polls: int = 0
+
+
+@dataclass
+class ReportUpstream:
+    """What the upstream says, and what it was asked.
+
+    Attributes:
+        lasts: How long it writes on a report.
+        pending, completed: Its words.
+        ends: The word and message with which the first so many reports end without rows.
+        vanishes: How many of the first reports it forgets.
+        number: What a report's number is, by its place.
+        refuses: The status and headers of the answer to the next requests, by path.
+        download: The body of a download, by form.
+    """
+
+    url: str = ""
+    clock: Callable[[], datetime] = lambda: NOON
+    lasts: timedelta = timedelta(0)
+    pending: str = "processing"
+    completed: str = "completed"
+    ends: tuple[int, str, str] = (0, "failed", "the disk is full")
+    vanishes: int = 0
+    number: Callable[[int], Any] = str
+    refuses: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
+    download: Callable[[str], bytes] = lambda form: json.dumps(ROWS).encode()
+    asked: list[AskedReport] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+
+    def answer(self, path: str, query: dict[str, str], body: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        self.seen.append(path)
+        if self.refuses.get(path):
+            status, headers = self.refuses[path].pop(0)
+            return _json(status, {"message": "not now"}, headers)
+        if path == "/reports/request":
+            self.asked.append(AskedReport(query, body, self.clock()))
+            return _json(200, {"status": "processing", "report_id": self.number(len(self.asked)), "message": "ok"})
+        place = next((n for n in range(1, len(self.asked) + 1) if str(self.number(n)) == query["report_id"]), 0)
+        if not place or place <= self.vanishes:
+            return _json(404, {"message": "no such report"})
+        report = self.asked[place - 1]
+        is_done = self.clock() >= report.asked_at + self.lasts
+        if path == "/reports/status":
+            report.polls += 1
+            return _json(200, self._status(place, is_done=is_done))
+        if not is_done:
+            return _json(409, {"message": "not ready"}, {"Retry-After": "60"})
+        return 200, {}, self.download(query["format"])
+
+    def _status(self, place: int, *, is_done: bool) -> dict[str, Any]:
+        count, word, message = self.ends
+        if is_done and place <= count:
+            return {"status": word, "progress": 50, "message": message}
+        return {"status": self.completed if is_done else self.pending, "progress": 100 * is_done}
+
+
+def _json(status: int, document: Any, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
+    return status, headers or {}, json.dumps(document).encode()
+
+
+@contextmanager
+def report_upstream() -> Iterator[ReportUpstream]:
+    """Serve the upstream on a free port of the loopback interface."""
+    upstream = ReportUpstream()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def _answer(self, sent: bytes) -> None:
+            url = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            status, headers, body = upstream.answer(url.path, query, json.loads(sent or b"{}"))
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self._answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+        def do_GET(self) -> None:
+            self._answer(b"")
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    upstream.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield upstream
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

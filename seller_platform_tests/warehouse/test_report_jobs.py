@@ -1,0 +1,172 @@
+"""Report jobs: one open for each report, claimed by one poller at a time, moved by whoever is first."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Account
+from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.report_jobs import (
+    OPEN,
+    JobState,
+    ReportJob,
+    claim_due,
+    job_of,
+    jobs_for_runs,
+    move_job,
+    open_job,
+    ready_jobs,
+    untold_jobs,
+)
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def shop(database: Database) -> Database:
+    save_connection(database, KnownConnection("default", "u", "u", "c"))
+    accounts = [Account(number, "", "DE", "EUR", "Europe/Berlin", "DE", f"S{number}") for number in (1, 2)]
+    save_accounts(database, "default", [(account.key, account) for account in accounts])
+    return database
+
+
+def opened(database: Database, value: str = "A", account: str = "S1.DE", after: timedelta = MINUTE) -> ReportJob | None:
+    return open_job(
+        database,
+        account,
+        "product_sku",
+        value,
+        "json",
+        give_up_after=timedelta(hours=6),
+        now=NOON,
+        next_poll_at=NOON + after,
+    )
+
+
+def must_open(database: Database, value: str = "A", after: timedelta = MINUTE) -> ReportJob:
+    job = opened(database, value, after=after)
+    assert job is not None
+    return job
+
+
+def test_a_job_is_written_down_as_it_was_wanted(shop: Database) -> None:
+    job = must_open(shop)
+
+    assert job == job_of(shop, job.id)
+    assert (job.state, job.attempt, job.polls, job.report_id) == (JobState.REQUESTED, 1, 0, None)
+    assert (job.requested_at, job.attempted_at, job.next_poll_at) == (NOON, NOON, NOON + MINUTE)
+    assert job.give_up_after == timedelta(hours=6)
+    assert str(job) == "the report product_sku A of S1.DE"
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_one_job_of_a_report_is_open_at_a_time(shop: Database, state: JobState) -> None:
+    job = must_open(shop)
+    assert move_job(shop, job, replace(job, state=state))
+
+    second, other, elsewhere = opened(shop), opened(shop, "B"), opened(shop, account="S2.DE")
+
+    assert (second is None) == (state in OPEN)
+    assert other is not None
+    assert elsewhere is not None
+
+
+def test_of_many_that_want_the_same_report_at_once_one_opens_it(shop: Database) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        jobs = list(threads.map(lambda _: opened(shop), range(24)))
+
+    assert len([job for job in jobs if job is not None]) == 1
+
+
+def test_jobs_are_claimed_the_longest_due_first_and_until_a_time(shop: Database) -> None:
+    for number in range(5):
+        must_open(shop, str(number), after=-number * MINUTE)
+
+    first = claim_due(shop, now=NOON, until=NOON + MINUTE, limit=2)
+    second = claim_due(shop, now=NOON, until=NOON + MINUTE, limit=9)
+    third = claim_due(shop, now=NOON, until=NOON + MINUTE, limit=9)
+    later = claim_due(shop, now=NOON + MINUTE, until=NOON + 2 * MINUTE, limit=9)
+
+    assert [{job.value for job in claimed} for claimed in (first, second, third, later)] == [
+        {"3", "4"},
+        {"0", "1", "2"},
+        set(),
+        {"0", "1", "2", "3", "4"},
+    ]
+
+
+def test_a_job_is_claimed_by_one_of_many(shop: Database) -> None:
+    for number in range(40):
+        must_open(shop, str(number), after=-MINUTE)
+
+    with ThreadPoolExecutor(8) as threads:
+        claims = threads.map(lambda _: claim_due(shop, now=NOON, until=NOON + MINUTE, limit=7), range(16))
+        claimed = [job.value for jobs in claims for job in jobs]
+
+    assert len(claimed) == len(set(claimed)) == 40
+
+
+def test_a_job_is_moved_by_the_first_and_not_by_the_second(shop: Database) -> None:
+    job = must_open(shop)
+
+    first = move_job(shop, job, replace(job, state=JobState.PENDING, report_id="7"))
+    second = move_job(shop, job, replace(job, state=JobState.FAILED, problem="no"))
+
+    assert (first, second) == (True, False)
+    assert (job_of(shop, job.id).state, job_of(shop, job.id).problem) == (JobState.PENDING, None)
+
+
+def test_what_loads_a_job_and_what_asks_for_runs_do_not_undo_each_other(shop: Database) -> None:
+    job = must_open(shop)
+    ready = replace(job, state=JobState.READY)
+    assert move_job(shop, job, ready)
+
+    asked = move_job(shop, ready, replace(ready, runs=1, run_key="a", run_asked_at=NOON))
+    asked_again = move_job(shop, ready, replace(ready, runs=1, run_key="b", run_asked_at=NOON))
+    loaded = move_job(shop, ready, replace(ready, state=JobState.LOADED, load_id=5))
+
+    assert (asked, asked_again, loaded) == (True, False, True)
+    stored = job_of(shop, job.id)
+    assert (stored.state, stored.load_id, stored.runs, stored.run_key) == (JobState.LOADED, 5, 1, "a")
+
+
+def test_runs_are_wanted_for_what_is_ready_and_for_what_nobody_was_told_of(shop: Database) -> None:
+    jobs = [must_open(shop, state.value) for state in JobState]
+    for job, state in zip(jobs, JobState, strict=True):
+        assert move_job(shop, job, replace(job, state=state))
+    failed = job_of(shop, jobs[-2].id)
+
+    before = [job.value for job in jobs_for_runs(shop)]
+    assert move_job(shop, failed, replace(failed, told_at=NOON))
+    assert not move_job(shop, failed, replace(failed, told_at=NOON))
+
+    assert before == ["ready", "failed", "given_up"]
+    assert [job.value for job in ready_jobs(shop, "S1.DE")] == ["ready"]
+    assert [job.value for job in untold_jobs(shop, "S1.DE")] == ["given_up"]
+    assert ready_jobs(shop, "S2.DE") == untold_jobs(shop, "S2.DE") == ()
+
+
+def test_due_jobs_are_found_by_their_index(shop: Database) -> None:
+    with shop.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO platform.report_jobs (account, selector, value, format, state, requested_at, "
+                "give_up_after, attempt, attempted_at, polls, next_poll_at, runs) "
+                "SELECT 'S1.DE', 'product_sku', n, 'json', 'loaded', now(), '6 h', 1, now(), 1, now(), 1 "
+                "FROM generate_series(1, 20000) n"
+            )
+        )
+        connection.execute(text("ANALYZE platform.report_jobs"))
+        plan = connection.execute(
+            text(
+                "EXPLAIN SELECT id FROM platform.report_jobs WHERE state IN ('requested', 'pending') "
+                "AND next_poll_at <= now() ORDER BY next_poll_at LIMIT 16"
+            )
+        ).scalars()
+
+    assert "ix_report_jobs_due" in "\n".join(plan)
