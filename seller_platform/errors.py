@@ -12,28 +12,34 @@
 """
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 
 class SellerPlatformError(Exception):
     """The base of every error raised on purpose."""
 
+    next_step: ClassVar[str] = "Look at what the message names as the cause."
     exit_code = 1
 
 
 class RequestError(SellerPlatformError):
     """What was asked for cannot be done as it was asked."""
 
+    next_step = "Mend what was asked for, as the message says, and run the command again."
     exit_code = 2
 
 
 class SettingsError(SellerPlatformError):
     """A setting is missing or wrong."""
 
+    next_step = "Mend the setting that the message names; the README lists them all."
     exit_code = 2
 
 
 class UnknownAccountError(RequestError):
     """No account of that key is known."""
+
+    next_step = "Take one of the accounts that the message lists; `seller-platform connect` discovers new ones."
 
     def __init__(self, key: str, known: Sequence[str]) -> None:
         self.key, self.known = key, tuple(known)
@@ -44,6 +50,8 @@ class UnknownAccountError(RequestError):
 class UnknownDatasetError(RequestError):
     """No dataset of that name exists."""
 
+    next_step = "Take one of the datasets that the message lists."
+
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name, self.known = name, tuple(known)
         super().__init__(f"there is no dataset {name!r}; choose one of {', '.join(known)}")
@@ -51,6 +59,8 @@ class UnknownDatasetError(RequestError):
 
 class NotConnectedError(RequestError):
     """No grant is stored yet."""
+
+    next_step = "Run `seller-platform connect`."
 
     def __init__(self, connection: str | None = None) -> None:
         self.connection = connection
@@ -61,6 +71,8 @@ class NotConnectedError(RequestError):
 class UnknownUserError(RequestError):
     """Nobody with that e-mail address may log in."""
 
+    next_step = "Add the user with `seller-platform service user add`."
+
     def __init__(self, email: str) -> None:
         self.email = email
         super().__init__(f"there is no user {email!r}; run `seller-platform service user add {email}` first")
@@ -68,6 +80,8 @@ class UnknownUserError(RequestError):
 
 class DuplicateUserError(RequestError):
     """Somebody with that e-mail address exists already."""
+
+    next_step = "Take another address, or grant the user more accounts."
 
     def __init__(self, email: str) -> None:
         self.email = email
@@ -77,6 +91,8 @@ class DuplicateUserError(RequestError):
 class InvalidUserError(RequestError):
     """A user cannot be made of these values."""
 
+    next_step = "Mend the address or the password as the message says."
+
     def __init__(self, field: str, problem: str) -> None:
         self.field = field
         super().__init__(f"the user's {field} {problem}")
@@ -84,6 +100,8 @@ class InvalidUserError(RequestError):
 
 class InvalidApplicationError(RequestError):
     """An application cannot be registered with these values."""
+
+    next_step = "Mend the name or the redirect URL as the message says."
 
     def __init__(self, field: str, problem: str) -> None:
         self.field, self.problem = field, problem
@@ -93,6 +111,8 @@ class InvalidApplicationError(RequestError):
 class CannotListenError(SellerPlatformError):
     """The service cannot listen where it was told to."""
 
+    next_step = "Choose another port, or end the program that has it."
+
     def __init__(self, host: str, port: int, problem: str) -> None:
         self.host, self.port = host, port
         super().__init__(f"the service cannot listen on {host} port {port}: {problem}. Choose another with --port")
@@ -100,6 +120,8 @@ class CannotListenError(SellerPlatformError):
 
 class ProductsUnknownError(RequestError):
     """Nothing tells yet which products an account has."""
+
+    next_step = "Group by SKU: a replica does not know which products belong together."
 
     def __init__(self, account: str) -> None:
         self.account = account
@@ -109,8 +131,96 @@ class ProductsUnknownError(RequestError):
         )
 
 
+class CostSheetError(RequestError):
+    """What is wanted of costs cannot be planned as it is written."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        self.source, self.problems = source, tuple(problems)
+        told = "".join(f"\n- {problem}" for problem in problems)
+        super().__init__(f"{source} cannot be planned:{told}\nMend it and run `seller-platform costs plan` again")
+
+
+class UnknownTableError(RequestError):
+    """The warehouse has no table or view of that name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"there is neither a file nor a table or view {name!r}; name a CSV file, or a table of the warehouse as "
+            "schema.table"
+        )
+
+
+class UnknownCostPlanError(RequestError):
+    """No plan of that number is stored."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(
+            f"there is no cost plan {number}; `seller-platform costs plan FILE` makes one and prints its id"
+        )
+
+
+class InvalidCostPlanError(RequestError):
+    """A plan cannot be applied as it is."""
+
+    def __init__(self, plan: str, problem: str) -> None:
+        self.plan, self.problem = plan, problem
+        super().__init__(f"cost plan {plan}: {problem}. Make another with `seller-platform costs plan`")
+
+
+class OutdatedCostPlanError(RequestError):
+    """The upstream's costs are not what they were when the plan was made."""
+
+    def __init__(self, plan: int, changed: Sequence[str]) -> None:
+        self.plan, self.changed = plan, tuple(changed)
+        super().__init__(
+            f"cost plan {plan}: the upstream's costs have changed since it was made, of SKU {_first_few(changed)}. "
+            "Nothing was written; run `seller-platform costs plan` again and review the difference"
+        )
+
+
+class OpenCostPeriodError(RequestError):
+    """Periods without a last day would have to go, and the API has no way to write them back."""
+
+    def __init__(self, skus: Sequence[str]) -> None:
+        self.skus = tuple(skus)
+        super().__init__(
+            f"the upstream has a cost period without a last day for SKU {_first_few(skus)}, which could not be put "
+            "back if writing failed. Give it a last day where it was made, then run `seller-platform costs plan` again"
+        )
+
+
+class CostWritesBusyError(SellerPlatformError):
+    """Somebody else is writing costs of the account."""
+
+    def __init__(self, account: str) -> None:
+        self.account = account
+        super().__init__(
+            f"somebody is writing costs of account {account!r} at this moment; nothing was written here. Run "
+            "`seller-platform costs apply` again when they are done"
+        )
+
+
+class CostsNotWrittenError(SellerPlatformError):
+    """Some costs of a plan do not hold upstream."""
+
+    def __init__(self, plan: int, problems: Mapping[str, str], *, planned: int, exit_code: int) -> None:
+        self.plan, self.problems, self.exit_code = plan, dict(problems), exit_code
+        skus_of: dict[str, list[str]] = {}
+        for sku, problem in self.problems.items():
+            skus_of.setdefault(problem, []).append(sku)
+        told = (f"\n- {_first_few(skus)}: {problem}" for problem, skus in skus_of.items())
+        super().__init__(
+            f"cost plan {plan}: {len(self.problems)} of {planned} SKUs do not hold:{''.join(told)}\n"
+            f"Mend the cause, then go on with `seller-platform costs apply {plan}`"
+        )
+
+
 class ApiError(RequestError):
     """A request to the service that is refused, as the HTTP answer that says so."""
+
+    next_step = "Mend the request as `message` and `errors` of the answer say."
 
     status = 400
 
@@ -130,6 +240,8 @@ class ApiError(RequestError):
 class UnauthorizedError(ApiError):
     """The request carries no bearer token that the service honours (RFC 6750)."""
 
+    next_step = "Refresh the access token, or authorise again."
+
     status = 401
 
     def __init__(self, message: str, *, error: str | None = None) -> None:
@@ -142,17 +254,23 @@ class UnauthorizedError(ApiError):
 class NotFoundError(ApiError):
     """What was asked for does not exist, or is not the caller's: one answer for both."""
 
+    next_step = "Ask for something that exists and that the token's user may read."
+
     status = 404
 
 
 class ReplicaError(ApiError):
     """What was asked for can only be done where the rows come from; here the next load would undo it."""
 
+    next_step = "Send it to the upstream that the replica was loaded from."
+
     status = 403
 
 
 class ReportNotReadyError(ApiError):
     """The report cannot be downloaded: it is still being written, or writing it failed."""
+
+    next_step = "Wait as long as `Retry-After` says, and ask again."
 
     status = 409
 
@@ -164,6 +282,8 @@ class ReportNotReadyError(ApiError):
 class BodyTooLargeError(ApiError):
     """The body is larger than any that the endpoint can use."""
 
+    next_step = "Send less at once."
+
     status = 413
 
     def __init__(self, largest: int) -> None:
@@ -173,6 +293,8 @@ class BodyTooLargeError(ApiError):
 
 class WrongContentTypeError(ApiError):
     """The body is not of the content type that the endpoint reads."""
+
+    next_step = "Send the content type that the message names."
 
     status = 415
 
@@ -184,6 +306,8 @@ class WrongContentTypeError(ApiError):
 class InvalidParametersError(ApiError):
     """Parameters are missing, unknown in value, out of range or contradictory."""
 
+    next_step = "Mend the parameters that `errors` lists."
+
     status = 422
 
     def __init__(self, parameters: Mapping[str, Sequence[str]]) -> None:
@@ -193,6 +317,8 @@ class InvalidParametersError(ApiError):
 
 class TooManyAttemptsError(ApiError):
     """Somebody tries too often."""
+
+    next_step = "Wait as long as `Retry-After` says."
 
     status = 429
 
@@ -204,6 +330,8 @@ class TooManyAttemptsError(ApiError):
 class TokenEndpointError(ApiError):
     """A request that the token endpoint refuses (RFC 6749 section 5.2)."""
 
+    next_step = "Mend the request as `error_description` says (RFC 6749, section 5.2)."
+
     def __init__(self, error: str, description: str, *, status: int = 400) -> None:
         self.error, self.status = error, status
         headers = {"WWW-Authenticate": 'Basic realm="seller-platform"'} if status == 401 else None
@@ -213,6 +341,8 @@ class TokenEndpointError(ApiError):
 class MissingSettingError(SettingsError):
     """A setting that this work needs is not set."""
 
+    next_step = "Set the variable that the message names."
+
     def __init__(self, name: str, purpose: str) -> None:
         self.name = name
         super().__init__(f"{name} is not set; it is {purpose}. Set it in the environment and run the command again")
@@ -221,6 +351,8 @@ class MissingSettingError(SettingsError):
 class InvalidSettingError(SettingsError):
     """A setting has a value that cannot be used."""
 
+    next_step = "Mend the variable that the message names."
+
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
         super().__init__(f"{name}: {problem}. Correct it in the environment and run the command again")
@@ -228,6 +360,10 @@ class InvalidSettingError(SettingsError):
 
 class SecretKeyError(SettingsError):
     """Stored secrets cannot be read with the key that is set."""
+
+    next_step = (
+        "Set SELLER_PLATFORM_SECRET_KEY to the key that the secrets were stored with; without it, connect again."
+    )
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -240,6 +376,7 @@ class SecretKeyError(SettingsError):
 class ReauthorizationRequiredError(SellerPlatformError):
     """The upstream no longer honours the grant; only its user can give a new one."""
 
+    next_step = "Run `seller-platform connect` for the connection that the message names."
     exit_code = 3
 
     def __init__(self, connection: str, reason: str) -> None:
@@ -250,6 +387,7 @@ class ReauthorizationRequiredError(SellerPlatformError):
 class AuthorizationDeniedError(SellerPlatformError):
     """The authorisation ended without a grant."""
 
+    next_step = "Run `seller-platform connect` again, and approve the access in time."
     exit_code = 3
 
     def __init__(self, reason: str) -> None:
@@ -260,15 +398,20 @@ class AuthorizationDeniedError(SellerPlatformError):
 class UpstreamError(SellerPlatformError):
     """The upstream answered, but not as the API promises."""
 
+    next_step = "Tell those who run the upstream what the message says; run the command again when it is mended."
     exit_code = 4
 
 
 class RetryableError(UpstreamError):
     """It may work when tried again; nothing was stored and nothing was lost."""
 
+    next_step = "Run the command again later; what was loaded stays."
+
 
 class UpstreamUnavailableError(RetryableError):
     """The upstream could not be reached, or answered with a passing fault, more often than we try."""
+
+    next_step = "Run the command again when the upstream answers; what was loaded stays."
 
     def __init__(self, request: str, problem: str, *, attempts: int, retry_after_seconds: float | None = None) -> None:
         self.request, self.problem, self.attempts = request, problem, attempts
@@ -280,6 +423,8 @@ class UpstreamUnavailableError(RetryableError):
 class UnreadableBodyError(RetryableError):
     """The body of an answer is not the JSON it should be; it may have been cut on its way."""
 
+    next_step = "Run the command again; if it stays, something between here and the upstream changes its answers."
+
     def __init__(self, problem: str) -> None:
         self.problem = problem
         super().__init__(f"{problem}; run the command again")
@@ -287,6 +432,8 @@ class UnreadableBodyError(RetryableError):
 
 class RequestRefusedError(UpstreamError):
     """The upstream refused a request for good."""
+
+    next_step = "Mend the parameter that the upstream names; if nothing is wrong with it, tell the upstream."
 
     def __init__(
         self,
@@ -308,6 +455,8 @@ class RequestRefusedError(UpstreamError):
 class NotOfferedError(UpstreamError):
     """The upstream has no endpoint for rows that could be computed from others; the others are read all the same."""
 
+    next_step = "Nothing: the upstream does not compute these rows, and everything else is loaded."
+
     def __init__(self, dataset: str, path: str, status: int) -> None:
         self.dataset, self.path, self.status = dataset, path, status
         super().__init__(
@@ -319,6 +468,8 @@ class NotOfferedError(UpstreamError):
 class InvalidReportError(RequestError):
     """A report cannot be requested by these values."""
 
+    next_step = "Mend the selector or its value as the message says."
+
     def __init__(self, problem: str) -> None:
         self.problem = problem
         super().__init__(f"{problem}. Mend the config of `request_reports` and launch it again")
@@ -327,6 +478,8 @@ class InvalidReportError(RequestError):
 class ReportFailedError(UpstreamError):
     """A report that was requested comes to nothing."""
 
+    next_step = "Request the report again; if it fails again, tell the upstream."
+
     def __init__(self, report: str, problem: str) -> None:
         self.report, self.problem = report, problem
         super().__init__(f"{report}: {problem}. Nothing of it was stored; request it again with `request_reports`")
@@ -334,6 +487,8 @@ class ReportFailedError(UpstreamError):
 
 class TokenRefusedError(UpstreamError):
     """The token endpoint answered with an OAuth error (RFC 6749 section 5.2)."""
+
+    next_step = "Check the client id, its secret and the redirect URL, then run `seller-platform connect`."
 
     def __init__(self, error: str, description: str) -> None:
         self.error, self.description = error, description
@@ -347,6 +502,8 @@ class TokenRefusedError(UpstreamError):
 class ContractViolationError(UpstreamError):
     """The upstream sent something that the API does not allow."""
 
+    next_step = "Tell the upstream which row and field the message names; the stored slice is as it was."
+
     def __init__(self, what: str, problem: str) -> None:
         self.what, self.problem = what, problem
         super().__init__(f"{what}: {problem}. Nothing of the slice was stored; report it to the upstream")
@@ -354,6 +511,8 @@ class ContractViolationError(UpstreamError):
 
 class ListChangedError(RetryableError):
     """A list kept changing while it was read."""
+
+    next_step = "Run the command again when the upstream is quieter; the stored slice is as it was."
 
     def __init__(self, what: str, *, attempts: int, last: str) -> None:
         self.what, self.attempts, self.last = what, attempts, last
@@ -366,9 +525,13 @@ class ListChangedError(RetryableError):
 class WarehouseError(SellerPlatformError):
     """PostgreSQL did not do what it was asked to do."""
 
+    next_step = "Look at what PostgreSQL says; `seller-platform doctor` checks the rest."
+
 
 class WarehouseUnavailableError(WarehouseError):
     """PostgreSQL cannot be reached."""
+
+    next_step = "Start PostgreSQL, or mend SELLER_PLATFORM_DATABASE_URL; then run the command again."
 
     def __init__(self, where: str, problem: str) -> None:
         self.where = where
@@ -381,6 +544,8 @@ class WarehouseUnavailableError(WarehouseError):
 class SpoolError(WarehouseError):
     """The rows of a slice do not fit where they are kept until the slice is whole."""
 
+    next_step = "Make room in the folder that the message names, or set TMPDIR to one that has it."
+
     def __init__(self, what: str, folder: str, problem: str) -> None:
         self.what, self.folder = what, folder
         super().__init__(
@@ -391,6 +556,8 @@ class SpoolError(WarehouseError):
 
 class EmbeddedServerError(WarehouseError):
     """The embedded PostgreSQL server does not start."""
+
+    next_step = "Look at the end of its log, which the message quotes."
 
     def __init__(self, folder: str, problem: str) -> None:
         self.folder = folder
@@ -404,6 +571,8 @@ class EmbeddedServerError(WarehouseError):
 class SchemaVersionError(WarehouseError):
     """The database was made by a newer version of this program."""
 
+    next_step = "Install the newer version of seller-platform that wrote the database."
+
     def __init__(self, found: str) -> None:
         self.found = found
         super().__init__(
@@ -415,6 +584,8 @@ class SchemaVersionError(WarehouseError):
 class BackupError(WarehouseError):
     """A backup cannot be written or restored."""
 
+    next_step = "Do what the message says; the database and the former backup are as they were."
+
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(f"backup or restore of {what}: {problem}")
 
@@ -422,11 +593,14 @@ class BackupError(WarehouseError):
 class CheckFailedError(SellerPlatformError):
     """Everything ran, but what was stored is not right."""
 
+    next_step = "Look at what the message names; what was stored is kept for that."
     exit_code = 5
 
 
 class SlicesFailedError(SellerPlatformError):
     """Some slices were not loaded; the others were."""
+
+    next_step = "Mend the causes that the message lists, and run the command again: what was loaded stays."
 
     def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
