@@ -1,27 +1,26 @@
 """The README says what the code does."""
 
-import re
-from pathlib import Path
+import inspect
 
+import pytest
 from click.testing import CliRunner
 
+from seller_platform import errors
 from seller_platform.cli import _COMMANDS, _cli
-from seller_platform.contract.tables import dataset_table
+from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings
+from seller_platform_tests.documentation import README, found_in, sections
 
-_README = (Path(__file__).parent.parent / "README.md").read_text()
-
-
-def test_the_table_of_datasets_is_generated() -> None:
-    found = re.search(r"<!-- datasets -->\n(.*?)<!-- /datasets -->", _README, re.DOTALL)
-
-    assert found is not None
-    assert found[1].strip() == dataset_table(), "put the output of contract.tables.dataset_table() there"
+_README = README.read_text()
 
 
-def test_every_command_is_in_the_readme_and_has_help() -> None:
+@pytest.mark.parametrize("name", sections())
+def test_every_generated_part_is_what_the_code_says_now(name: str) -> None:
+    assert found_in(_README, name) == sections()[name](), "run `python -m seller_platform_tests.documentation`"
+
+
+def test_every_command_has_help() -> None:
     for name in _COMMANDS:
-        assert f"`seller-platform {name}" in _README, name
         result = CliRunner().invoke(_cli, [name, "--help"])
         assert result.exit_code == 0, result.output
 
@@ -29,3 +28,14 @@ def test_every_command_is_in_the_readme_and_has_help() -> None:
 def test_every_setting_is_in_the_readme() -> None:
     for field in Settings.model_fields.values():
         assert f"`{field.alias}`" in _README, field.alias
+
+
+def test_every_error_says_what_it_means_and_what_to_do_next() -> None:
+    for name, error in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(error, SellerPlatformError):
+            assert error.__doc__, name
+            assert error.__doc__.strip().endswith("."), name
+            assert error.next_step.endswith("."), name
+            # A category's step is enough only for a category: an error of its own says its own.
+            is_category = bool(error.__subclasses__())
+            assert is_category or "next_step" in vars(error), name

@@ -82,7 +82,8 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
         document: What the command found all the same; with `--json` it is printed in the same document.
     """
     if as_json:
-        told = {"error": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+        told: dict[str, object] = {"error": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+        told["next_step"] = error.next_step
         click.echo(json.dumps({**(document or {}), **told}, indent=2, default=str, ensure_ascii=False))
     else:
         click.echo(f"error: {error}", err=True)

@@ -1,0 +1,151 @@
+"""The README's tables, made from the code: `python -m seller_platform_tests.documentation` writes them anew."""
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import dagster as dg
+
+from seller_platform import errors
+from seller_platform.cli import _COMMANDS
+from seller_platform.contract.tables import dataset_table
+from seller_platform.errors import SellerPlatformError
+
+README = Path(__file__).parent.parent / "README.md"
+
+# Definitions are read from the environment; the tables must not depend on it.
+for _name in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
+    del os.environ[_name]
+
+
+def sections() -> Mapping[str, Callable[[], str]]:
+    """Return what makes each generated part of the README, by the name in its marks."""
+    return {
+        "datasets": dataset_table,
+        "assets": _assets,
+        "checks": _checks,
+        "automation": _automation,
+        "commands": _commands,
+        "errors": _errors,
+    }
+
+
+def found_in(text: str, name: str) -> str | None:
+    """Return the part of a text between the marks of that name."""
+    found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", text, re.DOTALL)
+    return found[1] if found else None
+
+
+def written(text: str) -> str:
+    """Return the text with every generated part made anew."""
+    for name, make in sections().items():
+        part = f"<!-- {name} -->\n{make()}\n<!-- /{name} -->"
+        text = re.sub(rf"<!-- {name} -->\n.*?<!-- /{name} -->", lambda _, part=part: part, text, flags=re.DOTALL)  # type: ignore[misc]  # re's callback
+    return text
+
+
+def _definitions() -> dg.Definitions:
+    from seller_platform.orchestration.definitions import defs
+
+    return defs
+
+
+def _table(columns: Sequence[str], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _specs() -> list[dg.AssetSpec]:
+    graph = _definitions().resolve_asset_graph()
+    specs = [graph.get(key).to_asset_spec() for key in graph.materializable_asset_keys]
+    return sorted(specs, key=lambda spec: spec.key.to_user_string())
+
+
+def _assets() -> str:
+    """Return the assets beside the datasets, which have a table of their own."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for spec in _specs():
+            if spec.key.path[0] != "seller":
+                partitions = (
+                    "account × month"
+                    if isinstance(spec.partitions_def, dg.MultiPartitionsDefinition)
+                    else ("account" if spec.partitions_def else "none")
+                )
+                yield f"`{spec.key.to_user_string()}`", partitions, _sentence(spec.description)
+
+    return _table(("asset", "partitions", "what it is"), rows())
+
+
+def _checks() -> str:
+    """Return the checks, each with the assets it is of."""
+    graph = _definitions().resolve_asset_graph()
+    of_check: dict[tuple[str, str], list[str]] = {}
+    for key in graph.asset_check_keys:
+        told = (key.name, _sentence(graph.get_check_spec(key).description))
+        of_check.setdefault(told, []).append(key.asset_key.to_user_string())
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for (name, sentence), assets in sorted(of_check.items()):
+            yield f"`{name}`", _listed(sorted(assets)), sentence
+
+    return _table(("check", "of", "holds that"), rows())
+
+
+def _automation() -> str:
+    """Return schedules, sensors and jobs."""
+    repository = _definitions().get_repository_def()
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for schedule in sorted(repository.schedule_defs, key=lambda each: each.name):
+            crons = schedule.cron_schedule
+            when = crons if isinstance(crons, str) else ", ".join(crons)
+            yield (
+                f"`{schedule.name}`",
+                f"schedule, `{when}` {schedule.execution_timezone or 'UTC'}",
+                _on(schedule.default_status.value),
+                _sentence(schedule.description),
+            )
+        for sensor in sorted(repository.sensor_defs, key=lambda each: each.name):
+            kind = f"sensor, every {sensor.minimum_interval_seconds or 30} s"
+            yield f"`{sensor.name}`", kind, _on(sensor.default_status.value), _sentence(sensor.description)
+        for job in sorted(repository.get_all_jobs(), key=lambda each: each.name):
+            if not job.name.startswith("__"):
+                yield f"`{job.name}`", "job", "–", _sentence(job.description)
+
+    return _table(("name", "kind", "by default", "does"), rows())
+
+
+def _commands() -> str:
+    return _table(("command", "does"), ((f"`seller-platform {name}`", text) for name, text in _COMMANDS.items()))
+
+
+def _errors() -> str:
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name, error in sorted(inspect.getmembers(errors, inspect.isclass)):
+            if issubclass(error, SellerPlatformError):
+                yield f"`{name}`", str(error.exit_code), _sentence(error.__doc__), error.next_step
+
+    return _table(("error", "exit code", "means", "next step"), rows())
+
+
+def _on(status: str) -> str:
+    return "on" if status == "RUNNING" else "off"
+
+
+def _sentence(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the names, or their folder where they are many."""
+    if len(names) <= 3:
+        return ", ".join(f"`{name}`" for name in names)
+    folders = sorted({name.partition("/")[0] for name in names})
+    return f"{len(names)} of {', '.join(f'`{folder}/`' for folder in folders)}"
+
+
+if __name__ == "__main__":
+    README.write_text(written(README.read_text()))
