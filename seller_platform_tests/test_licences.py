@@ -31,9 +31,9 @@ def _installed_with(name: str) -> set[str]:
 
 
 def _licence(name: str) -> str:
-    told = distribution(name).metadata
-    classifiers = [line for line in told.get_all("Classifier", []) if line.startswith("License")]
-    return " ".join([told.get("License-Expression") or "", *classifiers, (told.get("License") or "")[:200]]).strip()
+    told = distribution(name).metadata.json
+    classifiers = [line for line in told.get("classifier", []) if line.startswith("License")]
+    return " ".join(map(str, [told.get("license_expression", ""), *classifiers, str(told.get("license", ""))[:200]]))
 
 
 def test_every_package_that_is_installed_with_the_platform_may_be_used() -> None:
