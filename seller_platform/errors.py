@@ -11,6 +11,7 @@
 | any other | look at the cause | 1 |
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -20,6 +21,12 @@ class SellerPlatformError(Exception):
 
     next_step: ClassVar[str] = "Look at what the message names as the cause."
     exit_code = 1
+
+
+def connect_command(connection: str | None = None) -> str:
+    """Return the command that authorises a connection."""
+    named = "" if connection in (None, "default") else f" --connection {shlex.quote(str(connection))}"
+    return f"seller-platform connect{named}"
 
 
 class RequestError(SellerPlatformError):
@@ -57,6 +64,42 @@ class UnknownDatasetError(RequestError):
         super().__init__(f"there is no dataset {name!r}; choose one of {', '.join(known)}")
 
 
+class UnknownRelationError(RequestError):
+    """An asset key or a table is none of ours."""
+
+    next_step = "Take one of the assets that the message lists."
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name, self.known = name, tuple(known)
+        super().__init__(f"there is no asset {name!r} here; choose one of {', '.join(known)}")
+
+
+class InexactNumberError(RequestError):
+    """A stored number has more digits than Arrow's decimals of one scale can hold."""
+
+    next_step = "Read the numbers as text, or as a DataFrame, where every value has the digits it was sent with."
+
+    def __init__(self, table: str, column: str, decimal_type: str, problem: str) -> None:
+        self.table, self.column = table, column
+        super().__init__(
+            f"{table}.{column} holds a number that is no {decimal_type} ({problem}). "
+            "Read it with numbers_as_text=True, or as a DataFrame"
+        )
+
+
+class ReadOnlyAssetError(RequestError):
+    """Another code location tries to write an asset that is only read there."""
+
+    next_step = "Give the asset a key and an IO manager of its own."
+
+    def __init__(self, asset: str) -> None:
+        self.asset = asset
+        super().__init__(
+            f"{asset} cannot be written: the warehouse is only read from here. "
+            "Give the asset an `io_manager_key` other than that of the Seller Platform assets it reads"
+        )
+
+
 class NotConnectedError(RequestError):
     """No grant is stored yet."""
 
@@ -65,7 +108,19 @@ class NotConnectedError(RequestError):
     def __init__(self, connection: str | None = None) -> None:
         self.connection = connection
         named = f"connection {connection!r}" if connection else "any connection"
-        super().__init__(f"there is no grant for {named}; run `seller-platform connect` to authorise one")
+        super().__init__(f"there is no grant for {named}; run `{connect_command(connection)}` to authorise one")
+
+
+class OtherApplicationError(RequestError):
+    """The settings name another application than the one as which a connection was authorised."""
+
+    def __init__(self, connection: str, *, stored: str, configured: str) -> None:
+        self.connection, self.stored, self.configured = connection, stored, configured
+        super().__init__(
+            f"connection {connection!r} reads {stored}, but SELLER_API_BASE_URL and SELLER_API_CLIENT_ID name "
+            f"{configured}. Unset both to authorise it again as it is, choose another name with --connection, or point "
+            "it there with --replace"
+        )
 
 
 class UnknownUserError(RequestError):
@@ -121,7 +176,7 @@ class CannotListenError(SellerPlatformError):
 class ProductsUnknownError(RequestError):
     """Nothing tells yet which products an account has."""
 
-    next_step = "Group by SKU: a replica does not know which products belong together."
+    next_step = "Load its inventory first: `seller-platform sync --dataset inventory`."
 
     def __init__(self, account: str) -> None:
         self.account = account
@@ -134,6 +189,8 @@ class ProductsUnknownError(RequestError):
 class CostSheetError(RequestError):
     """What is wanted of costs cannot be planned as it is written."""
 
+    next_step = "Mend the lines that the message names, and plan again."
+
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         self.source, self.problems = source, tuple(problems)
         told = "".join(f"\n- {problem}" for problem in problems)
@@ -142,6 +199,8 @@ class CostSheetError(RequestError):
 
 class UnknownTableError(RequestError):
     """The warehouse has no table or view of that name."""
+
+    next_step = "Name a CSV file, or a table of the warehouse as `schema.table`."
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -154,6 +213,8 @@ class UnknownTableError(RequestError):
 class UnknownCostPlanError(RequestError):
     """No plan of that number is stored."""
 
+    next_step = "Make one with `seller-platform costs plan`, which prints its id."
+
     def __init__(self, number: int) -> None:
         self.number = number
         super().__init__(
@@ -164,6 +225,8 @@ class UnknownCostPlanError(RequestError):
 class InvalidCostPlanError(RequestError):
     """A plan cannot be applied as it is."""
 
+    next_step = "Make another with `seller-platform costs plan`."
+
     def __init__(self, plan: str, problem: str) -> None:
         self.plan, self.problem = plan, problem
         super().__init__(f"cost plan {plan}: {problem}. Make another with `seller-platform costs plan`")
@@ -171,6 +234,8 @@ class InvalidCostPlanError(RequestError):
 
 class OutdatedCostPlanError(RequestError):
     """The upstream's costs are not what they were when the plan was made."""
+
+    next_step = "Run `seller-platform costs plan` again and review the difference."
 
     def __init__(self, plan: int, changed: Sequence[str]) -> None:
         self.plan, self.changed = plan, tuple(changed)
@@ -183,6 +248,8 @@ class OutdatedCostPlanError(RequestError):
 class OpenCostPeriodError(RequestError):
     """Periods without a last day would have to go, and the API has no way to write them back."""
 
+    next_step = "Give the period a last day where it was made, and plan again."
+
     def __init__(self, skus: Sequence[str]) -> None:
         self.skus = tuple(skus)
         super().__init__(
@@ -194,6 +261,8 @@ class OpenCostPeriodError(RequestError):
 class CostWritesBusyError(SellerPlatformError):
     """Somebody else is writing costs of the account."""
 
+    next_step = "Run `seller-platform costs apply` again when they are done."
+
     def __init__(self, account: str) -> None:
         self.account = account
         super().__init__(
@@ -204,6 +273,8 @@ class CostWritesBusyError(SellerPlatformError):
 
 class CostsNotWrittenError(SellerPlatformError):
     """Some costs of a plan do not hold upstream."""
+
+    next_step = "Mend the cause that the message names, then apply the same plan again: it goes on where it ended."
 
     def __init__(self, plan: int, problems: Mapping[str, str], *, planned: int, exit_code: int) -> None:
         self.plan, self.problems, self.exit_code = plan, dict(problems), exit_code
@@ -381,7 +452,9 @@ class ReauthorizationRequiredError(SellerPlatformError):
 
     def __init__(self, connection: str, reason: str) -> None:
         self.connection, self.reason = connection, reason
-        super().__init__(f"connection {connection!r} must be authorised again: {reason}. Run `seller-platform connect`")
+        super().__init__(
+            f"connection {connection!r} must be authorised again: {reason}. Run `{connect_command(connection)}`"
+        )
 
 
 class AuthorizationDeniedError(SellerPlatformError):
@@ -554,6 +627,19 @@ class SpoolError(WarehouseError):
         )
 
 
+class MartBuildError(WarehouseError):
+    """PostgreSQL refused to compute or to keep a partition of a mart."""
+
+    next_step = "Look at the rows of the mart's inputs that the message points at; the partition is as it was."
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(
+            f"{what} was not built: {problem}. The partition is as it was; look for such a value in the rows that it "
+            "is computed from"
+        )
+
+
 class EmbeddedServerError(WarehouseError):
     """The embedded PostgreSQL server does not start."""
 
@@ -588,6 +674,19 @@ class BackupError(WarehouseError):
 
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(f"backup or restore of {what}: {problem}")
+
+
+class WebhookError(SellerPlatformError):
+    """A message did not reach the webhook."""
+
+    next_step = "Check SELLER_PLATFORM_ALERT_WEBHOOK_URL; the message stands in the log, and is sent again."
+
+    def __init__(self, host: str, problem: str) -> None:
+        self.host, self.problem = host, problem
+        super().__init__(
+            f"the webhook at {host} took no message: {problem}. Check SELLER_PLATFORM_ALERT_WEBHOOK_URL; the message "
+            "stands in the log, and is sent again"
+        )
 
 
 class CheckFailedError(SellerPlatformError):

@@ -1,6 +1,7 @@
 """The settings of the platform, read from the environment."""
 
 import os
+import re
 from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,6 +10,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seller_platform.errors import InvalidSettingError, MissingSettingError
+
+_OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 class Settings(BaseSettings):
@@ -22,10 +25,13 @@ class Settings(BaseSettings):
     celery_broker_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_CELERY_BROKER_URL")
     secret_key: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SECRET_KEY")
     history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")
+    owner: str = Field("team:data", alias="SELLER_PLATFORM_OWNER")
     base_url: str | None = Field(None, alias="SELLER_API_BASE_URL")
     auth_url: str | None = Field(None, alias="SELLER_API_AUTH_URL")
     client_id: str | None = Field(None, alias="SELLER_API_CLIENT_ID")
     client_secret: SecretStr | None = Field(None, alias="SELLER_API_CLIENT_SECRET")
+    alert_webhook_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_ALERT_WEBHOOK_URL")
+    dagster_url: str | None = Field(None, alias="SELLER_PLATFORM_DAGSTER_URL")
     redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
 
     @field_validator("home")
@@ -41,22 +47,31 @@ class Settings(BaseSettings):
         "auth_url",
         "client_id",
         "client_secret",
+        "alert_webhook_url",
+        "dagster_url",
         mode="before",
     )
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return None if value == "" else value
 
-    @field_validator("base_url", "auth_url", "redirect_uri")
+    @field_validator("owner")
     @classmethod
-    def _http_url(cls, url: str | None) -> str | None:
+    def _owner_of_dagster(cls, owner: str) -> str:
+        if not _OWNER.fullmatch(owner):
+            raise ValueError("must be an e-mail address or team:NAME")
+        return owner
+
+    @field_validator("base_url", "auth_url", "redirect_uri", "alert_webhook_url", "dagster_url")
+    @classmethod
+    def _http_url(cls, url: str | SecretStr | None) -> str | SecretStr | None:
         if url is not None:
-            parts = urlsplit(url)
+            parts = urlsplit(url.get_secret_value() if isinstance(url, SecretStr) else url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError("must be an http or https URL")
         return url
 
-    @field_validator("base_url", "auth_url")
+    @field_validator("base_url", "auth_url", "dagster_url")
     @classmethod
     def _without_last_slash(cls, url: str | None) -> str | None:
         # Paths are appended to these; the redirect URI is compared to the last character, and stays as it is.

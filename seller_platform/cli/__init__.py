@@ -15,6 +15,7 @@ _COMMANDS = {
     "dev": "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.",
     "connect": "Authorise the API's user and discover the accounts.",
     "sync": "Land the API's lists in PostgreSQL, through Dagster.",
+    "costs": "Write product costs back, as a plan that is reviewed before it is applied.",
     "status": "Show what is covered, how old it is, and how the grants are.",
     "verify": "Ask source and replica the same questions, and compare the answers.",
     "metrics": "Serve the warehouse's measures to Prometheus, until Ctrl-C.",
@@ -22,6 +23,8 @@ _COMMANDS = {
     "backup": "Write the whole database to a file.",
     "restore": "Fill an empty database from a backup.",
     "prune": "Remove old snapshots but one a month, and receipts that nothing refers to any more.",
+    "doctor": "Check every prerequisite, and name the next step.",
+    "keys": "Change the key that encrypts grants and client secrets at rest.",
     "service": "Run the REST API alone, and manage its users and applications.",
     "sandbox": "Fill the service's database with invented sellers.",
 }

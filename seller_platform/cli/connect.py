@@ -8,23 +8,45 @@ from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.workplace import open_workplace
 from seller_platform.ingest.authorization import authorize
 from seller_platform.ingest.discovery import discover
-from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_api, open_keeper
-from seller_platform.warehouse.accounts import save_connection
+from seller_platform.ingest.upstream import (
+    DEFAULT_CONNECTION,
+    open_api,
+    open_keeper,
+    store_upstream,
+    upstream_to_connect,
+)
+from seller_platform.warehouse.grants import Grants
 
 
 @click.command()
 @click.option("--no-browser", is_flag=True, help="Print the URL to open instead of opening it.")
 @click.option("--connection", default=DEFAULT_CONNECTION, show_default=True, help="Name of the connection.")
 @click.option("--timeout", "timeout_seconds", default=600, show_default=True, help="Seconds to wait for the approval.")
+@click.option("--replace", "replace_stored", is_flag=True, help="Point a connection that exists at another upstream.")
+@click.option("--keep-grant", is_flag=True, help="Store the settings anew, without another approval.")
 @json_option
-def connect(*, no_browser: bool, connection: str, timeout_seconds: int, as_json: bool) -> None:
+def connect(
+    *,
+    no_browser: bool,
+    connection: str,
+    timeout_seconds: int,
+    replace_stored: bool,
+    keep_grant: bool,
+    as_json: bool,
+) -> None:
     """Authorise the API's user and discover the accounts.
+
+    The upstream and application that SELLER_API_... name are stored with the connection, the client secret encrypted:
+    from then on nothing else needs these variables. To authorise a connection again, they need not be set either.
+    Each connection is another user of an API, or of another API; give each a name of its own.
 
     The callback is received on the port of SELLER_API_REDIRECT_URI, which must be on this machine.
     """
     output = Output(as_json=as_json)
     with open_workplace() as place:
-        upstream = Upstream.of(place.settings)
+        upstream = upstream_to_connect(
+            connection, place.settings, place.database, place.box, replace_stored=replace_stored
+        )
         keeper = open_keeper(upstream, connection, place.database, place.box, place.settings.home)
 
         def show(url: str) -> None:
@@ -35,8 +57,14 @@ def connect(*, no_browser: bool, connection: str, timeout_seconds: int, as_json:
             else:
                 output.say("Your browser shows the page on which to approve the access.")
 
-        save_connection(place.database, upstream.as_connection(connection))
-        authorize(upstream, keeper, show=show, timeout_seconds=timeout_seconds)
+        def register() -> None:
+            store_upstream(upstream, connection, place.database, place.box)
+
+        if keep_grant:
+            Grants(place.database, place.box).current(connection)
+            register()
+        else:
+            authorize(upstream, keeper, show=show, register=register, timeout_seconds=timeout_seconds)
         with open_api(upstream, connection, place.database, place.box, place.settings.home) as api:
             known, _ = discover(api, place.database, upstream.as_connection(connection), run_id=None)
     if as_json:

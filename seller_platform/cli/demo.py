@@ -18,9 +18,9 @@ from seller_platform.contract import LISTS
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.authorization import authorize
 from seller_platform.ingest.discovery import discover
-from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_api, open_keeper
+from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_api, open_keeper, store_upstream
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.accounts import KnownAccount, save_connection
+from seller_platform.warehouse.accounts import KnownAccount
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.fingerprints import fingerprints
 
@@ -49,9 +49,14 @@ def connect_playground(place: Workplace, playground: Playground, output: Output)
     """Authorise at the sandbox as its demo user would, discover the accounts, and return them."""
     upstream = Upstream.of(place.settings)
     keeper = open_keeper(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home)
-    save_connection(place.database, upstream.as_connection(DEFAULT_CONNECTION))
     with output.progress("Authorising", None):
-        authorize(upstream, keeper, show=lambda url: _approve_in_background(url, playground), timeout_seconds=60)
+        authorize(
+            upstream,
+            keeper,
+            show=lambda url: _approve_in_background(url, playground),
+            register=lambda: store_upstream(upstream, DEFAULT_CONNECTION, place.database, place.box),
+            timeout_seconds=60,
+        )
     with open_api(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home) as api:
         known, _ = discover(api, place.database, upstream.as_connection(DEFAULT_CONNECTION), run_id=None)
     return known

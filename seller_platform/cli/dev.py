@@ -37,7 +37,9 @@ class ProgramEndedError(SellerPlatformError):
 @click.command()
 @click.option("--port", default=3000, show_default=True, help="Port of the Dagster UI; if it is taken, another one.")
 @click.option("--service-port", default=8700, show_default=True, help="Port of the service; likewise.")
-def dev(*, port: int, service_port: int) -> None:
+@click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many invented accounts.")
+@click.option("--months", default=4, show_default=True, type=click.IntRange(1), help="How many months they have sold.")
+def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
     """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
 
     A program that dies is started again; the runs under way go on, or are taken up again by the daemon.
@@ -47,7 +49,8 @@ def dev(*, port: int, service_port: int) -> None:
     # Handlers of our own, so that the programs started below do not inherit signals that a shell told us to ignore.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    with open_playground(read_settings().home, output, port=port_or_free(service_port)) as playground:
+    home = read_settings().home
+    with open_playground(home, output, port=port_or_free(service_port), accounts=accounts, months=months) as playground:
         os.environ.update(playground.environment)
         dagster_folder = _prepare(playground, output)
         address = f"http://127.0.0.1:{port_or_free(port)}"
@@ -65,6 +68,8 @@ def dev(*, port: int, service_port: int) -> None:
             output.line(f"Sandbox password  {playground.credentials.password}")
             output.line("Ctrl-C ends everything.")
             while not ended.wait(_LOOK_SECONDS):
+                if playground.server.revive():
+                    output.say("PostgreSQL had ended by itself and is started again.")
                 _keep_running((playground.service, *programs), output)
         output.say("Ended.")
 

@@ -29,11 +29,13 @@ from seller_platform.service.applications import add_application, knows_applicat
 from seller_platform.service.users import ensure_user, grant_accounts
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.location import SANDBOX, WAREHOUSE, embedded_server
+from seller_platform.warehouse.server import EmbeddedServer
 
 USER_EMAIL = "demo@sandbox.example"
 _FILE = "playground.json"
 _READY_SECONDS = 60
 _STARTS_A_MINUTE = 5
+_CHILDREN_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Playground:
     credentials: Credentials
     rows: dict[str, int]
     environment: dict[str, str]
+    server: EmbeddedServer
     service: "Program"
 
 
@@ -64,12 +67,16 @@ class ServiceStartError(SellerPlatformError):
 
 
 @contextmanager
-def open_playground(home: Path, output: Output, *, port: int | None = None) -> Iterator[Playground]:
+def open_playground(
+    home: Path, output: Output, *, port: int | None = None, accounts: int = 3, months: int = 4
+) -> Iterator[Playground]:
     """Fill and serve the sandbox until the block ends.
 
     Args:
         home: The home folder of the installation; the playground is `sandbox` inside it.
         port: Where the service listens; a free port where none is given.
+        accounts: How many accounts are invented.
+        months: How many months of theirs, up to yesterday.
 
     Raises:
         ServiceStartError: The service does not answer.
@@ -79,7 +86,7 @@ def open_playground(home: Path, output: Output, *, port: int | None = None) -> I
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
         database.migrate()
-        report = invent(database, output)
+        report = invent(database, output, accounts=accounts, months=months)
         credentials = _credentials(folder / _FILE, database)
         ensure_user(database, USER_EMAIL, "Demo", credentials.password)
         grant_accounts(database, USER_EMAIL, [account.key for account in report.accounts])
@@ -101,7 +108,7 @@ def open_playground(home: Path, output: Output, *, port: int | None = None) -> I
         folder / "service.log",
     ) as service:
         await_answer(f"{base_url}{SERVICE_STATUS}", service)
-        yield Playground(folder, base_url, sandbox_url, credentials, report.rows, environment, service)
+        yield Playground(folder, base_url, sandbox_url, credentials, report.rows, environment, server, service)
 
 
 class Program:
@@ -151,8 +158,12 @@ class Program:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
                 break
+        # Its children too, and wait for them: one that still dies would hold the embedded server open.
+        deadline = time.monotonic() + _CHILDREN_SECONDS
         with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            while time.monotonic() < deadline:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                time.sleep(0.02)
 
 
 @contextmanager

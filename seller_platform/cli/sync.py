@@ -23,7 +23,6 @@ from seller_platform.errors import (
     UnknownAccountError,
     UnknownDatasetError,
 )
-from seller_platform.ingest.upstream import Upstream
 from seller_platform.warehouse.accounts import accounts, connections
 from seller_platform.warehouse.receipts import count_loads, receipts_of_run
 from seller_platform.warehouse.slices import Receipt
@@ -93,7 +92,6 @@ def sync(
     output = Output(as_json=as_json)
     selection = Selection(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
     with open_workplace() as place:
-        Upstream.of(place.settings)
         synced = run_sync(place, selection, output)
     report(output, synced, problem_of(synced))
 
@@ -116,23 +114,25 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
         discovery = PlannedRun((ACCOUNTS,))
         with output.progress("Discovering the accounts", None):
             discovered = execute(discovery, instance)
-        if not discovered.succeeded:
+        asked = {receipt.account for receipt in receipts_of_run(place.database, discovery.run_id)}
+        if not asked:
             return Synced([], discovered.failures, discovered.exit_code)
-        known = keys_of(place, selection.accounts)
+        readable = {each.key for each in accounts(place.database) if each.connection in asked}
+        known = [key for key in keys_of(place, selection.accounts) if key in readable]
         months = months_of(selection, place.settings.history_start) if any(d.is_dated for d in datasets) else []
         listed = account_partitions(instance)
         planned = list(plan_runs(datasets, known, months, listed=listed, whole=selection.whole))
         slices = len(known) * sum(len(months) if d.slicing is Slicing.MONTH else 1 for d in datasets)
         with output.progress(f"Landing {len(known)} accounts", slices) as bar, _counting(place, planned, bar):
             ends = [execute(run, instance) for run in planned]
-    failures = {name: problem for end in ends for name, problem in end.failures.items()}
+    failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     receipts = [
         receipt
         for run_id in (discovery.run_id, *(end.run_id for end in ends))
         for receipt in receipts_of_run(place.database, run_id)
     ]
     not_offered = frozenset(told for end in ends for told in end.not_offered)
-    return Synced(receipts, failures, max((end.exit_code for end in ends), default=0), not_offered)
+    return Synced(receipts, failures, max(end.exit_code for end in (discovered, *ends)), not_offered)
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:

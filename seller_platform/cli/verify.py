@@ -16,7 +16,7 @@ from seller_platform.client.api import SellerApi
 from seller_platform.client.oauth import TokenAuth
 from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError
 from seller_platform.ingest.questions import Coverage, Question, questions_about
-from seller_platform.ingest.upstream import Upstream, open_api
+from seller_platform.ingest.upstream import open_api, upstream_of
 from seller_platform.ingest.verification import Finding, Verdict, verify_accounts, verify_each
 from seller_platform.service.visits import visit
 from seller_platform.warehouse.accounts import KnownAccount, accounts, connections
@@ -56,7 +56,7 @@ def run_verification(place: Workplace, selection: Selection, output: Output) -> 
         RequestError: The selection names something that does not exist, or months in the wrong order.
         ServiceStartError: The replica does not come up.
     """
-    upstream, chosen = Upstream.of(place.settings), keys_of(place, selection.accounts)
+    chosen = keys_of(place, selection.accounts)
     named = connections(place.database)
     if not named:
         raise NotConnectedError
@@ -66,6 +66,7 @@ def run_verification(place: Workplace, selection: Selection, output: Output) -> 
         for connection in named:
             known = [each for each in accounts(place.database) if each.connection == connection.name]
             questions = [question for each in known if each.key in chosen for question in ask(each)]
+            upstream = upstream_of(connection.name, place.settings, place.database, place.box)
             with (
                 open_api(upstream, connection.name, place.database, place.box, place.settings.home) as source,
                 visit(place.database, [each.key for each in known]) as token,

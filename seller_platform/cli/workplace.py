@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.location import warehouse_url
-from seller_platform.warehouse.secrets import SecretBox, secret_box
+from seller_platform.warehouse.secrets import SecretBox, make_home, secret_box
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ def open_workplace() -> Iterator[Workplace]:
         WarehouseError: PostgreSQL cannot be used.
     """
     settings = read_settings()
+    make_home(settings.home)
     with Database(warehouse_url(settings)) as database:
         database.migrate()
         key = settings.secret_key.get_secret_value() if settings.secret_key else None

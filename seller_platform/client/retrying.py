@@ -18,6 +18,10 @@ _LONGEST_PAUSE_SECONDS = 30.0
 
 _LOG = logging.getLogger(__name__)
 
+# We say ourselves what is tried again. Where structlog is installed, stamina would print it to standard output, into
+# the documents of commands.
+stamina.instrumentation.set_on_retry_hooks([])
+
 Result = TypeVar("Result")
 
 

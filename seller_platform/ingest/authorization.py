@@ -10,11 +10,17 @@ from seller_platform.ingest.upstream import Upstream
 
 
 def authorize(
-    upstream: Upstream, keeper: GrantKeeper, *, show: Callable[[str], None], timeout_seconds: float = 600
+    upstream: Upstream,
+    keeper: GrantKeeper,
+    *,
+    show: Callable[[str], None],
+    register: Callable[[], None] = lambda: None,
+    timeout_seconds: float = 600,
 ) -> None:
     """Obtain a grant from a person and keep it.
 
     Args:
+        register: Stores the connection; called once the person has approved, so that nothing changes if they do not.
         show: Takes the URL that the person opens; called once the callback is ready to be received.
         timeout_seconds: How long to wait for the person.
 
@@ -32,4 +38,4 @@ def authorize(
         )
         code = callback.wait(state, timeout_seconds)
     endpoint = TokenEndpoint(upstream.base_url, upstream.client_id, upstream.client_secret, upstream.redirect_uri)
-    keeper.adopt(endpoint.exchange(code, verifier))
+    keeper.adopt(endpoint.exchange(code, verifier), register=register)

@@ -1,14 +1,13 @@
 """Discovery: which accounts a connection sees."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from seller_platform.client.api import SellerApi
 from seller_platform.client.discovery import Discovered, fetch_accounts, fetch_user
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.warehouse.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.accounts import KnownAccount, KnownConnection, save_accounts, save_user
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.slices import Load, Measured, Receipt, Slice, open_load
 
@@ -29,7 +28,7 @@ def discover(
     with open_load(database, Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))) as load:
         found = fetch_accounts(api, connection.name)
         _spool(found, load)
-        save_connection(database, replace(connection, user_id=user.id, user_name=user.name))
+        save_user(database, connection.name, user.id, user.name)
         save_accounts(database, connection.name, [(account.key, account) for account in found.accounts])
         receipt = load.store(
             Measured(

@@ -1,7 +1,9 @@
 """Loading: one slice from the API into the warehouse, and many of them side by side."""
 
+import logging
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,14 +14,24 @@ from zoneinfo import ZoneInfo
 from seller_platform.client.api import SellerApi
 from seller_platform.client.lists import Verdict, read_slice
 from seller_platform.contract import Dataset, Window
-from seller_platform.errors import NotOfferedError, RequestRefusedError, SellerPlatformError
+from seller_platform.errors import (
+    NotOfferedError,
+    RequestRefusedError,
+    SellerPlatformError,
+    WarehouseUnavailableError,
+)
 from seller_platform.warehouse.accounts import KnownAccount
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.receipts import days_read, unsettled
 from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
 
 SLICES_AT_ONCE = 4
+RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""How long a slice waits for a warehouse that went away before it is loaded again: a restart takes seconds."""
+
 _NOT_OFFERED = (404, 405, 501)
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -157,9 +169,15 @@ def _was_settled(
 
 
 def load_each(
-    wanted: Iterable[Wanted], load: Callable[[Wanted], Receipt | None], *, at_once: int = SLICES_AT_ONCE
+    wanted: Iterable[Wanted],
+    load: Callable[[Wanted], Receipt | None],
+    *,
+    at_once: int = SLICES_AT_ONCE,
+    pauses_seconds: Sequence[float] = RESTART_PAUSES_SECONDS,
 ) -> Iterator[Outcome]:
     """Load slices side by side and yield their outcomes in order; one that fails does not stop the others.
+
+    A slice whose warehouse went away is loaded again after each of the pauses: it was stored whole or not at all.
 
     Errors that are not ours are bugs: they are raised, after the slices under way have ended.
     """
@@ -169,7 +187,7 @@ def load_each(
 
         def begin(count: int) -> None:
             for each in islice(remaining, count):
-                under_way.append((each, threads.submit(load, each)))
+                under_way.append((each, threads.submit(_load_patiently, load, each, pauses_seconds)))
 
         begin(at_once + 1)
         while under_way:
@@ -180,3 +198,15 @@ def load_each(
                 outcome = Outcome(each, error=error)
             begin(1)
             yield outcome
+
+
+def _load_patiently(
+    load: Callable[[Wanted], Receipt | None], wanted: Wanted, pauses_seconds: Sequence[float]
+) -> Receipt | None:
+    for pause in pauses_seconds:
+        try:
+            return load(wanted)
+        except WarehouseUnavailableError as error:
+            _LOG.warning("%s: %s; it is loaded again in %g s", wanted, error, pause)
+            time.sleep(pause)
+    return load(wanted)

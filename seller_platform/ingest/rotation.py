@@ -9,14 +9,18 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from seller_platform.client.oauth import TokenEndpoint, TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError
+from seller_platform.failpoints import reach
 from seller_platform.warehouse.grants import Grants, LockedGrant, StoredPair, open_pair, seal_pair
 from seller_platform.warehouse.secrets import SecretBox
+
+SPOOL_FOLDER = "grants"
 
 
 class PairSpool:
@@ -58,6 +62,28 @@ class PairSpool:
         self._intent.unlink(missing_ok=True)
 
 
+def spools(folder: Path) -> list[Path]:
+    """Return the files of the pairs that were received and not committed yet."""
+    return sorted(folder.glob("*.pair"))
+
+
+def reseal_spools(folder: Path, box: SecretBox) -> int:
+    """Encrypt every spooled pair with the first key of the box, and return their number.
+
+    Call it while nobody rotates. A spool that was committed meanwhile and comes back in the act does no harm: its pair
+    is not newer than the one that is stored.
+
+    Raises:
+        SecretKeyError: One was sealed with none of its keys.
+    """
+    count = 0
+    for path in spools(folder):
+        with suppress(FileNotFoundError):
+            _write_durably(path, box.reseal(path.read_bytes(), f"the spooled grant in {path}"))
+            count += 1
+    return count
+
+
 class GrantKeeper:
     """The tokens of one connection, for as many threads and processes as like to use them."""
 
@@ -75,10 +101,15 @@ class GrantKeeper:
         self._lock = threading.Lock()
         self._pair: StoredPair | None = None
 
-    def adopt(self, received: TokenPair) -> None:
-        """Keep the first pair of a new authorisation."""
+    def adopt(self, received: TokenPair, *, register: Callable[[], None] = lambda: None) -> None:
+        """Keep the first pair of a new authorisation.
+
+        Args:
+            register: Stores the connection, if it is not stored yet; called once the pair is on disk.
+        """
         pair = _stored(received, generation=1)
         self._spool.keep(pair)
+        register()
         self._grants.store(self.connection, pair)
         self._spool.clear()
         self._pair = pair
@@ -132,7 +163,9 @@ class GrantKeeper:
                 refused = grant.refused
             elif grant.pair.access_token == superseded:
                 refused = self._refresh(grant)
+        reach("rotation.committed")
         self._spool.clear()
+        reach("rotation.cleared")
         if refused is not None:
             raise ReauthorizationRequiredError(self.connection, refused)
         return grant.pair
@@ -147,6 +180,7 @@ class GrantKeeper:
         """Spend the grant's refresh token for a new pair; return why the upstream refused it, if it did."""
         interrupted = self._spool.interrupted(grant.pair.generation)
         self._spool.intend(grant.pair.generation, self._now())
+        reach("rotation.intended")
         try:
             received = self._endpoint.refresh(grant.pair.refresh_token)
         except TokenRefusedError as error:
@@ -157,9 +191,12 @@ class GrantKeeper:
                 reason += f"; a refresh begun at {interrupted} was cut off before its answer arrived"
             grant.refuse(reason)
             return reason
+        reach("rotation.received")
         pair = _stored(received, generation=grant.pair.generation + 1)
         self._spool.keep(pair)
+        reach("rotation.spooled")
         grant.replace(pair)
+        reach("rotation.replaced")
         return None
 
 

@@ -1,13 +1,23 @@
-"""An upstream and a connection to it: from settings to an API that keeps its own tokens."""
+"""An upstream and a connection to it: from what is stored or set to an API that keeps its own tokens.
+
+`connect` stores what a connection needs; from then on it is called with what is stored, whatever the environment says.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from seller_platform.client.api import SellerApi
 from seller_platform.client.oauth import GrantAuth, TokenEndpoint
-from seller_platform.ingest.rotation import GrantKeeper, PairSpool
+from seller_platform.errors import OtherApplicationError
+from seller_platform.ingest.rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
 from seller_platform.settings import Settings, required
-from seller_platform.warehouse.accounts import KnownConnection
+from seller_platform.warehouse.accounts import (
+    KnownConnection,
+    client_secret_of,
+    connections,
+    save_client_secret,
+    save_connection,
+)
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.grants import Grants
 from seller_platform.warehouse.secrets import SecretBox
@@ -47,13 +57,89 @@ class Upstream:
 
     def as_connection(self, name: str) -> KnownConnection:
         """Return the connection as the warehouse registers it."""
-        return KnownConnection(name, self.base_url, self.auth_url, self.client_id)
+        return KnownConnection(name, self.base_url, self.auth_url, self.client_id, redirect_uri=self.redirect_uri)
+
+
+def upstream_of(connection: str, settings: Settings, database: Database, box: SecretBox) -> Upstream:
+    """Return the upstream of a connection: what is stored of it, and where something is not, what the settings say.
+
+    A secret is only sent to where it belongs: the one of the settings is not used for a connection to another
+    upstream, or as another application, than the settings name.
+
+    Raises:
+        MissingSettingError: Something is neither stored nor set.
+        SecretKeyError: The stored client secret cannot be decrypted.
+    """
+    stored = next((each for each in connections(database) if each.name == connection), None)
+    if stored is None:
+        return Upstream.of(settings)
+    secret = client_secret_of(database, box, connection)
+    if secret is None:
+        belongs = names_application(settings, stored)
+        secret = required(
+            settings.client_secret if belongs else None,
+            "SELLER_API_CLIENT_SECRET",
+            f"the secret of application {stored.client_id} at {stored.base_url}, which connection {connection!r} has "
+            "not stored yet; with SELLER_API_BASE_URL and SELLER_API_CLIENT_ID unset or equal to these",
+        )
+    return Upstream(
+        base_url=stored.base_url,
+        auth_url=stored.auth_url,
+        client_id=stored.client_id,
+        client_secret=secret,
+        redirect_uri=stored.redirect_uri or settings.redirect_uri,
+    )
+
+
+def names_application(settings: Settings, stored: KnownConnection) -> bool:
+    """Whether the settings, as far as they are set, name the upstream and application of a connection."""
+    return settings.base_url in (None, stored.base_url) and settings.client_id in (None, stored.client_id)
+
+
+def upstream_to_connect(
+    connection: str, settings: Settings, database: Database, box: SecretBox, *, replace_stored: bool = False
+) -> Upstream:
+    """Return the upstream as which a connection is to be authorised: what the settings say, and else what is stored.
+
+    Args:
+        replace_stored: Point a connection that exists at the upstream and application of the settings.
+
+    Raises:
+        OtherApplicationError: The connection exists, for another upstream or application.
+        MissingSettingError: Something is neither set nor stored.
+    """
+    stored = next((each for each in connections(database) if each.name == connection), None)
+    if stored is None or replace_stored:
+        return Upstream.of(settings)
+    if not names_application(settings, stored):
+        configured = f"{settings.base_url or stored.base_url} as {settings.client_id or stored.client_id}"
+        raise OtherApplicationError(
+            connection, stored=f"{stored.base_url} as {stored.client_id}", configured=configured
+        )
+    if settings.client_secret is not None:
+        secret = settings.client_secret.get_secret_value()
+    else:
+        secret = upstream_of(connection, settings, database, box).client_secret
+    is_set = "redirect_uri" in settings.model_fields_set
+    return Upstream(
+        base_url=stored.base_url,
+        auth_url=settings.auth_url or stored.auth_url,
+        client_id=stored.client_id,
+        client_secret=secret,
+        redirect_uri=settings.redirect_uri if is_set else stored.redirect_uri or settings.redirect_uri,
+    )
+
+
+def store_upstream(upstream: Upstream, connection: str, database: Database, box: SecretBox) -> None:
+    """Store what a connection needs to be called by itself; the client secret is encrypted."""
+    save_connection(database, upstream.as_connection(connection))
+    save_client_secret(database, box, connection, upstream.client_secret)
 
 
 def open_keeper(upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path) -> GrantKeeper:
     """Return the keeper of a connection's grant."""
     endpoint = TokenEndpoint(upstream.base_url, upstream.client_id, upstream.client_secret, upstream.redirect_uri)
-    return GrantKeeper(connection, Grants(database, box), endpoint, PairSpool(home / "grants", connection, box))
+    return GrantKeeper(connection, Grants(database, box), endpoint, PairSpool(home / SPOOL_FOLDER, connection, box))
 
 
 def open_api(upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path) -> SellerApi:

@@ -7,13 +7,12 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing
 from seller_platform.errors import NotOfferedError, SellerPlatformError
-from seller_platform.ingest.discovery import discover
 from seller_platform.ingest.loading import Outcome, Wanted, load_each, load_wanted
 from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
 from seller_platform.orchestration.events import asset_key, definition_metadata, materialization
-from seller_platform.orchestration.partitions import add_accounts, partition_key, partitions_for, read_partition_key
+from seller_platform.orchestration.partitions import partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.accounts import account_of, connections
+from seller_platform.warehouse.accounts import account_of
 from seller_platform.warehouse.slices import Receipt
 
 REFRESH_TAG = "seller_platform/refresh"
@@ -48,39 +47,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         wanted = [Wanted(dataset, *read_partition_key(key)) for key in context.partition_keys]
-        yield from _report(context, dataset, seller_api, _outcomes(context, warehouse, seller_api, wanted))
-
-    return land
-
-
-def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
-    """Return the asset that discovers the accounts of every connection and adds their partitions."""
-
-    @dg.asset(
-        key=asset_key(dataset),
-        description=dataset.doc,
-        group_name=dataset.area,
-        kinds={"postgres"},
-        metadata=definition_metadata(dataset),
-        check_specs=check_specs(dataset, None),
-        output_required=False,
-    )
-    def land(
-        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
-    ) -> Iterator[object]:
-        failures: dict[str, SellerPlatformError] = {}
-        for connection in connections(warehouse.database):
-            try:
-                api = seller_api.api(connection.name)
-                known, receipt = discover(api, warehouse.database, connection, run_id=context.run.run_id)
-            except SellerPlatformError as error:
-                failures[connection.name] = error
-                context.log.error("connection %s: %s", connection.name, error)
-                continue
-            add_accounts(context.instance, [account.key for account in known])
-            yield from _events(context, dataset, seller_api, receipt, None)
-        yield from check_outputs(context, dataset)
-        _raise(failures, f"connections were not asked for {dataset.name}")
+        yield from report_outcomes(context, dataset, seller_api, _outcomes(context, warehouse, seller_api, wanted))
 
     return land
 
@@ -102,9 +69,14 @@ def _outcomes(
     return load_each(wanted, load)
 
 
-def _report(
+def report_outcomes(
     context: dg.AssetExecutionContext, dataset: Dataset, seller_api: SellerApiResource, outcomes: Iterator[Outcome]
 ) -> Iterator[object]:
+    """Yield what Dagster is told of slices that were loaded: each by itself, and at the end those that failed.
+
+    Raises:
+        dagster.Failure: Some failed.
+    """
     failures: dict[str, SellerPlatformError] = {}
     for outcome in outcomes:
         key = partition_key(outcome.wanted.account, outcome.wanted.month)
@@ -151,6 +123,6 @@ def _events(
         dataset,
         receipt,
         partition=partition,
-        endpoint_url=f"{seller_api.base_url}{dataset.path}",
+        endpoint_url=seller_api.url_of(receipt.account, dataset.path),
     )
     yield from evaluations(context.instance, dataset, receipt, partition)

@@ -188,7 +188,7 @@ def evaluations(
             passed=judgement.passed,
             severity=judgement.severity,
             description=judgement.description,
-            metadata={"load_id": receipt.id, **judgement.metadata},
+            metadata={"load_id": str(receipt.id), **judgement.metadata},
             target_materialization_data=target,
         )
 

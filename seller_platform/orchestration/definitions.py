@@ -5,42 +5,71 @@ import warnings
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Source
-from seller_platform.orchestration.assets import accounts_asset, asset_for
+from seller_platform.contract import DATASETS, LISTS, Source
+from seller_platform.orchestration.alerts import alert_definitions
+from seller_platform.orchestration.assets import asset_for
+from seller_platform.orchestration.costs import cost_definitions
+from seller_platform.orchestration.discovery import discovery_definitions
+from seller_platform.orchestration.events import asset_key
+from seller_platform.orchestration.freshness import freshness_for
+from seller_platform.orchestration.marts import mart_definitions
+from seller_platform.orchestration.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.settings import read_settings
+from seller_platform.orchestration.schedules import schedule_definitions
+from seller_platform.settings import Settings, read_settings
 
-SETTINGS = read_settings()
+# A sensor discovers the accounts, and another follows the reports.
+_REFRESHED = tuple(dataset for dataset in DATASETS if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP))
+_FRESHNESS = {asset_key(dataset): freshness_for(dataset) for dataset in DATASETS}
 
 
 def _optional(name: str) -> "dg.EnvVar | None":
     return dg.EnvVar(name) if os.environ.get(name) else None
 
 
-WAREHOUSE = WarehouseResource(database_url=_optional("SELLER_PLATFORM_DATABASE_URL"))
+def _resources() -> dg.Definitions:
+    warehouse = WarehouseResource(database_url=_optional("SELLER_PLATFORM_DATABASE_URL"))
+    return dg.Definitions(
+        resources={
+            "warehouse": warehouse,
+            "seller_api": SellerApiResource(
+                warehouse=warehouse,
+                base_url=_optional("SELLER_API_BASE_URL"),
+                auth_url=_optional("SELLER_API_AUTH_URL"),
+                client_id=_optional("SELLER_API_CLIENT_ID"),
+                client_secret=_optional("SELLER_API_CLIENT_SECRET"),
+                redirect_uri=_optional("SELLER_API_REDIRECT_URI"),
+            ),
+        },
+        executor=dg.in_process_executor,
+    )
+
+
+def _definitions(settings: Settings) -> dg.Definitions:
+    since = settings.history_start
+    lists = dg.Definitions(assets=[asset_for(dataset, since) for dataset in LISTS])
+    parts = (
+        lists,
+        discovery_definitions(),
+        cost_definitions(),
+        report_definitions(since),
+        mart_definitions(since),
+        schedule_definitions(since, _REFRESHED),
+        alert_definitions(),
+        _resources(),
+    )
+
+    def completed(spec: dg.AssetSpec) -> dg.AssetSpec:
+        """Return an asset's spec with what holds whatever it is made of: its owner, and how old it may become."""
+        owned = spec.replace_attributes(owners=[*spec.owners, settings.owner])
+        freshness = _FRESHNESS.get(spec.key)
+        return owned if freshness is None else owned.replace_attributes(freshness_policy=freshness)
+
+    return dg.Definitions.merge(*parts).map_asset_specs(func=completed)
+
 
 with warnings.catch_warnings():
     # Backfill policies are in beta and partitioned checks a preview; the tests of this floor tell when they change.
     warnings.simplefilter("ignore", dg.BetaWarning)
     warnings.simplefilter("ignore", dg.PreviewWarning)
-    ASSETS = [
-        accounts_asset(dataset) if dataset.source is Source.DISCOVERY else asset_for(dataset, SETTINGS.history_start)
-        for dataset in DATASETS
-        if dataset.source in (Source.DISCOVERY, Source.LIST)
-    ]
-
-defs = dg.Definitions(
-    assets=ASSETS,
-    resources={
-        "warehouse": WAREHOUSE,
-        "seller_api": SellerApiResource(
-            warehouse=WAREHOUSE,
-            base_url=dg.EnvVar("SELLER_API_BASE_URL"),
-            auth_url=_optional("SELLER_API_AUTH_URL"),
-            client_id=dg.EnvVar("SELLER_API_CLIENT_ID"),
-            client_secret=dg.EnvVar("SELLER_API_CLIENT_SECRET"),
-            redirect_uri=_optional("SELLER_API_REDIRECT_URI") or SETTINGS.redirect_uri,
-        ),
-    },
-    executor=dg.in_process_executor,
-)
+    defs = _definitions(read_settings())

@@ -178,7 +178,7 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
 def _events(
     context: dg.AssetExecutionContext, seller_api: SellerApiResource, receipt: Receipt, account: str
 ) -> Iterator[object]:
-    endpoint_url = f"{seller_api.base_url}{REPORT_ROWS.path}"
+    endpoint_url = seller_api.url_of(account, REPORT_ROWS.path)
     yield materialization(REPORT_ROWS, receipt, partition=account, endpoint_url=endpoint_url)
     yield from evaluations(context.instance, REPORT_ROWS, receipt, account)
 

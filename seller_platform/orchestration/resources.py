@@ -6,14 +6,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import dagster as dg
-from pydantic import PrivateAttr
+from pydantic import PrivateAttr, SecretStr
 
 from seller_platform.client.api import SellerApi
-from seller_platform.ingest.upstream import Upstream, open_api
-from seller_platform.settings import read_settings
+from seller_platform.ingest.upstream import open_api, upstream_of
+from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.accounts import account_of
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.location import warehouse_url
-from seller_platform.warehouse.secrets import SecretBox, secret_box
+from seller_platform.warehouse.secrets import SecretBox, make_home, secret_box
 
 
 class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
@@ -32,6 +33,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["WarehouseResource"]:  # noqa: ARG002  # Dagster's signature
         settings = read_settings()
+        make_home(settings.home)
         with Database(self.database_url or warehouse_url(settings)) as database:
             database.migrate()
             key = settings.secret_key.get_secret_value() if settings.secret_key else None
@@ -54,10 +56,12 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
 
 class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
-    """The API, called with the tokens of a connection's grant.
+    """The API, called as each connection with what is stored of it and with the tokens of its grant.
 
     Tokens are kept in the warehouse, encrypted, refreshed at half their life by one process at a time, and never
-    appear in Dagster.
+    appear in Dagster. Each connection has a request budget of its own: one that the upstream slows down does not slow
+    down another. The attributes are needed only for a connection that `seller-platform connect` has not stored whole;
+    where they are not given, the settings of the environment take their place.
 
     Attributes:
         base_url: The URL under which the API's paths lie.
@@ -68,24 +72,44 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     """
 
     warehouse: dg.ResourceDependency[WarehouseResource]
-    base_url: str
+    base_url: str | None = None
     auth_url: str | None = None
-    client_id: str
-    client_secret: str
-    redirect_uri: str
+    client_id: str | None = None
+    client_secret: str | None = None
+    redirect_uri: str | None = None
 
     _apis: dict[str, SellerApi] = PrivateAttr(default_factory=dict)
+    _connection_of: dict[str, str] = PrivateAttr(default_factory=dict)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def api(self, connection: str) -> SellerApi:
-        """Return the API as a connection sees it; it is shared and closed with the run."""
+        """Return the API as a connection sees it; it is shared and closed with the run.
+
+        Raises:
+            MissingSettingError: Something that is needed to call it is neither stored nor set.
+            SecretKeyError: The stored client secret cannot be decrypted.
+        """
         with self._lock:
             if connection not in self._apis:
-                warehouse = self.warehouse
-                self._apis[connection] = open_api(
-                    self.upstream, connection, warehouse.database, warehouse.box, warehouse.home
-                )
+                self._apis[connection] = self.open_api(connection, self.warehouse.database)
             return self._apis[connection]
+
+    def open_api(self, connection: str, database: Database) -> SellerApi:
+        """Return an API of the caller's own, over a database of the caller's own; the caller closes both.
+
+        Raises:
+            MissingSettingError: Something that is needed to call it is neither stored nor set.
+            SecretKeyError: The stored client secret cannot be decrypted.
+        """
+        box, home = self.warehouse.box, self.warehouse.home
+        return open_api(upstream_of(connection, self._settings, database, box), connection, database, box, home)
+
+    def url_of(self, account: str, path: str) -> str:
+        """Return the URL of an endpoint, at the upstream from which an account is read."""
+        with self._lock:
+            if account not in self._connection_of:
+                self._connection_of[account] = account_of(self.warehouse.database, account).connection
+        return self.api(self._connection_of[account]).base_url + path
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
         while self._apis:
@@ -93,11 +117,12 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
                 self._apis.popitem()[1].close()
 
     @property
-    def upstream(self) -> Upstream:
-        return Upstream(
-            base_url=self.base_url,
-            auth_url=self.auth_url or self.base_url,
-            client_id=self.client_id,
-            client_secret=self.client_secret,
-            redirect_uri=self.redirect_uri,
-        )
+    def _settings(self) -> Settings:
+        given = {
+            "base_url": self.base_url and self.base_url.rstrip("/"),
+            "auth_url": self.auth_url and self.auth_url.rstrip("/"),
+            "client_id": self.client_id,
+            "client_secret": SecretStr(self.client_secret) if self.client_secret else None,
+            "redirect_uri": self.redirect_uri,
+        }
+        return read_settings().model_copy(update={name: value for name, value in given.items() if value})

@@ -1,7 +1,11 @@
-"""Runs of our assets in this process, as `seller-platform sync` makes them."""
+"""Runs over stretches of accounts and months, planned for schedules and for `seller-platform sync`.
+
+The command executes them in its own process.
+"""
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
@@ -9,7 +13,9 @@ import dagster as dg
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.orchestration.assets import CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 from seller_platform.orchestration.events import asset_key
-from seller_platform.orchestration.partitions import ACCOUNTS, partition_key
+from seller_platform.orchestration.partitions import ACCOUNTS, partition_key, read_partition_key
+
+ACCOUNT_TAG = "seller_platform/account"
 
 # More partitions than this make one run slow; Dagster's time grows faster than their number.
 _PARTITIONS_PER_RUN = 300
@@ -30,6 +36,20 @@ class PlannedRun:
     last: str | None = None
     whole: bool = True
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The run's tags: its range, how it reads, and its account if it is of one alone."""
+        tags = {} if self.whole else {REFRESH_TAG: CHANGED}
+        if self.first is None or self.last is None:
+            return tags
+        (account, _), (last_account, _) = read_partition_key(self.first), read_partition_key(self.last)
+        return {
+            **tags,
+            **({ACCOUNT_TAG: account} if account == last_account else {}),
+            "dagster/asset_partition_range_start": self.first,
+            "dagster/asset_partition_range_end": self.last,
+        }
 
 
 @dataclass(frozen=True)
@@ -67,14 +87,56 @@ def plan_runs(
     """
     dated = tuple(dataset for dataset in datasets if dataset.slicing is Slicing.MONTH)
     snapshots = tuple(dataset for dataset in datasets if dataset.slicing is Slicing.SNAPSHOT)
-    for first, last, count in _neighbours(accounts, listed):
-        if dated and months:
-            step = max(1, _PARTITIONS_PER_RUN // count)
-            for end in range(len(months), 0, -step):
-                oldest, newest = months[max(0, end - step)], months[end - 1]
-                yield PlannedRun(dated, partition_key(first, oldest), partition_key(last, newest), whole)
-        if snapshots:
-            yield PlannedRun(snapshots, first, last, whole)
+    if dated:
+        yield from plan_months(dated, dict.fromkeys(months, accounts), listed=listed, whole=whole)
+    if snapshots:
+        yield from plan_snapshots(snapshots, accounts, listed=listed, whole=whole)
+
+
+def plan_months(
+    datasets: Sequence[Dataset],
+    wanted: Mapping[Window, Collection[str]],
+    *,
+    listed: Sequence[str],
+    whole: bool,
+    longest: int = _PARTITIONS_PER_RUN,
+) -> Iterator[PlannedRun]:
+    """Yield the runs that load dated datasets, newest months first.
+
+    Args:
+        wanted: The accounts of each month.
+        listed: Every account partition, in Dagster's order.
+        whole: Read months as a whole, not only what may have changed.
+        longest: How many partitions a run may have.
+    """
+    months_of: dict[_Stretch, list[Window]] = defaultdict(list)
+    for month in sorted(wanted, reverse=True):
+        for stretch in _stretches(wanted[month], listed, longest):
+            months_of[stretch].append(month)
+    blocks = [
+        (block, stretch) for stretch, months in months_of.items() for block in _blocks(months, longest // stretch.count)
+    ]
+    for block, stretch in sorted(blocks, key=lambda each: each[0][0], reverse=True):
+        first, last = partition_key(stretch.first, block[-1]), partition_key(stretch.last, block[0])
+        yield PlannedRun(tuple(datasets), first, last, whole)
+
+
+def plan_snapshots(
+    datasets: Sequence[Dataset],
+    accounts: Collection[str],
+    *,
+    listed: Sequence[str],
+    whole: bool,
+    longest: int = _PARTITIONS_PER_RUN,
+) -> Iterator[PlannedRun]:
+    """Yield the runs that load today's snapshots of accounts.
+
+    Args:
+        listed: Every account partition, in Dagster's order.
+        longest: How many partitions a run may have.
+    """
+    for stretch in _stretches(accounts, listed, longest):
+        yield PlannedRun(tuple(datasets), stretch.first, stretch.last, whole)
 
 
 def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:
@@ -87,16 +149,10 @@ def execute(planned: PlannedRun, instance: dg.DagsterInstance) -> RunEnd:
     """Execute a run in this process, to its end, whatever fails in it."""
     from seller_platform.orchestration.definitions import defs  # reads the environment, which a command sets first
 
-    tags = {} if planned.whole else {REFRESH_TAG: CHANGED}
-    if planned.first is not None and planned.last is not None:
-        tags |= {
-            "dagster/asset_partition_range_start": planned.first,
-            "dagster/asset_partition_range_end": planned.last,
-        }
     result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
         asset_selection=[asset_key(dataset) for dataset in planned.datasets],
-        tags=tags,
+        tags=planned.tags,
         run_id=planned.run_id,
         run_config=_QUIET,
         raise_on_error=False,
@@ -128,12 +184,32 @@ def _end(result: dg.ExecuteInProcessResult) -> RunEnd:
     return RunEnd(result.run_id, result.success, failures, exit_code, frozenset(not_offered))
 
 
-def _neighbours(accounts: Iterable[str], listed: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-    """Yield the first and last account of each stretch of accounts that lie side by side, and their number."""
+@dataclass(frozen=True)
+class _Stretch:
+    """Accounts that lie side by side."""
+
+    first: str
+    last: str
+    count: int
+
+
+def _stretches(accounts: Collection[str], listed: Sequence[str], longest: int) -> Iterator[_Stretch]:
+    """Yield the stretches of accounts, none longer than a run may be."""
     wanted, stretch = set(accounts), []
     for account in [*listed, None]:
-        if account is not None and account in wanted:
-            stretch.append(account)
-        elif stretch:
-            yield stretch[0], stretch[-1], len(stretch)
+        if account in wanted:
+            stretch.append(str(account))
+        if stretch and (account not in wanted or len(stretch) == longest):
+            yield _Stretch(stretch[0], stretch[-1], len(stretch))
             stretch = []
+
+
+def _blocks(months: Sequence[Window], longest: int) -> Iterator[Sequence[Window]]:
+    """Yield the months, newest first, as blocks of consecutive ones that make one run each."""
+    block = list(months[:1])
+    for month in months[1:]:
+        if month.end != block[-1].start or len(block) == longest:
+            yield block
+            block = []
+        block.append(month)
+    yield block

@@ -15,6 +15,7 @@ from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, acc
 from seller_platform.sandbox.rates import rates
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.service_tables import EXCHANGE_RATES, PRODUCTS
+from seller_platform.warehouse.summaries import forget_sums, write_sums
 from seller_platform.warehouse.tables import table_for
 
 ORDERS_PER_MONTH = 1_500
@@ -91,6 +92,7 @@ def load_sandbox(
         rows = _fill(connection, chosen, period, orders_per_month=orders_per_month, seed=seed, progress=progress)
         for table in (_ACCOUNTS, *_OF_ACCOUNTS, EXCHANGE_RATES):
             connection.execute(text(f"ANALYZE {table.fullname}"))
+        write_sums(connection, [sandbox.key for sandbox in chosen])
     return SandboxReport(tuple(sandbox.account for sandbox in chosen), period, rows)
 
 
@@ -117,6 +119,7 @@ def _clear(connection: Connection, chosen: Sequence[SandboxAccount]) -> None:
     """Delete what the sandbox put there before, and whatever stands under the keys of its accounts."""
     known = select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)
     keys = {*connection.execute(known).scalars(), *(sandbox.key for sandbox in chosen)}
+    forget_sums(connection, sorted(keys))
     for table in (*_OF_ACCOUNTS, _ACCOUNTS):
         connection.execute(delete(table).where(table.c.account.in_(keys)))
     connection.execute(delete(EXCHANGE_RATES))

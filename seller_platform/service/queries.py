@@ -1,7 +1,8 @@
 """The rows of the datasets, encoded as JSON by PostgreSQL.
 
-A list is ordered by local day first. So the rows of each day are counted, once, which gives the total and tells on
-which days the asked page lies; only those are sorted. A deep page then costs what the first one does.
+A list is ordered by local day first. So how many rows each day has gives the total and tells on which days the asked
+page lies; only those are sorted. A deep page then costs what the first one does. The days are counted once for every
+load that changed them, if the service may write that down.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from seller_platform.contract import Column, Dataset, Kind
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.parameters import LARGEST_INTEGER
 from seller_platform.service.store import Connection
+from seller_platform.service.summaries import WITHOUT_SUMS, answer_from_sums, kept
 from seller_platform.warehouse.tables import LOCAL_DAY, SELLER
 
 
@@ -57,6 +59,8 @@ class ChosenRows:
     sku: str | None = None
 
 
+_EVERY = sql.SQL("true").format()
+
 _ROWS = """
 WITH {chosen}
 SELECT {columns}
@@ -71,9 +75,52 @@ _ANSWERED = (
 )
 
 _PAGE = """
-WITH {chosen},
-days AS MATERIALIZED (
-    -- Counted account by account, in the order of the index: joined first, the rows themselves would be read.
+WITH {kept},
+{chosen},
+days AS MATERIALIZED ({days}),
+counted AS (
+    SELECT local_day, amount, (sum(amount) OVER (ORDER BY local_day) - amount)::bigint AS before FROM days
+),
+touched AS MATERIALIZED (
+    SELECT min(local_day) AS first_day, max(local_day) AS last_day, min(before) AS skipped
+    FROM counted
+    WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
+),
+page AS (
+    SELECT {columns}
+    FROM {source}
+    WHERE {facet}
+      AND stored.local_day >= (SELECT first_day FROM touched)
+      AND stored.local_day <= (SELECT last_day FROM touched)
+    ORDER BY {order}
+    OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s
+)
+SELECT (SELECT is_current FROM kept), (SELECT coalesce(sum(amount), 0)::bigint FROM days),
+       (SELECT string_agg(row_to_json(answered)::text, ',') FROM (SELECT {fields} FROM {page}) AS answered)
+"""
+
+# Where the account is a constant, the index gives the days in order, and only the rows of a day are sorted.
+_OF_ONE_ACCOUNT = """(
+        SELECT (%(zones)s::text[])[1] AS zone, (%(currencies)s::text[])[1] AS currency
+    ) AS chosen
+    JOIN {table} AS stored ON stored.account = (%(accounts)s::text[])[1]"""
+
+_OF_ACCOUNTS = """chosen
+    JOIN {table} AS stored
+      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day"""
+
+_KEPT_DAYS = """
+    SELECT counts.local_day, sum(counts.rows)::bigint AS amount
+    FROM chosen
+    JOIN service.daily_counts AS counts
+      ON counts.account = chosen.account AND counts.dataset = {dataset}
+     AND counts.local_day BETWEEN chosen.first_day AND chosen.last_day
+    WHERE {part} AND (SELECT is_current FROM kept)
+    GROUP BY counts.local_day
+"""
+
+# Counted account by account, in the order of the index: joined first, the rows themselves would be read.
+_COUNTED_DAYS = """
     SELECT counts.local_day, sum(counts.amount)::bigint AS amount
     FROM chosen
     CROSS JOIN LATERAL (
@@ -84,28 +131,6 @@ days AS MATERIALIZED (
         GROUP BY stored.local_day
     ) AS counts
     GROUP BY counts.local_day
-),
-counted AS (
-    SELECT local_day, amount, (sum(amount) OVER (ORDER BY local_day) - amount)::bigint AS before FROM days
-),
-touched AS MATERIALIZED (
-    SELECT min(local_day) AS first_day, max(local_day) AS last_day, min(before) AS skipped
-    FROM counted
-    WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
-),
-page AS (
-    SELECT stored.*, chosen.zone, chosen.currency AS own_currency
-    FROM chosen
-    JOIN {table} AS stored
-      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
-    WHERE {facet}
-      AND stored.local_day >= (SELECT first_day FROM touched)
-      AND stored.local_day <= (SELECT last_day FROM touched)
-    ORDER BY {order}
-    OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s
-)
-SELECT (SELECT coalesce(sum(amount), 0)::bigint FROM days),
-       (SELECT string_agg(row_to_json(answered)::text, ',') FROM (SELECT {fields} FROM {page}) AS answered)
 """
 
 _CHOSEN = """chosen AS MATERIALIZED (
@@ -175,8 +200,6 @@ async def read_page(
     zones = {account.timezone for account in selected.accounts}
     if len(zones) == 1:
         await _use_zone(connection, *zones)
-    form = _PageForm(dataset, facet is not None, is_one_zone=len(zones) <= 1, is_converted=currency is not None)
-    statement = _page_statement(form) if source is None else _compose_page(form, source.text)
     values = {
         **_values(selected, days, currency),
         **(source.values if source is not None else {}),
@@ -184,9 +207,22 @@ async def read_page(
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
         "limit": per_page,
     }
-    found = await (await connection.execute(statement, values, prepare=False)).fetchone()
-    total, rows = found if found is not None else (0, None)
-    return RowPage((rows or "").encode(), total)
+
+    async def read(*, is_kept: bool) -> RowPage | None:
+        form = _PageForm(
+            dataset,
+            is_faceted=facet is not None,
+            is_one_account=len(selected.accounts) == 1,
+            is_one_zone=len(zones) <= 1,
+            is_converted=currency is not None,
+            is_kept=is_kept,
+        )
+        statement = _page_statement(form) if source is None else _compose_page(form, source.text)
+        found = await (await connection.execute(statement, values, prepare=False)).fetchone()
+        is_current, total, rows = found if found is not None else (True, 0, None)
+        return RowPage((rows or "").encode(), total) if is_current else None
+
+    return await answer_from_sums(connection, dataset, selected, read)
 
 
 async def count_rows(connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows) -> int:
@@ -251,8 +287,10 @@ class _PageForm:
 
     dataset: Dataset
     is_faceted: bool
+    is_one_account: bool
     is_one_zone: bool
     is_converted: bool
+    is_kept: bool
 
 
 @cache
@@ -261,20 +299,37 @@ def _page_statement(form: _PageForm) -> sql.Composed:
 
 
 def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
-    dataset, facet = form.dataset, sql.Composed([sql.SQL("true")])
+    dataset, facet, part = form.dataset, _EVERY, _EVERY
     if form.is_faceted and dataset.facet is not None and dataset.facet.column is not None:
         facet = sql.SQL("stored.{} = %(facet)s").format(sql.Identifier(dataset.facet.column))
+        part = sql.SQL("counts.part = %(facet)s").format()
+    table = sql.Identifier(SELLER, dataset.name)
+    kept_days = sql.SQL(_KEPT_DAYS).format(dataset=sql.Literal(dataset.name), part=part)
     fields = [
         _field(column, is_one_zone=form.is_one_zone, is_converted=form.is_converted) for column in dataset.columns
     ]
     return sql.SQL(_PAGE).format(
+        kept=kept(dataset) if form.is_kept else sql.SQL(WITHOUT_SUMS),
         chosen=_chosen(dataset),
-        table=sql.Identifier(SELLER, dataset.name),
+        days=kept_days if form.is_kept else sql.SQL(_COUNTED_DAYS).format(table=table, facet=facet),
+        columns=sql.SQL(", ").join(_columns(form)),
+        source=sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table),
         facet=facet,
-        order=sql.SQL(", ").join(_order(dataset)),
+        order=sql.SQL(", ").join(_order(dataset, is_one_account=form.is_one_account)),
         fields=sql.SQL(", ").join(fields),
         page=page,
     )
+
+
+def _columns(form: _PageForm) -> list[sql.Composable]:
+    """Return what must be known of the rows of a page: the less is sorted the better."""
+    names = dict.fromkeys((*(column.name for column in form.dataset.columns), "account", LOCAL_DAY))
+    columns: list[sql.Composable] = [sql.Identifier("stored", name) for name in names]
+    if not form.is_one_zone:
+        columns.append(sql.SQL("chosen.zone"))
+    if form.is_converted:
+        columns.append(sql.SQL("chosen.currency AS own_currency"))
+    return columns
 
 
 def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:
@@ -300,14 +355,14 @@ def newest_day(dataset: Dataset) -> sql.Composable:
     return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
 
 
-def _order(dataset: Dataset) -> list[sql.Composable]:
+def _order(dataset: Dataset, *, is_one_account: bool = False) -> list[sql.Composable]:
     """Return a total order: the day, the dataset's own order, and where the row lies in its table."""
     order: list[sql.Composable] = [sql.Identifier("stored", LOCAL_DAY)]
     for name in dataset.order:
         column = sql.Identifier("stored", name)
         is_text = dataset.column(name).kind is Kind.TEXT
         order.append(sql.SQL('{} COLLATE "C"').format(column) if is_text else column)
-    return [*order, sql.SQL("stored.account"), sql.SQL("stored.ctid")]
+    return [*order, *(() if is_one_account else (sql.SQL("stored.account"),)), sql.SQL("stored.ctid")]
 
 
 def _field(column: Column, *, is_one_zone: bool, is_converted: bool) -> sql.Composable:

@@ -5,6 +5,8 @@
 - `platform_fees` are the ledger entries of type Fee, by the local day on which they were posted, as a positive cost.
   Those that concern no product count in the date view, and in the product view not at all.
 - `product_cost` follows the newest cost periods; an element in another currency is converted at the rate of the day.
+  It is null, and with it `profit`, `roi`, `profit_margin` and the trend of the profit, where an account is a copy whose
+  cost periods were never loaded.
 - A converted amount is rounded to cents before it is summed; an amount that is not converted is never rounded.
 - `trend` compares with the calendar period before, the first row with the one before the start, and a product with as
   many days before the first day. It is null where there was nothing.
@@ -43,7 +45,9 @@ from seller_platform.service.lists import (
 )
 from seller_platform.service.parameters import Parameter, Query, choice_parameter, size_parameter
 from seller_platform.service.queries import Days
-from seller_platform.service.statistics_queries import Grouping, Span, knows_parents, rates_lacking, read_statistics
+from seller_platform.service.statistics_plan import Grouping, Span
+from seller_platform.service.statistics_queries import knows_parents, read_statistics, statistics_values
+from seller_platform.service.statistics_rates import rates_lacking
 from seller_platform.service.store import Store
 
 _PRODUCT, _DATE = "product", "date"
@@ -112,7 +116,8 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 per_page=asked.listed.per_page,
             )
             if found.lacks_rates:
-                require_rates(currency, await rates_lacking(connection, selected, spans=spans, target=target))
+                missing = await rates_lacking(connection, statistics_values(selected, spans, target))
+                require_rates(currency, missing)
         return Response(enveloped(SALES_BY_DATE, found.page, asked.listed), media_type=JSON)
 
     return Route(SALES_BY_DATE.path, answer, _description())

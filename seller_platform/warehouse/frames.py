@@ -1,64 +1,103 @@
 """Reading back: stored rows as pandas DataFrames."""
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
-
-from sqlalchemy import select
 
 from seller_platform.contract import Dataset, Kind, Slicing, Window
 from seller_platform.errors import RequestError
 from seller_platform.warehouse.accounts import account_of
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.tables import LOCAL_DAY, table_for
+from seller_platform.warehouse.marts.mart import Mart
+from seller_platform.warehouse.reading import Part, Relation, relation_of
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and most processes never read a frame
     import pandas as pd
-
-_DTYPES = {
-    Kind.TEXT: "string",
-    Kind.INTEGER: "Int64",
-    Kind.BOOLEAN: "boolean",
-    Kind.DATE: "datetime64[s]",
-}
 
 
 def read_frame(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> "pd.DataFrame":
     """Return an account's rows, ordered as the API lists them, with one column per column of the contract.
 
-    Text is `string`, integers `Int64`, booleans `boolean`, dates `datetime64[s]` without a zone, timestamps
-    `datetime64[us, <the account's zone>]`; money and numbers are `object` columns of `Decimal`, exact as sent;
-    nulls are `<NA>`, `NaT` and None.
+    The types are those of `read_frames`, but for timestamps, which are on the account's own clock:
+    `datetime64[us, <its zone>]`.
 
     Args:
-        window: The local days wanted. Without one: every day of a dated dataset, the newest snapshot of another.
+        window: The local days wanted. Without one: every day of a dated dataset and every report, the newest snapshot
+            of another.
 
     Raises:
         RequestError: The dataset has no rows by account.
         UnknownAccountError: No account has that key.
     """
-    import pandas as pd
-
     if dataset.slicing is Slicing.CONNECTION:
         raise RequestError(f"{dataset.name} has no rows by account; read the table {dataset.table}")
-    zone = account_of(database, account).account.timezone
-    columns = [*dataset.columns, *dataset.tags]
-    table = table_for(dataset)
-    day = table.c[LOCAL_DAY]
-    statement = select(*(table.c[column.name] for column in columns)).where(table.c.account == account)
-    if window is not None:
-        statement = statement.where(day >= window.start, day < window.end)
-    elif not dataset.is_dated:
-        newest = table.alias()
-        latest = select(newest.c[LOCAL_DAY]).where(newest.c.account == account).order_by(newest.c[LOCAL_DAY].desc())
-        statement = statement.where(day == latest.limit(1).scalar_subquery())
-    with database.begin() as connection:
-        rows = connection.execute(statement.order_by(*(table.c[name] for name in dataset.order))).tuples().all()
-    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    return _of_account(database, relation_of(dataset), Part(account, window))
+
+
+def read_mart(database: Database, mart: Mart, account: str, window: Window | None = None) -> "pd.DataFrame":
+    """Return an account's rows of a mart, ordered by its key, in the types of `read_frame`.
+
+    Args:
+        window: The local days wanted, of a monthly mart; of one whose rows stand for months, by their first days.
+
+    Raises:
+        RequestError: A window is given for a mart that has no days.
+        UnknownAccountError: No account has that key.
+    """
+    if window is not None and mart.day is None:
+        raise RequestError(f"{mart.name} is of an account as a whole. Leave the window out")
+    return _of_account(database, relation_of(mart), Part(account, window))
+
+
+def read_frames(database: Database, relation: Relation, parts: Iterable[Part] | None) -> "pd.DataFrame":
+    """Return the rows of any number of parts, by account and then as the API lists them, read by one statement.
+
+    The account key is the first column, the row's local day the second unless the relation has a day of its own.
+    Text is `string`, integers `Int64`, booleans `boolean`, dates `datetime64[s]` without a zone, timestamps
+    `datetime64[us, UTC]`; money and numbers are `object` columns of `Decimal`, exact as sent; JSON is what it says,
+    its numbers `Decimal`; nulls are `<NA>`, `NaT` and None.
+
+    Args:
+        parts: None asks for every account.
+
+    Raises:
+        RequestError: A window is asked of a relation without days, or an account of one without accounts.
+    """
+    # Both take a while to import.
+    import pandas as pd
+    import pyarrow as pa
+
+    from seller_platform.warehouse.arrow import read_arrow
+
+    nullable = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    table = read_arrow(database, relation, parts, numbers_as_text=True)
     frame = {}
-    for column, found in zip(columns, values, strict=True):
-        if column.kind is Kind.TIMESTAMP:
-            stamps = pd.Series(pd.to_datetime(list(found), utc=True), dtype="datetime64[us, UTC]")
-            frame[column.name] = stamps.dt.tz_convert(ZoneInfo(zone))
+    for name, kind in relation.columns:
+        column = table[name]
+        if kind in _OBJECTS:
+            read = _OBJECTS[kind]
+            values = [None if text is None else read(text) for text in column.to_pylist()]
+            frame[name] = pd.Series(values, dtype="object")
+        elif kind is Kind.DATE:
+            frame[name] = column.to_pandas(date_as_object=False).astype("datetime64[s]")
         else:
-            frame[column.name] = pd.Series(list(found), dtype=_DTYPES.get(column.kind, "object"))
+            frame[name] = column.to_pandas(types_mapper=nullable.get)
     return pd.DataFrame(frame)
+
+
+def _of_account(database: Database, relation: Relation, part: Part) -> "pd.DataFrame":
+    zone = ZoneInfo(account_of(database, part.account).account.timezone)
+    frame = read_frames(database, relation, [part])
+    for name, kind in relation.columns:
+        if kind is Kind.TIMESTAMP:
+            frame[name] = frame[name].dt.tz_convert(zone)
+    return frame[[column.name for column in relation.own]]
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)
+
+
+_OBJECTS: dict[Kind, Callable[[str], Any]] = {Kind.MONEY: Decimal, Kind.NUMBER: Decimal, Kind.JSON: _json}

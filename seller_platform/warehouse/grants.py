@@ -10,9 +10,10 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from seller_platform.contract.endpoints import REFRESH_TOKEN_SECONDS
 from seller_platform.errors import NotConnectedError
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import SecretBox
+from seller_platform.warehouse.secrets import SecretBox, sealing
 from seller_platform.warehouse.tables import GRANTS
 
 
@@ -30,6 +31,11 @@ class StoredPair:
     def expires_at(self) -> datetime:
         return self.issued_at + timedelta(seconds=self.expires_in_seconds)
 
+    @property
+    def dies_at(self) -> datetime:
+        """When the refresh token can no longer be expected to work, unless it is rotated before."""
+        return _death_of(self.issued_at)
+
     def __repr__(self) -> str:
         return f"StoredPair(generation={self.generation}, expires_at={self.expires_at.isoformat()})"
 
@@ -43,6 +49,11 @@ class GrantFacts:
     issued_at: datetime
     expires_at: datetime
     refused: str | None
+
+    @property
+    def dies_at(self) -> datetime:
+        """When the refresh token can no longer be expected to work, unless it is rotated before."""
+        return _death_of(self.issued_at)
 
 
 class LockedGrant:
@@ -73,9 +84,9 @@ class Grants:
 
     def store(self, connection: str, pair: StoredPair) -> None:
         """Keep the first pair of a new authorisation, in place of any grant the connection had."""
-        values = {**_sealed(self._box, pair), "refused": None}
-        statement = insert(GRANTS).values(connection=connection, **values)
-        with self._database.begin() as transaction:
+        with sealing(self._database) as transaction:
+            values = {**_sealed(self._box, pair), "refused": None}
+            statement = insert(GRANTS).values(connection=connection, **values)
             transaction.execute(statement.on_conflict_do_update(index_elements=[GRANTS.c.connection], set_=values))
 
     def current(self, connection: str) -> tuple[StoredPair, str | None]:
@@ -97,7 +108,7 @@ class Grants:
         Raises:
             NotConnectedError: The connection has no grant.
         """
-        with self._database.begin() as transaction:
+        with sealing(self._database) as transaction:
             row = transaction.execute(_grant_of(connection).with_for_update()).mappings().one_or_none()
             if row is None:
                 raise NotConnectedError(connection)
@@ -109,6 +120,19 @@ class Grants:
         with self._database.begin() as transaction:
             rows = transaction.execute(select(*columns).order_by(GRANTS.c.connection)).tuples()
             return tuple(GrantFacts(*row) for row in rows)
+
+
+def reseal_grants(transaction: Connection, box: SecretBox) -> int:
+    """Encrypt every grant with the first key of the box, in a transaction of `resealing`, and return their number.
+
+    Raises:
+        SecretKeyError: A grant was sealed with none of its keys.
+    """
+    rows = transaction.execute(select(GRANTS.c.connection, GRANTS.c.token_pair).with_for_update()).all()
+    for name, sealed in rows:
+        resealed = box.reseal(bytes(sealed), _what(name))
+        transaction.execute(update(GRANTS).where(GRANTS.c.connection == name).values(token_pair=resealed))
+    return len(rows)
 
 
 def seal_pair(box: SecretBox, pair: StoredPair) -> bytes:
@@ -134,6 +158,10 @@ def open_pair(box: SecretBox, sealed: bytes, what: str) -> StoredPair:
     return StoredPair(**facts)
 
 
+def _death_of(issued_at: datetime) -> datetime:
+    return issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)
+
+
 def _grant_of(connection: str) -> Select[Any]:
     return select(GRANTS).where(GRANTS.c.connection == connection)
 
@@ -148,4 +176,8 @@ def _sealed(box: SecretBox, pair: StoredPair) -> dict[str, object]:
 
 
 def _opened(box: SecretBox, name: str, row: RowMapping) -> StoredPair:
-    return open_pair(box, bytes(row["token_pair"]), f"the grant of connection {name!r}")
+    return open_pair(box, bytes(row["token_pair"]), _what(name))
+
+
+def _what(connection: str) -> str:
+    return f"the grant of connection {connection!r}"

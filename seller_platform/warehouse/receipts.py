@@ -1,10 +1,12 @@
 """What the receipts say: which days are covered, which may have changed since, and how loads of a run went."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.database import Database
@@ -64,3 +66,87 @@ def unsettled(dataset: Dataset, window: Window, read: dict[date, date]) -> Windo
     lookback = timedelta(days=dataset.lookback_days)
     open_days = [day for day in window.each_day() if day not in read or read[day] <= day + lookback]
     return Window(open_days[0], open_days[-1] + timedelta(days=1)) if open_days else None
+
+
+@dataclass(frozen=True)
+class AccountDay:
+    """The local day that an account is in at some moment.
+
+    Attributes:
+        begins_at: The instant at which the day begins.
+        utc_offset: What the zone is ahead of UTC; the lesser of the two where it changes by the season.
+    """
+
+    account: str
+    today: date
+    begins_at: datetime
+    utc_offset: timedelta
+
+    @classmethod
+    def at(cls, moment: datetime, account: str, zone: ZoneInfo) -> "AccountDay":
+        today = moment.astimezone(zone).date()
+        midnights = [datetime.combine(today + timedelta(days=ahead), time(), zone) for ahead in (0, 91, 182, 273)]
+        return cls(account, today, midnights[0], min(midnight.utcoffset() or timedelta() for midnight in midnights))
+
+
+_DUE = text("""
+    SELECT due.dataset, due.account, lower(part) AS first, upper(part) AS after
+    FROM (
+        SELECT wanted.dataset, day.account,
+               datemultirange(daterange(CASE WHEN wanted.is_dated THEN least(CAST(:since AS date), day.today + 1)
+                                             ELSE day.today END, day.today + 1))
+               - coalesce(done.days, '{}') AS days
+        FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[]), CAST(:are_dated AS boolean[]))
+                 AS wanted (dataset, lookback, is_dated)
+        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:begin_at AS timestamptz[]),
+                          CAST(:offsets AS interval[])) AS day (account, today, begins_at, utc_offset)
+        LEFT JOIN LATERAL (
+            SELECT range_agg(daterange(window_start, greatest(window_start, CASE
+                       WHEN started_at >= day.begins_at THEN window_end
+                       ELSE least(window_end,
+                                  CAST(started_at AT TIME ZONE 'UTC' + day.utc_offset AS date) - wanted.lookback)
+                   END))) AS days
+            FROM platform.loads
+            WHERE loads.dataset = wanted.dataset AND loads.account = day.account
+        ) AS done ON true
+    ) AS due, unnest(due.days) AS part
+    ORDER BY 1, 2, 3
+""")
+
+
+def days_due(
+    database: Database, datasets: Sequence[Dataset], days: Sequence[AccountDay], *, since: date
+) -> dict[tuple[str, str], tuple[Window, ...]]:
+    """Return the days that a refresh has to read, by name of dataset and account; those without any are left out.
+
+    A day is due if it is not settled (see `unsettled`) and was not read since its account's today began. Of a
+    snapshot only today can be due. One statement asks for all accounts; where a zone's clock was changed between a
+    load and today, it takes a load that was made within an hour of midnight for one of the day before, so that days
+    may be read once too often and never once too seldom.
+
+    Args:
+        since: The first day of interest of dated datasets.
+    """
+    bound = {
+        "since": since,
+        "datasets": [dataset.name for dataset in datasets],
+        "lookbacks": [dataset.lookback_days for dataset in datasets],
+        "are_dated": [dataset.is_dated for dataset in datasets],
+        "accounts": [day.account for day in days],
+        "todays": [day.today for day in days],
+        "begin_at": [day.begins_at for day in days],
+        "offsets": [day.utc_offset for day in days],
+    }
+    due: dict[tuple[str, str], list[Window]] = defaultdict(list)
+    with database.begin() as connection:
+        for dataset, account, first, after in connection.execute(_DUE, bound):
+            due[(dataset, account)].append(Window(first, after))
+    return {pair: tuple(windows) for pair, windows in due.items()}
+
+
+def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:
+    """Return the datasets, by name, and the accounts of which anything was ever read."""
+    statement = select(LOADS.c.dataset, LOADS.c.account).distinct()
+    with database.begin() as connection:
+        rows = connection.execute(statement.where(LOADS.c.dataset.in_([dataset.name for dataset in datasets])))
+        return frozenset((dataset, account) for dataset, account in rows)

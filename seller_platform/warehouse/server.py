@@ -84,6 +84,21 @@ class EmbeddedServer:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
+    def revive(self) -> bool:
+        """Start the server again if it has died, and return whether it had.
+
+        Raises:
+            EmbeddedServerError: It does not start; the message carries the end of its log.
+        """
+        if self._has_postmaster():
+            return False
+        try:
+            with self._exclusively():
+                self._start()
+        except (OSError, subprocess.SubprocessError) as error:
+            raise EmbeddedServerError(str(self.folder), self._problem(error)) from error
+        return True
+
     def close(self) -> None:
         """Leave the server; stop it if nobody else is left. A second call does nothing."""
         with self._lock:
@@ -173,6 +188,16 @@ class EmbeddedServer:
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=_START_SECONDS).close()
         except psycopg.OperationalError:
+            return False
+        return True
+
+    def _has_postmaster(self) -> bool:
+        """Whether its first process lives; while it mends itself after a crash, it does not answer for a moment."""
+        try:
+            os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), 0)
+        except PermissionError:
+            return True
+        except (OSError, ValueError, IndexError):
             return False
         return True
 

@@ -216,6 +216,42 @@ REPORT_CHUNKS = Table(
     comment="The rows of completed reports, which never change.",
 )
 
+SUMMARIES = Table(
+    "summaries",
+    METADATA,
+    Column("account", Text, primary_key=True),
+    Column("dataset", Text, primary_key=True),
+    Column("loads", ARRAY(BigInteger), nullable=False, comment="The loads whose rows are in: platform.loads.id."),
+    schema=SERVICE,
+    comment="Which rows the daily counts and fees are made of: those of an account's dataset after these loads.",
+)
+
+DAILY_COUNTS = Table(
+    "daily_counts",
+    METADATA,
+    Column("account", Text, nullable=False),
+    Column("dataset", Text, nullable=False),
+    Column("local_day", Date, nullable=False),
+    Column("part", Text, comment="The part of the list, where it has parts."),
+    Column("rows", BigInteger, nullable=False),
+    Index(None, "account", "dataset", "local_day"),
+    schema=SERVICE,
+    comment="How many rows each day of a list has.",
+)
+
+DAILY_FEES = Table(
+    "daily_fees",
+    METADATA,
+    Column("account", Text, nullable=False),
+    Column("local_day", Date, nullable=False),
+    Column("sku", Text, comment="Null: fees that concern no product."),
+    Column("currency", Text),
+    Column("amount", Numeric, nullable=False, comment="What was charged, as a positive cost."),
+    Index(None, "account", "local_day"),
+    schema=SERVICE,
+    comment="The fees of seller.transactions by day, product and currency.",
+)
+
 __all__ = [
     "ACCESS_TOKENS",
     "ACCOUNT_GROUPS",
@@ -223,6 +259,8 @@ __all__ = [
     "APPLICATIONS",
     "AUTHORIZATIONS",
     "AUTHORIZATION_CODES",
+    "DAILY_COUNTS",
+    "DAILY_FEES",
     "EXCHANGE_RATES",
     "PRODUCTS",
     "REFRESH_TOKENS",
@@ -230,6 +268,7 @@ __all__ = [
     "REPORT_JOBS",
     "SESSIONS",
     "STATUS",
+    "SUMMARIES",
     "USERS",
     "USER_ACCOUNTS",
 ]

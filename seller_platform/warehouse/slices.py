@@ -20,6 +20,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func
 
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.errors import ContractViolationError, SpoolError
+from seller_platform.failpoints import reach
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.rows import Row, RowDigest, RowWriter, copy_statement
 from seller_platform.warehouse.tables import CONNECTION, LOADS, LOCAL_DAY, table_for
@@ -213,7 +214,10 @@ class Load:
                     "finished_at": datetime.now(UTC),
                 },
             ).mappings()
-            return Receipt.of(row.one())
+            receipt = Receipt.of(row.one())
+            reach("slice.receipted")
+        reach("slice.committed")
+        return receipt
 
     def _notes(self, measured: Measured) -> dict[str, object]:
         report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
@@ -221,6 +225,7 @@ class Load:
 
     def _replace(self) -> None:
         self._connection.execute(delete(self._table).where(self._inside()))
+        reach("slice.deleted")
         driver = cast("psycopg.Connection[Any]", self._connection.connection.driver_connection)
         try:
             with driver.cursor() as cursor:
@@ -228,6 +233,7 @@ class Load:
                     for chunk in self.spool.chunks():
                         copy.write(chunk)
                 copied = cursor.rowcount
+            reach("slice.copied")
         except psycopg.DataError as error:
             raise ContractViolationError(str(self.slice), _refusal(error)) from None
         if copied != self.spool.count:

@@ -36,7 +36,7 @@ METADATA = MetaData(
     }
 )
 
-_TYPES: dict[Kind, TypeEngine[Any]] = {
+TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.TEXT: Text(),
     Kind.INTEGER: BigInteger(),
     Kind.MONEY: Numeric(),
@@ -77,7 +77,7 @@ def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
         dataset.name,
         metadata,
         *(
-            Column(column.name, _TYPES[column.kind], nullable=column.nullable, comment=column.doc)
+            Column(column.name, TYPES[column.kind], nullable=column.nullable, comment=column.doc)
             for column in (*dataset.columns, *dataset.tags)
         ),
         Column("extra", JSONB, comment="Fields of the row that the contract does not know."),
@@ -106,6 +106,8 @@ CONNECTIONS = Table(
     Column("user_id", BigInteger),
     Column("user_name", Text),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("client_secret", LargeBinary, comment="The application's secret, encrypted (Fernet); null: the settings'."),
+    Column("redirect_uri", Text, comment="Where the authorisation page leads back to; null: the settings'."),
     schema=PLATFORM,
     comment="The API users whose accounts are read.",
 )

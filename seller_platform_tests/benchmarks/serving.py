@@ -1,16 +1,22 @@
-"""Serving: `python -m seller_platform_tests.benchmarks.serving [--rows 1000000]` prints one table.
+"""Serving: `python -m seller_platform_tests.benchmarks.serving [--rows 1000000] [--months 12]` prints two tables.
 
 One account has a million order rows in one month, stored as loads store them. One worker serves them on one core, 2,000
-on a page. Measured in turns, in one run, so that ratios can be trusted on a noisy machine:
+on a page. Measured in turns, in one run, so that ratios can be trusted on a noisy machine; they are medians of ratios:
 
 - PostgreSQL alone: it finds, sorts and encodes the rows of that very page, told on which day they lie
 - PostgreSQL alone, with the total: it counts the rows of the list as well, in the plainest words
 - first, middle and last page of the list, over HTTP
 - memory of the service before and after every page of the list was read
 - 64 readers at the same time, each reading one day page by page: their answers are compared
+
+Another account is the sandbox's largest, with 2,000 products that sell for 12 months. Every combination of the
+statistics dashboard is asked for all of them, 500 rows on a page: the first page for the first time and again, and a
+page in the middle. The time is that over HTTP, beside the time that the processes of PostgreSQL computed.
 """
 
 import argparse
+import http.client
+import json
 import os
 import statistics
 import subprocess
@@ -23,6 +29,7 @@ from contextlib import contextmanager
 from datetime import date, timedelta
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 import psycopg
@@ -30,16 +37,21 @@ from rich.console import Console
 from rich.table import Table
 
 from seller_platform.contract import Account
+from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
 from seller_platform.contract.endpoints import SERVICE_STATUS
+from seller_platform.sandbox import load_sandbox
 from seller_platform.service.visits import visit
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.summaries import write_sums
 from seller_platform_tests.journeys.processes import COMMAND, free_port
 from seller_platform_tests.service.conftest import list_accounts
 
 PAGE, DAYS, TURNS, READERS = 2_000, 31, 21, 64
 FIRST_DAY = date(2026, 1, 1)
 LAST_DAY = FIRST_DAY + timedelta(days=DAYS - 1)
+STATISTICS_TODAY, ORDERS_PER_MONTH = date(2026, 7, 1), 86_000
+Line = tuple[str, ...]
 _ACCOUNT = Account(1, "Large", "US", "USD", "America/Los_Angeles", "US", "S1")
 
 _FILL = """
@@ -94,15 +106,26 @@ def service(url: str, folder: Path) -> Iterator[tuple[str, int]]:
         process.wait(20)
 
 
-def measured(turns: int, *works: Callable[[], object]) -> list[float]:
-    """Return the median milliseconds of each piece of work, done in turns."""
+def measured(turns: int, *works: Callable[[], object]) -> list[list[float]]:
+    """Return the milliseconds of each piece of work, done in turns."""
     times: list[list[float]] = [[] for _ in works]
     for _ in range(turns):
         for work, taken in zip(works, times, strict=True):
-            began = time.perf_counter()
-            work()
-            taken.append(1_000 * (time.perf_counter() - began))
-    return [statistics.median(taken) for taken in times]
+            taken.append(timed(work))
+    return times
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return how many milliseconds a piece of work takes."""
+    began = time.perf_counter()
+    work()
+    return 1_000 * (time.perf_counter() - began)
+
+
+def times_as_long(taken: Sequence[float], *compared: Sequence[float]) -> float:
+    """Return the median of how many times as long something takes as other work takes together, turn by turn."""
+    ratios: list[float] = [mine / sum(theirs) for mine, *theirs in zip(taken, *compared, strict=True)]
+    return statistics.median(ratios)
 
 
 def memory_of(pid: int) -> int:
@@ -111,38 +134,47 @@ def memory_of(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) >> 10
 
 
+class Reader:
+    """Reads over HTTP with the least that Python needs for it, so that it is the service that is measured."""
+
+    def __init__(self, base_url: str, token: str) -> None:
+        address = urlsplit(base_url)
+        self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=600)
+        # Over a loopback interface compression only costs.
+        self._headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
+
+    def get(self, path: str, **query: object) -> bytes:
+        """Return the body of an answer, decoded by nobody."""
+        self._connection.request("GET", f"{path}?{urlencode(query)}", headers=self._headers)
+        answer = self._connection.getresponse()
+        body = answer.read()
+        assert answer.status == 200, body
+        return body
+
+
 class Bench:
     """The list, asked for over HTTP and of PostgreSQL itself."""
 
     def __init__(self, base_url: str, token: str, connection: psycopg.Connection, rows: int) -> None:
-        # Over a loopback interface compression only costs.
-        self._headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
-        self._base_url = base_url
-        self.client, self.connection, self.rows = self.open_client(), connection, rows
+        self._base_url, self._token = base_url, token
+        self.reader, self.connection, self.rows = self.open_reader(), connection, rows
         self.last_page = -(-rows // PAGE)
         self.before = [0]
         counted = connection.execute("SELECT count(*) FROM seller.orders GROUP BY local_day ORDER BY local_day")
         for (amount,) in counted:
             self.before.append(self.before[-1] + amount)
 
-    def open_client(self) -> httpx.Client:
-        """Return a reader of its own."""
-        return httpx.Client(base_url=self._base_url, headers=self._headers, timeout=600)
+    def open_reader(self) -> Reader:
+        """Return a reader with a connection of its own."""
+        return Reader(self._base_url, self._token)
 
     def page(
-        self, number: int, client: httpx.Client | None = None, *, first: date = FIRST_DAY, last: date = LAST_DAY
-    ) -> httpx.Response:
-        """Return the answer that is a page, decoded by nobody."""
-        params = {
-            "account_title": "Large",
-            "per_page": str(PAGE),
-            "page": str(number),
-            "start_date": first.isoformat(),
-            "end_date": last.isoformat(),
-        }
-        answer = (client or self.client).get("/sales/orders", params=params)
-        assert answer.status_code == 200, answer.text
-        return answer
+        self, number: int, reader: Reader | None = None, *, first: date = FIRST_DAY, last: date = LAST_DAY
+    ) -> bytes:
+        """Return the body that is a page."""
+        return (reader or self.reader).get(
+            "/sales/orders", account_title="Large", per_page=PAGE, page=number, start_date=first, end_date=last
+        )
 
     def alone(self, number: int) -> int:
         """Let PostgreSQL produce the rows of a page; return how many bytes they are."""
@@ -167,16 +199,16 @@ class Bench:
         """Read the middle day; return the rows it announced, those it listed, and a digest of them."""
         day = FIRST_DAY + timedelta(days=DAYS // 2)
         digest, listed, number, total = sha256(), 0, 1, 1
-        with self.open_client() as client:
-            start.wait()
-            while listed < total:
-                told = self.page(number, client, first=day, last=day).json()
-                digest.update(repr(told["data"]).encode())
-                listed, number, total = listed + len(told["data"]), number + 1, told["total"]
+        reader = self.open_reader()
+        start.wait()
+        while listed < total:
+            told = json.loads(self.page(number, reader, first=day, last=day))
+            digest.update(repr(told["data"]).encode())
+            listed, number, total = listed + len(told["data"]), number + 1, told["total"]
         return total, listed, digest.hexdigest()
 
 
-def run(bench: Bench, pid: int) -> Sequence[tuple[str, str, str]]:
+def run(bench: Bench, pid: int) -> Sequence[Line]:
     """Return the lines of the table."""
     middle, last = bench.last_page // 2, bench.last_page
     pages = (1, middle, last)
@@ -185,16 +217,18 @@ def run(bench: Bench, pid: int) -> Sequence[tuple[str, str, str]]:
         works += [lambda number=number: bench.alone(number), lambda number=number: bench.page(number)]  # type: ignore[misc]  # mypy knows no types of defaults
     measured(2, *works)
     count, *times = measured(TURNS, *works)
+    middle_of = statistics.median
     lines = []
     for number, alone, served in zip(pages, times[::2], times[1::2], strict=True):
-        lines.append((f"page {number:,}: PostgreSQL alone", f"{alone:.1f} ms", ""))
-        lines.append((f"page {number:,}: PostgreSQL alone, with the total", f"{alone + count:.1f} ms", ""))
-        told = f"{served / alone:.2f} x alone, {served / (alone + count):.2f} x with the total"
-        lines.append((f"page {number:,}: over HTTP", f"{served:.1f} ms", told))
-    lines.append(("last page against first", "", f"{times[-1] / times[1]:.2f} x"))
+        with_total = middle_of(alone) + middle_of(count)
+        lines.append((f"page {number:,}: PostgreSQL alone", f"{middle_of(alone):.1f} ms", ""))
+        lines.append((f"page {number:,}: PostgreSQL alone, with the total", f"{with_total:.1f} ms", ""))
+        told = f"{times_as_long(served, alone):.2f} x alone, {times_as_long(served, alone, count):.2f} x with the total"
+        lines.append((f"page {number:,}: over HTTP", f"{middle_of(served):.1f} ms", told))
+    lines.append(("last page against first", "", f"{times_as_long(times[-1], times[1]):.2f} x"))
     before = memory_of(pid)
     began = time.perf_counter()
-    listed = sum(bench.page(number).content.count(b'"platform_order_id"') for number in range(1, last + 1))
+    listed = sum(bench.page(number).count(b'"platform_order_id"') for number in range(1, last + 1))
     seconds = time.perf_counter() - began
     assert listed == bench.rows
     lines.append((f"every page, {listed:,} rows", f"{seconds:.1f} s", f"{listed / seconds:,.0f} rows a second"))
@@ -211,27 +245,113 @@ def run(bench: Bench, pid: int) -> Sequence[tuple[str, str, str]]:
     return lines
 
 
+def run_statistics(reader: Reader, backends: Callable[[], Sequence[int]], title: str, months: int) -> Sequence[Line]:
+    """Return a line for each combination of the dashboard, and the slowest of each column."""
+    first, last = month_before(STATISTICS_TODAY, months), STATISTICS_TODAY - timedelta(days=1)
+    lines: list[Line] = []
+    slowest = [0.0] * 6
+    for view in (*PLAIN_PRODUCT_VIEWS, *COMBINED_VIEWS, *DATE_VIEWS):
+        asked = {**dict(view.parameters), "account_title": title, "start_date": first, "end_date": last}
+        page, total = 1, 0
+        figures: list[float] = []
+        for _ in range(3):
+            computed, began = seconds_computed(backends()), time.perf_counter()
+            answer = reader.get(view.path, **asked, page=page, per_page=500)
+            figures.append(1_000 * (time.perf_counter() - began))
+            figures.append(1_000 * (seconds_computed(backends()) - computed))
+            page = max(1, total // 1_000)
+            total = json.loads(answer)["total"]
+        slowest = [max(pair) for pair in zip(slowest, figures, strict=True)]
+        name = " ".join(value for parameter, value in view.parameters if parameter != "view_by")
+        lines.append((f"{name}, {total:,} rows", *(_pair(*figures[at : at + 2]) for at in (0, 2, 4))))
+    return [*lines, ("the slowest", *(_pair(*slowest[at : at + 2]) for at in (0, 2, 4)))]
+
+
+def _pair(taken: float, computed: float) -> str:
+    return f"{taken:.0f} ms ({computed:.0f} ms)"
+
+
+def month_before(day: date, months: int) -> date:
+    """Return the first day of the month so many months before that of a day which begins one."""
+    place = day.year * 12 + day.month - 1 - months
+    return date(place // 12, place % 12 + 1, 1)
+
+
+def seconds_computed(pids: Sequence[int]) -> float:
+    """Return the processor time of processes so far."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def backends_of_the_service(connection: psycopg.Connection) -> list[int]:
+    """Return the processes that work for the service, on this machine."""
+    statement = (
+        "SELECT pid FROM pg_stat_activity "
+        "WHERE datname = current_database() AND application_name = 'seller-platform service'"
+    )
+    return [pid for (pid,) in connection.execute(statement)]
+
+
+def measure_pages(server: EmbeddedServer, folder: Path, rows: int) -> Sequence[Line]:
+    """Fill a database with orders, serve it, and measure."""
+    url = server.database("serving")
+    with Database(url) as database, psycopg.connect(url, autocommit=True) as connection:
+        database.migrate()
+        list_accounts(database, {"S1.US": _ACCOUNT})
+        connection.execute("SET TimeZone = 'America/Los_Angeles'")
+        connection.execute(_FILL, {"rows": rows, "first": FIRST_DAY})
+        connection.execute("VACUUM ANALYZE seller.orders")
+        with database.begin() as filling:
+            write_sums(filling, ["S1.US"])
+        with visit(database, ["S1.US"]) as token, service(url, folder) as (base_url, pid):
+            return run(Bench(base_url, token, connection, rows), pid)
+
+
+def measure_statistics(server: EmbeddedServer, folder: Path, months: int) -> Sequence[Line]:
+    """Fill a database with the sandbox, serve it, and measure."""
+    url = server.database("statistics")
+    with Database(url) as database, psycopg.connect(url, autocommit=True) as connection:
+        database.migrate()
+        loaded = load_sandbox(
+            database, accounts=1, months=months, orders_per_month=ORDERS_PER_MONTH, today=STATISTICS_TODAY
+        )
+        connection.execute("VACUUM ANALYZE")
+        account = loaded.accounts[0]
+        with visit(database, [account.key]) as token, service(url, folder) as (base_url, _):
+            return run_statistics(
+                Reader(base_url, token), lambda: backends_of_the_service(connection), account.title, months
+            )
+
+
 def main() -> None:
-    """Fill a database, serve it, measure, and print the table."""
+    """Fill two databases, serve them, measure, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
-    rows = parser.parse_args().rows
-    with tempfile.TemporaryDirectory(prefix="seller-serving-", ignore_cleanup_errors=True) as folder:
-        server = EmbeddedServer(Path(folder) / "postgres")
-        url = server.database("serving")
-        with Database(url) as database, psycopg.connect(url, autocommit=True) as connection:
-            database.migrate()
-            list_accounts(database, {"S1.US": _ACCOUNT})
-            connection.execute("SET TimeZone = 'America/Los_Angeles'")
-            connection.execute(_FILL, {"rows": rows, "first": FIRST_DAY})
-            connection.execute("VACUUM ANALYZE seller.orders")
-            with visit(database, ["S1.US"]) as token, service(url, Path(folder)) as (base_url, pid):
-                lines = run(Bench(base_url, token, connection, rows), pid)
+    parser.add_argument("--months", type=int, default=12)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="seller-serving-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        server = EmbeddedServer(folder / "postgres")
+        pages = measure_pages(server, folder, asked.rows)
+        statistics_lines = measure_statistics(server, folder, asked.months)
         server.close()
-    table = Table("measured", "figure", "compared", title=f"{rows:,} order rows of one account, one worker, one core")
-    for line in lines:
+    console = Console(width=140)
+    table = Table(
+        "measured", "figure", "compared", title=f"{asked.rows:,} order rows of one account, one worker, one core"
+    )
+    for line in pages:
         table.add_row(*line)
-    Console(width=140).print(table)
+    console.print(table)
+    table = Table(
+        *("statistics", "first page, first time", "first page again", "middle page"),
+        title=f"{asked.months} months of 2,000 products: over HTTP (computed by PostgreSQL)",
+    )
+    for line in statistics_lines:
+        table.add_row(*line)
+    console.print(table)
 
 
 if __name__ == "__main__":

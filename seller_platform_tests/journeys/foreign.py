@@ -7,6 +7,7 @@ and no `last_page`.
 
 import json
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 CLIENT_ID, CLIENT_SECRET = "foreign-client", "foreign-canary-secret"
 TOKEN_SECONDS = 2
-ACCOUNTS = [
+ACCOUNTS: list[dict[str, Any]] = [
     {
         "id": "41",
         "account_title": 'Ünïcode & "Sons" [EU]',
@@ -123,15 +124,18 @@ class Foreign:
     replayed: int = 0
     refreshes: int = 0
     missing: tuple[str, ...] = ()
+    token_seconds: int = TOKEN_SECONDS
+    accounts: list[dict[str, Any]] = field(default_factory=lambda: list(ACCOUNTS))
+    too_many: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def issue(self) -> dict[str, Any]:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-        self.access[access] = time.monotonic() + TOKEN_SECONDS
+        self.access[access] = time.monotonic() + self.token_seconds
         self.refresh.add(refresh)
         return {
             "token_type": "Bearer",
-            "expires_in": str(TOKEN_SECONDS),
+            "expires_in": str(self.token_seconds),
             "access_token": access,
             "refresh_token": refresh,
         }
@@ -193,6 +197,14 @@ def _page(rows: list[dict[str, Any]], query: dict[str, str], keyed_by: str | Non
     return {"current_page": str(page), "data": data, "total": f"{len(rows):,}", "per_page": str(size)}
 
 
+class _Server(ThreadingHTTPServer):
+    """A server that does not print a traceback for each client that was killed."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def foreign_upstream(redirect_uri: str) -> Iterator[Foreign]:
     """Serve the upstream on a free port of the loopback interface."""
@@ -235,12 +247,15 @@ def foreign_upstream(redirect_uri: str) -> Iterator[Foreign]:
             elif path == "/user/me":
                 self._answer(200, {"user": {"id": "7", "name": "Ana"}})
             elif path == "/user/accounts":
-                self._answer(200, {"accounts": ACCOUNTS})
+                self._answer(200, {"accounts": state.accounts})
+            elif state.too_many > 0:
+                state.too_many -= 1
+                self._answer(429, {"message": "Too Many Attempts."})
             else:
                 document = state.page(path, query)
                 self._answer(200 if document is not None else 404, document or {"message": "not found"})
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     state.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -59,10 +59,10 @@ def foreign_environment(upstream: Foreign, database_url: str, home: Path) -> dic
     )
 
 
-def connect(variables: dict[str, str]) -> str:
+def connect(variables: dict[str, str], *options: str) -> str:
     """Connect without a browser, by opening the printed address; return everything that was printed."""
     with subprocess.Popen(
-        [*COMMAND, "connect", "--no-browser", "--timeout", "30"],
+        [*COMMAND, "connect", "--no-browser", "--timeout", "30", *options],
         env=variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,7 +13,8 @@ from seller_platform.client.oauth import TokenPair
 from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.ingest.upstream import Upstream, open_keeper
-from seller_platform.orchestration.assets import accounts_asset, asset_for
+from seller_platform.orchestration.assets import asset_for
+from seller_platform.orchestration.discovery import accounts_asset
 from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.partitions import ACCOUNTS as ACCOUNT_PARTITIONS
 from seller_platform.orchestration.partitions import partition_key

@@ -1,0 +1,334 @@
+"""`seller-platform costs`: what products cost, written back as a plan that is reviewed before it is applied."""
+
+import getpass
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.cells import cell_len
+
+from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.workplace import Workplace, open_workplace
+from seller_platform.client.api import SellerApi
+from seller_platform.contract.datasets.costs import CostElement, CostPeriod
+from seller_platform.ingest.cost_plans import (
+    WAIT_SECONDS,
+    Apis,
+    Patience,
+    Planned,
+    What,
+    apply_plan,
+    changes_of,
+    make_plan,
+    plan_document,
+    plan_undo,
+    read_plan,
+)
+from seller_platform.ingest.cost_sheets import read_costs
+from seller_platform.ingest.upstream import open_api, upstream_of
+from seller_platform.warehouse.accounts import accounts
+from seller_platform.warehouse.cost_writes import CostPlan, CostWrite, WriteState, periods_document
+
+_CHANGES = ("account, SKU, period", "change", "element", "before", "after")
+_PROOFS = ("account, SKU", "state", "periods", "written", "read back", "by")
+
+out_option = click.option(
+    "--out",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="PLAN.json",
+    help="Write the plan to this file too; `costs apply` takes it.",
+)
+
+
+@click.group()
+def costs() -> None:
+    """Write product costs back, as a plan that is reviewed before it is applied."""
+
+
+@costs.command()
+@click.argument("source", metavar="FILE.csv|SCHEMA.TABLE")
+@out_option
+@json_option
+def plan(*, source: str, out: Path | None, as_json: bool) -> None:
+    """Compare wanted costs with the upstream's, show the difference, and store it as a plan. Nothing is written.
+
+    The file is CSV in UTF-8 with a header; a table or view of the warehouse has the same columns. A line is one cost
+    element of one period of one SKU; the lines of a SKU together are all the periods it is to have. SKUs without a
+    line are left alone.
+
+    \b
+    account          key of the account, as `seller-platform connect` shows it
+    sku              the product
+    from_date        first day of the period, as 2026-01-31
+    to_date          last day of the period
+    cost_element     the part of the costs, such as Freight
+    amount           what one unit costs, as 1234.50
+    currency         ISO 4217 code, such as EUR
+    \b
+    Optional columns:
+    total_amount     in place of amount: what `units` units cost
+    units            how many units total_amount is for; 1 where empty
+    conversion_rate  from the currency of total_amount; 1 where empty
+    provider, notes  texts
+    remove           yes: the SKU is to have no costs (all else empty)
+
+    A line with nothing but account and sku also says that the SKU is to have no costs.
+    """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
+    output = Output(as_json=as_json)
+    with open_workplace() as place, open_apis(place) as apis:
+        wanted = read_costs(place.database, source, [known.key for known in accounts(place.database)])
+        planned = make_plan(apis, place.database, wanted, source=source, made_by=user_name())
+    _show(planned, out, output)
+
+
+@costs.command()
+@click.argument("plan", metavar="PLAN")
+@click.option(
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(min=0),
+    default=WAIT_SECONDS,
+    show_default=True,
+    help="Seconds to wait until the upstream says what was written.",
+)
+@json_option
+def apply(*, plan: str, seconds: float, as_json: bool) -> None:
+    """Write a plan, by its id or its file; read it back until it holds, and keep the proof.
+
+    It is refused if the upstream's costs are not what they were when the plan was made. One that broke off is gone
+    on with; one that holds already changes nothing.
+    """
+    output = Output(as_json=as_json)
+    with open_workplace() as place, open_apis(place) as apis:
+        wanted = read_plan(place.database, plan)
+        with output.progress(f"Writing {len(wanted.writes)} SKUs", None):
+            applied = apply_plan(
+                apis, place.database, wanted.id, applied_by=user_name(), patience=Patience(seconds=seconds)
+            )
+    document = {**_document(applied.plan), "was_applied": applied.was_applied}
+    if not as_json:
+        _show_proofs(applied.plan, output)
+    if applied.problem is not None:
+        fail(applied.problem, as_json=as_json, document=document)
+    if as_json:
+        output.document(document)
+        return
+    output.say("It holds already; nothing was written." if applied.was_applied else "Everything holds.")
+    output.say(f"Take it back with `seller-platform costs undo {applied.plan.id}`.")
+
+
+@costs.command()
+@click.argument("plan", metavar="PLAN")
+@out_option
+@json_option
+def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
+    """Make the plan that brings back what the SKUs of an applied plan had before it. Nothing is written."""
+    output = Output(as_json=as_json)
+    with open_workplace() as place, open_apis(place) as apis:
+        applied = read_plan(place.database, plan)
+        planned = plan_undo(apis, place.database, applied, made_by=user_name())
+    _show(planned, out, output)
+
+
+@costs.command()
+@click.argument("plan", metavar="PLAN")
+@json_option
+def show(*, plan: str, as_json: bool) -> None:
+    """Show a plan again, and the proof of what was written."""
+    output = Output(as_json=as_json)
+    with open_workplace() as place:
+        found = read_plan(place.database, plan)
+    if as_json:
+        output.document(_document(found))
+        return
+    _show_changes(found, output)
+    _show_proofs(found, output)
+
+
+def user_name() -> str:
+    """Return who runs the command, for the proof; in a container that may be no more than a number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
+@contextmanager
+def open_apis(place: Workplace) -> Iterator[Apis]:
+    """Lend what gives the API of a connection; each is opened once, and closed at the end."""
+    opened: dict[str, SellerApi] = {}
+    with ExitStack() as stack:
+
+        def api(connection: str) -> SellerApi:
+            if connection not in opened:
+                upstream = upstream_of(connection, place.settings, place.database, place.box)
+                found = open_api(upstream, connection, place.database, place.box, place.settings.home)
+                opened[connection] = stack.enter_context(found)
+            return opened[connection]
+
+        yield api
+
+
+def _show(planned: Planned, out: Path | None, output: Output) -> None:
+    """Print what came of planning, and write the plan's file."""
+    if planned.plan is not None and out is not None:
+        out.write_text(json.dumps(plan_document(planned.plan), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    unchanged, unknown = ([{"account": a, "sku": s} for a, s in each] for each in (planned.unchanged, planned.unknown))
+    if output.as_json:
+        document = {"plan": None, "changes": []} if planned.plan is None else _document(planned.plan)
+        output.document({**document, "unchanged": unchanged, "unknown": unknown})
+        return
+    if planned.plan is None:
+        output.say(f"Nothing to change: the upstream has these costs already, for {_count(unchanged)}.")
+        return
+    _show_changes(planned.plan, output)
+    if unchanged:
+        output.say(f"Unchanged: {_count(unchanged)}.")
+    for product in unknown:
+        told = f"The upstream does not know SKU {product['sku']!r} of {product['account']}; it may refuse its costs."
+        output.say(told)
+    output.say(f"Nothing was written. Next: `seller-platform costs apply {planned.plan.id}`")
+
+
+def _show_changes(found: CostPlan, output: Output) -> None:
+    rows: list[Sequence[str]] = []
+    counted: Counter[What] = Counter()
+    for write in found.writes:
+        rows.append((f"{write.account} {printable(write.sku)}", *[""] * (len(_CHANGES) - 1)))
+        for change in changes_of(write):
+            counted[change.what] += 1
+            lines = element_lines(change.before, change.after)
+            rows.append((f"  {change.period}", change.what.value, *lines[0]))
+            rows.extend(("", "", *line) for line in lines[1:])
+    told = ", ".join(f"{counted[what]} {what.value}" for what in What)
+    _print_table(output, f"Plan {found.id}: {_count(found.writes)}; periods: {told}", _CHANGES, rows)
+
+
+def _show_proofs(found: CostPlan, output: Output) -> None:
+    rows = [
+        (
+            f"{write.account} {printable(write.sku)}",
+            write.state.value,
+            "–" if write.read_back is None else str(len(write.read_back)),
+            _moment(write.written_at),
+            _moment(write.read_back_at),
+            write.run_id or write.written_by or "–",
+        )
+        for write in found.writes
+    ]
+    holding = sum(write.state is WriteState.HOLDS for write in found.writes)
+    _print_table(output, f"Plan {found.id}: {holding} of {_count(found.writes)} hold", _PROOFS, rows)
+
+
+def _print_table(output: Output, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of which nothing is cut off, however long it is: what is reviewed must be seen."""
+    # A line with a product alone may be longer than its column.
+    widths = [max(cell_len(row[place]) for row in (columns, *rows) if any(row[1:])) for place in range(len(columns))]
+    output.line(title)
+    for row in (columns, ["─" * width for width in widths], *rows):
+        cells = (cell + " " * max(0, width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+        output.line("  ".join(cells).rstrip())
+    output.line("")
+
+
+def _document(found: CostPlan) -> dict[str, Any]:
+    return {
+        "plan": found.id,
+        "uid": str(found.uid),
+        "made_at": found.made_at.isoformat(),
+        "made_by": found.made_by,
+        "source": found.source,
+        "undo_of": found.undo_of,
+        "changes": [_change_document(write) for write in found.writes],
+    }
+
+
+def _change_document(write: CostWrite) -> dict[str, Any]:
+    return {
+        "account": write.account,
+        "sku": write.sku,
+        "periods": [
+            {
+                "change": change.what.value,
+                "from_date": str(change.period.from_date),
+                "to_date": str(change.period.to_date),
+                "before": _amounts_document(change.before),
+                "after": _amounts_document(change.after),
+            }
+            for change in changes_of(write)
+        ],
+        "before": periods_document(write.before),
+        "wanted": periods_document(write.wanted),
+        "state": write.state.value,
+        "problem": write.problem,
+        "read_back": None if write.read_back is None else periods_document(write.read_back),
+        "read_back_at": write.read_back_at.isoformat() if write.read_back_at else None,
+        "written_at": write.written_at.isoformat() if write.written_at else None,
+        "written_by": write.written_by,
+        "run_id": write.run_id,
+    }
+
+
+def _amounts_document(period: CostPeriod | None) -> Mapping[str, str] | None:
+    return None if period is None else {currency: f"{amount:f}" for currency, amount in period.amounts.items()}
+
+
+def element_lines(before: CostPeriod | None, after: CostPeriod | None) -> list[tuple[str, str, str]]:
+    """Return a line for each element that differs, and one for all where there are several: name, before, after."""
+    old, new = (list(each.cost_elements) if each else [] for each in (before, after))
+    for element in list(old):
+        same = next((each for each in new if each.agrees_with(element)), None)
+        if same is not None:
+            old.remove(element)
+            new.remove(same)
+    lines = []
+    for element in old:
+        successor = next((each for each in new if each.cost_element == element.cost_element), None)
+        if successor is not None:
+            new.remove(successor)
+        lines.append((_element(element, successor), _amount(element), _amount(successor)))
+    lines += [(_element(element, None), "–", _amount(element)) for element in new]
+    if all(each is None or len(each.cost_elements) == 1 for each in (before, after)):
+        return lines
+    return [*lines, ("in all", _amounts(before), _amounts(after))]
+
+
+def _element(element: CostElement, successor: CostElement | None) -> str:
+    """Return the name of an element, and what differs in its texts."""
+    told = [printable(element.cost_element)]
+    if successor is not None:
+        for name in ("provider", "notes"):
+            was, becomes = getattr(element, name) or "", getattr(successor, name) or ""
+            if was != becomes:
+                told.append(f"({name} {printable(repr(was))} -> {printable(repr(becomes))})")
+    return " ".join(told)
+
+
+def _amount(element: CostElement | None) -> str:
+    return "–" if element is None else f"{element.amount:,f} {element.currency}"
+
+
+def _amounts(period: CostPeriod | None) -> str:
+    """Return what a unit costs in all, as `12.50 EUR + 3.00 USD`."""
+    if period is None:
+        return "–"
+    return " + ".join(f"{amount:,f} {currency}" for currency, amount in period.amounts.items()) or "nothing"
+
+
+def printable(text: str) -> str:
+    """Return a text as a terminal may show it: control characters would be obeyed."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def _moment(moment: datetime | None) -> str:
+    return "–" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _count(products: Sequence[object]) -> str:
+    return "1 SKU" if len(products) == 1 else f"{len(products):,} SKUs"

@@ -1,0 +1,172 @@
+"""`seller-platform doctor`: every prerequisite, each with the next step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from seller_platform.cli.findings import Finding, Verdict, examined, fail, ok, warn
+from seller_platform.cli.machine import examine_machine
+from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import fail as end_with
+from seller_platform.cli.upstreams import examine_connection, examine_settings_to_connect
+from seller_platform.errors import CheckFailedError
+from seller_platform.ingest.key_rotation import sealed_otherwise
+from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.accounts import accounts, connections
+from seller_platform.warehouse.condition import Condition, condition_of
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.grants import Grants
+from seller_platform.warehouse.location import warehouse_url
+from seller_platform.warehouse.secrets import SecretBox, key_file, secret_box
+
+_OLDEST_POSTGRESQL = 14
+_HEARTBEAT = timedelta(minutes=5)
+
+
+@click.command()
+@json_option
+def doctor(*, as_json: bool) -> None:
+    """Check every prerequisite, and name the next step.
+
+    Nothing is changed: no schema, no grant, no key. The embedded PostgreSQL is started if it exists.
+    Exit code 5 if something is not as it must be; what is only doubtful does not count.
+    """
+    output = Output(as_json=as_json)
+    findings = []
+    for finding in examined("settings", _examine):
+        findings.append(finding)
+        if not as_json:
+            _print(output, finding)
+    document = {"findings": [asdict(finding) for finding in findings]}
+    wrong = [finding.subject for finding in findings if finding.verdict is Verdict.FAIL]
+    if wrong:
+        error = CheckFailedError(
+            f"{len(wrong)} of {len(findings)} prerequisites are not met: {', '.join(dict.fromkeys(wrong))}. "
+            "Take the next step of each, then run `seller-platform doctor` again"
+        )
+        end_with(error, as_json=as_json, document=document)
+    if as_json:
+        output.document(document)
+        return
+    output.say("Everything that is needed is there.")
+
+
+def _print(output: Output, finding: Finding) -> None:
+    output.line(f"{finding.verdict:<5} {finding.subject}: {finding.told}")
+    if finding.next_step:
+        output.line(f"      next: {finding.next_step}")
+
+
+def _examine() -> Iterator[Finding]:
+    settings, now = read_settings(), datetime.now(UTC)
+    yield from examine_machine(settings, now.date())
+    if settings.database_url is None and not (settings.home / "postgres" / "data").exists():
+        yield ok("PostgreSQL", "the embedded server is made on first use")
+        yield from examine_settings_to_connect(settings)
+        return
+    yield from examined("PostgreSQL", lambda: _examine_database(settings, now))
+
+
+def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
+    with Database(warehouse_url(settings), connections=4) as database:
+        found = list(examine_postgresql(condition_of(database), database.where))
+        yield from found
+        if any(finding.verdict is Verdict.FAIL for finding in found) or database.version() is None:
+            return
+        yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
+        box = _box(settings)
+        names = [each.name for each in connections(database)]
+        if not names:
+            yield from examine_settings_to_connect(settings)
+            return
+        if box is None:
+            step = f"put {key_file(settings.home)} back, or set SELLER_PLATFORM_SECRET_KEY to what it held"
+            yield fail("secrets", f"the key is gone, and {len(names)} connections were stored with it", step)
+            return
+        yield from examined("secrets", lambda: examine_secrets(settings, database, box))
+        for name in names:
+            yield from examine_connection(name, settings, database, box, datetime.now(UTC))
+
+
+def examine_postgresql(found: Condition, where: str) -> Iterator[Finding]:
+    """Yield whether the server can be used, and has today's schema."""
+    size = f"{found.size_bytes / (1 << 20):,.0f} MiB"
+    if found.major < _OLDEST_POSTGRESQL:
+        yield fail("PostgreSQL", f"{found.version} is too old", f"use version {_OLDEST_POSTGRESQL} or newer")
+    elif found.is_read_only:
+        yield fail("PostgreSQL", f"{where} can only be read", "point SELLER_PLATFORM_DATABASE_URL at the primary")
+    else:
+        yield ok("PostgreSQL", f"{found.version} at {where}, {size}")
+    migrate = "`seller-platform migrate`"
+    if not found.may_read:
+        step = "let SELLER_PLATFORM_DATABASE_URL name the user who ran it, or grant this one what that one has"
+        yield fail("schema", "this user may not read it", step)
+    elif found.schema is None:
+        if found.may_create:
+            yield warn("schema", "there is none yet", migrate)
+        else:
+            yield fail("schema", "there is none yet, and this user may not make it", f"{migrate} as one who may")
+    elif not found.is_known_schema:
+        yield fail("schema", f"version {found.schema} is newer than this program", "install the newer seller-platform")
+    elif found.schema != found.newest_schema:
+        yield fail("schema", f"version {found.schema}, and {found.newest_schema} is needed", migrate)
+    else:
+        yield ok("schema", f"version {found.schema}")
+
+
+def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:
+    """Yield whether Dagster's instance works, a daemon lives, and every account has its partition."""
+    from seller_platform.orchestration import condition  # Dagster alone takes a second to import
+
+    try:
+        found = condition.condition_of(settings.home)
+    except Exception as error:  # Dagster's storage raises what its libraries raise
+        told = str(error).strip().partition("\n")[0]
+        yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {told}", "mend dagster.yaml")
+        return
+    if found.is_configured:
+        yield ok("Dagster", f"its home is {found.home}")
+    else:
+        step = "copy the project's dagster.yaml there, or unset DAGSTER_HOME"
+        yield fail("Dagster", f"{found.home} has no dagster.yaml: events would be kept in files", step)
+    yield _daemon(found.last_heartbeat, found.silent, now)
+    missing = sorted({known.key for known in accounts(database)} - set(found.partitions))
+    if missing:
+        step = "let the sensor `discover_accounts` run, or run `seller-platform sync`"
+        yield warn("partitions", f"{len(missing)} accounts have none: {', '.join(missing[:5])}", step)
+    else:
+        yield ok("partitions", f"{len(found.partitions)} accounts have theirs")
+
+
+def _daemon(last_heartbeat: datetime | None, silent: Sequence[str], now: datetime) -> Finding:
+    step = "start `dagster-daemon run` beside `dagster-webserver`, or `dagster dev`"
+    if last_heartbeat is None:
+        return ok("Dagster daemon", "none ever ran here; schedules and sensors need one, `sync` does not")
+    if now - last_heartbeat > _HEARTBEAT:
+        return warn("Dagster daemon", f"its last sign of life was at {last_heartbeat:%Y-%m-%d %H:%M} UTC", step)
+    if silent:
+        return warn("Dagster daemon", f"these parts give no sign of life: {', '.join(silent)}", step)
+    return ok("Dagster daemon", f"alive at {last_heartbeat:%H:%M:%S} UTC")
+
+
+def examine_secrets(settings: Settings, database: Database, box: SecretBox) -> Iterator[Finding]:
+    """Yield whether every secret at rest can be decrypted."""
+    locked = sealed_otherwise(database, settings.home, box)
+    if locked:
+        step = (
+            "add the key it was stored with to SELLER_PLATFORM_SECRET_KEY, after a comma; if it is lost, run "
+            "`seller-platform connect` for each of them"
+        )
+        yield fail("secrets", f"these cannot be decrypted: {', '.join(locked)}", step)
+    else:
+        yield ok("secrets", f"{len(Grants(database, box).facts())} grants can be decrypted")
+
+
+def _box(settings: Settings) -> SecretBox | None:
+    """Return the box if there is a key; none is made here."""
+    if settings.secret_key is None and not key_file(settings.home).exists():
+        return None
+    key = settings.secret_key.get_secret_value() if settings.secret_key else None
+    return secret_box(settings.home, key)

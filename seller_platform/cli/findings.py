@@ -1,0 +1,57 @@
+"""What `doctor` finds: a verdict on one prerequisite each, with the next step."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from seller_platform.errors import SellerPlatformError
+
+
+class Verdict(StrEnum):
+    """Whether a prerequisite is met; what is doubtful does not stop the work."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one prerequisite.
+
+    Attributes:
+        next_step: What to do about it; empty where there is nothing to do.
+    """
+
+    subject: str
+    verdict: Verdict
+    told: str
+    next_step: str = ""
+
+
+def ok(subject: str, told: str) -> Finding:
+    """Return that a prerequisite is met."""
+    return Finding(subject, Verdict.OK, told)
+
+
+def warn(subject: str, told: str, next_step: str) -> Finding:
+    """Return that a prerequisite is doubtful."""
+    return Finding(subject, Verdict.WARN, told, next_step)
+
+
+def fail(subject: str, told: str, next_step: str) -> Finding:
+    """Return that a prerequisite is not met."""
+    return Finding(subject, Verdict.FAIL, told, next_step)
+
+
+def failed(subject: str, error: SellerPlatformError) -> Finding:
+    """Return that an error stands in the way; its message ends with the next step."""
+    return fail(subject, str(error), "as said")
+
+
+def examined(subject: str, examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """Yield what an examination finds; an error that ends it is a finding too."""
+    try:
+        yield from examine()
+    except SellerPlatformError as error:
+        yield failed(subject, error)

@@ -1,0 +1,93 @@
+"""`seller-platform keys`: the keys that encrypt grants and client secrets at rest."""
+
+import click
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.workplace import Workplace, open_workplace
+from seller_platform.errors import CheckFailedError
+from seller_platform.ingest.key_rotation import Resealed, finish_key_file, reseal, rotate_key_file, sealed_otherwise
+from seller_platform.warehouse.secrets import key_file, new_key
+
+_SETTING = "SELLER_PLATFORM_SECRET_KEY"
+
+
+@click.group()
+def keys() -> None:
+    """Manage the keys that encrypt grants and client secrets at rest."""
+
+
+@keys.command()
+@click.option("--finish", is_flag=True, help="Make no new key; end a rotation, and check that the old key can go.")
+@json_option
+def rotate(*, finish: bool, as_json: bool) -> None:
+    """Encrypt grants and client secrets with another key, without a failed read.
+
+    The key in the home folder is replaced at once: running programs notice the new one. A key that
+    SELLER_PLATFORM_SECRET_KEY sets can only be replaced by whoever sets it: then this command makes a new key, says
+    what to set in which order, and encrypts everything with the first of several keys when it is run again.
+    """
+    output = Output(as_json=as_json)
+    with open_workplace() as place:
+        if place.settings.secret_key is None:
+            change = finish_key_file if finish else rotate_key_file
+            resealed = change(place.database, place.settings.home)
+            said = f"The key in {key_file(place.settings.home)} is the only one that is needed."
+        elif place.box.key_count > 1:
+            resealed = reseal(place.database, place.settings.home, place.box)
+            said = _next_step(resealed)
+        elif finish:
+            _check(place)
+            resealed = Resealed(0, 0, 0, ())
+            said = f"Everything is encrypted with the one key in {_SETTING}."
+        else:
+            _explain(output)
+            return
+        _check(place)
+    if as_json:
+        counts = {"grants": resealed.grants, "client_secrets": resealed.client_secrets, "spools": resealed.spools}
+        output.document({"encrypted": counts, "next": said})
+        return
+    output.line(f"Encrypted anew: {resealed.grants} grants, {resealed.client_secrets} client secrets.")
+    output.line(said)
+
+
+def _check(place: Workplace) -> None:
+    """Return if everything opens with the first key alone.
+
+    Raises:
+        CheckFailedError: Something does not.
+    """
+    others = sealed_otherwise(place.database, place.settings.home, place.box.first())
+    if others:
+        raise CheckFailedError(
+            f"these are encrypted with another key than the first: {', '.join(others)}. A program that still runs with "
+            "another order of keys wrote them; restart it, then run `seller-platform keys rotate` again"
+        )
+
+
+def _next_step(resealed: Resealed) -> str:
+    if resealed.others:
+        return f"Next: set {_SETTING} to its first key alone and restart the programs; the others are not needed now."
+    return (
+        f"Everything was encrypted with the first key already. If that is the new one, set {_SETTING} to it alone and "
+        "restart the programs; if it is the old one, put the new one first, restart the programs, and run this again."
+    )
+
+
+def _explain(output: Output) -> None:
+    """Print a new key, and what to do with it; nothing is changed."""
+    fresh = new_key()
+    steps = (
+        f"Append the new key to {_SETTING} wherever it is set, after a comma, and restart every program: "
+        "from then on each of them can read with both keys.",
+        "Put the new key first, and restart every program: from then on they write with it.",
+        "Run `seller-platform keys rotate` with that setting: it encrypts everything stored with the first key.",
+        f"Set {_SETTING} to the new key alone, and restart every program.",
+    )
+    if output.as_json:
+        output.document({"new_key": fresh, "steps": list(steps)})
+        return
+    output.line(f"A new key: {fresh}")
+    output.line(f"The present one is set by {_SETTING}; nothing has changed yet. In this order:")
+    for number, step in enumerate(steps, start=1):
+        output.line(f"{number}. {step}")

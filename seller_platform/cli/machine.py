@@ -1,0 +1,143 @@
+"""What `doctor` looks at on this machine: Python and its packages, folders, the key, disks, and the settings."""
+
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from seller_platform.cli.findings import Finding, fail, ok, warn
+from seller_platform.errors import InvalidSettingError
+from seller_platform.settings import Settings
+from seller_platform.warehouse.secrets import key_file, split_keys
+
+_OLDEST_PYTHON = (3, 11)
+_LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
+_LONGEST_HISTORY_YEARS = 10
+_KEY_SETTING = "SELLER_PLATFORM_SECRET_KEY"
+
+
+def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
+    """Yield what is found without a database and without a network."""
+    yield examine_python(sys.version_info[:3])
+    yield examine_packages(requires("seller-platform") or ())
+    yield examine_history_start(settings.history_start, today)
+    yield from examine_home(settings.home)
+    yield from examine_key(settings)
+    for name, folder in (("disk of the home folder", settings.home), ("disk of TMPDIR", Path(tempfile.gettempdir()))):
+        yield examine_disk(name, shutil.disk_usage(_nearest(folder)).free, folder)
+
+
+def examine_python(found: Sequence[int]) -> Finding:
+    """Return whether the interpreter is new enough."""
+    told = ".".join(map(str, found))
+    if tuple(found[:2]) >= _OLDEST_PYTHON:
+        return ok("Python", told)
+    return fail("Python", f"{told} is too old", "install Python 3.11 or newer, and seller-platform in it")
+
+
+def examine_packages(requirements: Iterable[str]) -> Finding:
+    """Return whether each package that is required is there, in a version that fits."""
+    wrong = []
+    for requirement in map(Requirement, requirements):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            installed = version(requirement.name)
+        except PackageNotFoundError:
+            wrong.append(f"{requirement.name} is not installed")
+            continue
+        if not requirement.specifier.contains(installed, prereleases=True):
+            wrong.append(f"{requirement.name} {installed} is installed, {requirement.specifier} is needed")
+    if wrong:
+        return fail("packages", "; ".join(wrong), "`pip install --upgrade seller-platform` in a fresh environment")
+    dagster = ", ".join(f"{name} {version(name)}" for name in ("dagster", "dagster-postgres", "dagster-webserver"))
+    return ok("packages", dagster)
+
+
+def examine_history_start(start: date, today: date) -> Finding:
+    """Return whether the first day of interest makes sense."""
+    subject, change = "SELLER_PLATFORM_HISTORY_START", "set it to the first day of interest"
+    if start > today:
+        return fail(subject, f"{start} lies in the future: there is nothing to read", change)
+    if start.year < today.year - _LONGEST_HISTORY_YEARS:
+        return warn(subject, f"{start} makes {12 * (today.year - start.year)} months of each account", change)
+    return ok(subject, str(start))
+
+
+def examine_home(home: Path) -> Iterator[Finding]:
+    """Yield whether the home folder can be written by us and read by nobody else."""
+    subject = "home folder"
+    if not home.is_dir():
+        nearest = _nearest(home)
+        if not nearest.is_dir():
+            yield fail(subject, f"{nearest} is not a folder", "set SELLER_PLATFORM_HOME to another place")
+        elif not _is_writable(nearest):
+            yield fail(subject, f"{home} cannot be made in {nearest}", "set SELLER_PLATFORM_HOME to another place")
+        else:
+            yield ok(subject, f"{home} is made on first use")
+        return
+    if not _is_writable(home):
+        yield fail(subject, f"{home} cannot be written", f"`chown` it, or set SELLER_PLATFORM_HOME: {home}")
+        return
+    mode = stat.S_IMODE(home.stat().st_mode)
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        yield fail(subject, f"others may write into {home}", f"`chmod go-w {home}`")
+    elif mode & (stat.S_IRGRP | stat.S_IROTH):
+        yield warn(subject, f"others may list {home}", f"`chmod go-r {home}`")
+    else:
+        yield ok(subject, str(home))
+    spools = (home / "grants").glob("*") if (home / "grants").is_dir() else ()
+    for path in (*spools, *home.glob("secret.key")):
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            yield fail(subject, f"others may read {path}", f"`chmod 600 {path}`, then `seller-platform keys rotate`")
+
+
+def examine_key(settings: Settings) -> Iterator[Finding]:
+    """Yield whether there is a key, and one only."""
+    subject, path = "secret key", key_file(settings.home)
+    if settings.secret_key is None and not path.exists():
+        yield ok(subject, f"{path} is made on first use")
+        return
+    where = _KEY_SETTING if settings.secret_key is not None else str(path)
+    text = settings.secret_key.get_secret_value() if settings.secret_key is not None else path.read_text()
+    try:
+        count = len(split_keys(text))
+    except InvalidSettingError:
+        yield fail(
+            subject, f"what {where} holds is not a Fernet key", f"set {where} to the key grants were stored with"
+        )
+        return
+    if count == 1:
+        yield ok(subject, where)
+    else:
+        yield warn(
+            subject, f"{where} holds {count} keys: a change of keys is under way", "`seller-platform keys rotate`"
+        )
+
+
+def examine_disk(subject: str, free_bytes: int, folder: Path) -> Finding:
+    """Return whether there is room."""
+    told = f"{free_bytes / (1 << 30):.1f} GiB free at {folder}"
+    if free_bytes < _LITTLE_BYTES:
+        return fail(subject, told, "make room there")
+    return warn(subject, told, "make room there") if free_bytes < _FEW_BYTES else ok(subject, told)
+
+
+def _nearest(path: Path) -> Path:
+    """Return the path, or the nearest of its parents that exists."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether a file can be made there; rights alone do not tell, for the superuser and for read-only disks."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

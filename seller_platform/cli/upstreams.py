@@ -1,0 +1,133 @@
+"""What `doctor` looks at outside this machine: the upstream of each connection, its clock, and its grant."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from seller_platform.cli.findings import Finding, Verdict, fail, failed, ok, warn
+from seller_platform.client.api import SellerApi
+from seller_platform.client.callback import CallbackServer
+from seller_platform.client.oauth import TokenAuth
+from seller_platform.client.probing import Probe, probe
+from seller_platform.contract.endpoints import USER_ME
+from seller_platform.errors import (
+    NotConnectedError,
+    RequestRefusedError,
+    SellerPlatformError,
+    SettingsError,
+    UpstreamError,
+    connect_command,
+)
+from seller_platform.ingest.upstream import Upstream, upstream_of
+from seller_platform.settings import Settings
+from seller_platform.warehouse.accounts import accounts
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.grants import Grants, StoredPair
+from seller_platform.warehouse.secrets import SecretBox
+
+_SKEW_TO_WARN_SECONDS, _SKEW_TO_FAIL_SECONDS = 60, 300
+_REQUEST_SECONDS = 10.0
+_DYING = timedelta(days=5)
+
+
+def examine_settings_to_connect(settings: Settings) -> Iterator[Finding]:
+    """Yield whether a first connection could be made."""
+    try:
+        upstream = Upstream.of(settings)
+    except SettingsError as error:
+        yield warn("connections", f"nothing is connected yet, and {error}", f"then `{connect_command()}`")
+        return
+    yield warn("connections", "nothing is connected yet", f"`{connect_command()}`")
+    yield from _upstream("upstream", upstream)
+    yield _redirect_port("redirect URI", upstream, is_needed=True)
+
+
+def examine_connection(
+    name: str, settings: Settings, database: Database, box: SecretBox, now: datetime
+) -> Iterator[Finding]:
+    """Yield whether a connection can be used: its settings, its upstream, its grant, its accounts."""
+    subject = f"connection {name}"
+    try:
+        upstream = upstream_of(name, settings, database, box)
+    except SellerPlatformError as error:
+        yield failed(subject, error)
+        return
+    reached = list(_upstream(subject, upstream))
+    yield from reached
+    grant = _grant(name, upstream, database, box, now, is_reached=reached[0].verdict is not Verdict.FAIL)
+    yield grant
+    yield _redirect_port(subject, upstream, is_needed=grant.verdict is Verdict.FAIL)
+    count = sum(known.connection == name for known in accounts(database))
+    if count:
+        yield ok(subject, f"{count} accounts")
+    else:
+        yield warn(subject, "it reads no account", "ask who connected it which accounts they may see")
+
+
+def _upstream(subject: str, upstream: Upstream) -> Iterator[Finding]:
+    try:
+        found = probe(upstream.base_url, timeout_seconds=_REQUEST_SECONDS)
+    except (UpstreamError, SettingsError):
+        moved = "set SELLER_API_BASE_URL and run `seller-platform connect --replace --keep-grant`"
+        step = f"check the address, the network and the proxy; if it moved, {moved}"
+        yield fail(subject, f"{upstream.base_url} does not answer", step)
+        return
+    if found.status >= 500:
+        yield warn(subject, f"{upstream.base_url} answers {found.status}", "wait until it is up again")
+    else:
+        yield ok(subject, f"{upstream.base_url} answers in {found.seconds:.2f} s")
+    yield from _clock(subject, found)
+
+
+def _clock(subject: str, found: Probe) -> Iterator[Finding]:
+    skew = found.clock_skew_seconds
+    if skew is None or abs(skew) <= _SKEW_TO_WARN_SECONDS:
+        return
+    told = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
+    judge = fail if abs(skew) > _SKEW_TO_FAIL_SECONDS else warn
+    yield judge(subject, told, "set this machine's clock (NTP); if it is right, tell the upstream")
+
+
+def _grant(
+    name: str, upstream: Upstream, database: Database, box: SecretBox, now: datetime, *, is_reached: bool
+) -> Finding:
+    """Return how a grant is; it is tried if its access token still lives, and never refreshed."""
+    subject, again = f"connection {name}", f"`{connect_command(name)}`"
+    try:
+        pair, refused = Grants(database, box).current(name)
+    except NotConnectedError:
+        return fail(subject, "it has no grant", again)
+    except SellerPlatformError as error:
+        return failed(subject, error)
+    if refused is not None:
+        return fail(subject, f"its grant is not honoured any more: {refused}", again)
+    if now >= pair.dies_at - _DYING:
+        told = f"its grant was refreshed on {pair.issued_at:%Y-%m-%d} and is not honoured after {pair.dies_at:%Y-%m-%d}"
+        return warn(subject, told, "`seller-platform sync`")
+    if now >= pair.expires_at or not is_reached:
+        return ok(subject, f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}; it was not tried")
+    return _trial(name, upstream, pair)
+
+
+def _trial(name: str, upstream: Upstream, pair: StoredPair) -> Finding:
+    subject, again = f"connection {name}", f"`{connect_command(name)}`"
+    grant = f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}"
+    try:
+        with SellerApi(upstream.base_url, auth=TokenAuth(pair.access_token)) as api:
+            api.impatient(_REQUEST_SECONDS).get(USER_ME)
+    except RequestRefusedError as error:
+        if error.status == 401:
+            step = f"`seller-platform sync`, which refreshes it; if need be {again}"
+            return warn(subject, f"{grant}, but its access token is rejected", step)
+        return fail(subject, f"{grant}, but the upstream answers {error.status}", f"ask the upstream, or {again}")
+    except SellerPlatformError as error:
+        return warn(subject, f"{grant}, but it could not be tried: {error}", "as said")
+    return ok(subject, f"{grant} and is honoured")
+
+
+def _redirect_port(subject: str, upstream: Upstream, *, is_needed: bool) -> Finding:
+    try:
+        with CallbackServer(upstream.redirect_uri):
+            return ok(subject, f"{upstream.redirect_uri} can be listened on")
+    except SettingsError as error:
+        judge = fail if is_needed else warn
+        return judge(subject, f"{upstream.redirect_uri}: {error}", "as said; only `connect` needs it")

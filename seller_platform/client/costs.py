@@ -1,0 +1,315 @@
+"""Costs of products: one request for each SKU, and what writes and deletes the periods of one."""
+
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
+from itertools import islice
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.days import zone_named
+from seller_platform.client.decoding import PageDecoder, Row
+from seller_platform.client.lists import Reading, Verdict
+from seller_platform.client.sink import RowSink
+from seller_platform.client.values import exact_number, shape_of
+from seller_platform.contract import Account
+from seller_platform.contract.datasets.costs import (
+    AMOUNT,
+    COST_ELEMENT,
+    COST_ELEMENTS,
+    COST_PERIODS,
+    CURRENCY,
+    ELEMENT_FIELDS,
+    FROM_DATE,
+    NOTES,
+    PERIODS_OF_ONE_SKU,
+    PROVIDER,
+    SKU,
+    TO_DATE,
+    CostElement,
+    CostPeriod,
+    Periods,
+    in_order,
+    periods_sent,
+    with_cents,
+)
+from seller_platform.errors import (
+    ContractViolationError,
+    RequestRefusedError,
+    UpstreamUnavailableError,
+)
+
+LOOK_AHEAD = 8
+_NOT_FOUND = 404
+
+_ELEMENTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """What the upstream says of one product.
+
+    Attributes:
+        rows: As the dataset's columns have them, and the day of the snapshot.
+        extras: JSON text of the fields unknown to the contract, by the row's position.
+        is_known: Whether the upstream knows the product; one that it does not know has no rows.
+    """
+
+    sku: str
+    rows: Sequence[Row] = ()
+    extras: Mapping[int, str] = field(default_factory=dict)
+    unknown_fields: frozenset[str] = frozenset()
+    is_known: bool = True
+    requests: int = 1
+    bytes: int = 0
+
+
+def read_cost_periods(
+    api: SellerApi,
+    account: Account,
+    skus: Sequence[str],
+    snapshot_day: date,
+    sink: RowSink,
+    *,
+    look_ahead: int = LOOK_AHEAD,
+) -> Reading:
+    """Read the cost periods of these products into the sink.
+
+    A product that the upstream does not know has no periods.
+
+    Args:
+        look_ahead: How many products are asked for at once.
+
+    Raises:
+        ContractViolationError: The upstream sent what the API does not allow.
+        UpstreamUnavailableError: It did not answer; the product is named.
+        RequestRefusedError: It refused for good, or knows neither the products nor the endpoint.
+    """
+    requests = read_bytes = unknown_products = 0
+    unknown_fields: set[str] = set()
+    keys: Counter[tuple[object, ...]] = Counter()
+    lookup = CostLookup(api, account, snapshot_day)
+    for place, found in enumerate(at_once(lookup.find, skus, look_ahead), start=1):
+        sink.write(found.rows, tags=(), extras=found.extras, page=place)
+        requests, read_bytes = requests + found.requests, read_bytes + found.bytes
+        unknown_products += not found.is_known
+        unknown_fields |= found.unknown_fields
+        keys.update(row[:2] for row in found.rows)
+    if skus and unknown_products == len(skus):
+        requests += lookup.check_is_offered()
+    duplicates = sum(count for count in keys.values() if count > 1)
+    notes: dict[str, object] = {"products": len(skus), "unknown_products": unknown_products}
+    if duplicates:
+        notes["duplicate_keys"] = duplicates
+    if unknown_fields:
+        notes["unknown_fields"] = sorted(unknown_fields)
+    return Reading(requests, len(skus), read_bytes, None, Verdict.UNVERIFIABLE, notes)
+
+
+class CostLookup:
+    """Asks for the cost periods of an account's products, one after the other; threads may share it.
+
+    Args:
+        snapshot_day: The day that places the rows.
+    """
+
+    def __init__(self, api: SellerApi, account: Account, snapshot_day: date) -> None:
+        self._api, self._account, self._day = api, account, snapshot_day
+        self._zone = zone_named(account.timezone, account.key)
+
+    def find(self, sku: str) -> LookedUp:
+        """Return what the upstream says of a product now.
+
+        Raises:
+            ContractViolationError: It sent what the API does not allow.
+            UpstreamUnavailableError: It did not answer.
+            RequestRefusedError: It refused for good, for another reason than that it does not know the product.
+        """
+        decoder = _LookupDecoder(sku, self._zone, self._day)
+        try:
+            with _naming(sku):
+                answer, found = self._api.get_decoded(
+                    COST_PERIODS.path, {**self._account.selection, SKU: sku}, decoder.decode
+                )
+        except RequestRefusedError as error:
+            if error.status == _NOT_FOUND:
+                return LookedUp(sku, is_known=False)
+            raise
+        return replace(found, requests=answer.requests, bytes=len(answer.body))
+
+    def check_is_offered(self) -> int:
+        """Return the requests it took to see that the endpoint is there, and knows the account.
+
+        An endpoint refuses a request that names no product as incomplete; where there is none, it is not found.
+
+        Raises:
+            RequestRefusedError: There is none.
+        """
+        try:
+            return self._api.get(COST_PERIODS.path, self._account.selection).requests
+        except RequestRefusedError as error:
+            if error.status in (400, 422):
+                return 1
+            raise
+
+
+def read_periods(found: LookedUp) -> Periods:
+    """Return the periods that were found, as they could be written again.
+
+    Raises:
+        ContractViolationError: One lacks what every cost has: a name, an amount and a currency.
+    """
+    return in_order(tuple(_period(found.sku, *row[1:4]) for row in found.rows))
+
+
+def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) -> None:
+    """Have the upstream store these periods of a product; some replace all that it had, some those of the same days.
+
+    Raises:
+        RequestRefusedError: It refused for good.
+        UpstreamUnavailableError: It gave no good answer, and may have stored them.
+    """
+    with _naming(sku):
+        api.post(COST_PERIODS.path, account.selection, periods_sent(sku, periods), twice_is_harmless=True)
+
+
+def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPeriod | None = None) -> bool:
+    """Have the upstream delete one period of a product, or all; False where it had none.
+
+    Raises:
+        RequestRefusedError: It refused for good, for another reason.
+        UpstreamUnavailableError: It gave no good answer, and may have deleted them.
+    """
+    dates = {} if period is None else {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date)}
+    try:
+        with _naming(sku):
+            api.delete(COST_PERIODS.path, {**account.selection, SKU: sku, **dates})
+    except RequestRefusedError as error:
+        if error.status == _NOT_FOUND:
+            return False
+        raise
+    return True
+
+
+def _period(sku: str, first: str, last: str | None, elements: str | None) -> CostPeriod:
+    told = json.loads(elements or "[]", parse_float=Decimal, parse_int=Decimal)
+    return CostPeriod(
+        date.fromisoformat(first),
+        date.fromisoformat(last) if last else None,
+        tuple(_element(sku, first, element) for element in told),
+    )
+
+
+def _element(sku: str, first: str, told: Mapping[str, object]) -> CostElement:
+    name, amount, currency = told.get(COST_ELEMENT), told.get(AMOUNT), told.get(CURRENCY)
+    if not isinstance(name, str) or not isinstance(amount, Decimal) or not isinstance(currency, str):
+        raise ContractViolationError(
+            f"{COST_PERIODS.name} of SKU {sku!r}",
+            f"a cost element of the period from {first} lacks its {COST_ELEMENT}, {AMOUNT} or {CURRENCY}",
+        )
+    provider, notes = told.get(PROVIDER), told.get(NOTES)
+    return CostElement(
+        name,
+        with_cents(amount),
+        currency,
+        provider if isinstance(provider, str) else None,
+        notes if isinstance(notes, str) else None,
+    )
+
+
+class _LookupDecoder:
+    """Decodes the answer about one product, in every form that upstreams are known to send."""
+
+    def __init__(self, sku: str, zone: ZoneInfo, day: date) -> None:
+        self._sku, self._decoder = sku, PageDecoder(PERIODS_OF_ONE_SKU, zone, None, day)
+
+    def decode(self, body: bytes) -> LookedUp:
+        page = self._decoder.decode(body)
+        unknown = set(page.unknown_fields)
+        rows = [self._row(position, row, unknown) for position, row in enumerate(page.rows, start=1)]
+        return LookedUp(self._sku, rows, page.extras, frozenset(unknown))
+
+    def _row(self, position: int, row: Row, unknown: set[str]) -> Row:
+        sku, first, last, elements, day = row
+        if sku not in (None, self._sku):
+            raise ContractViolationError(COST_PERIODS.name, f"period {position} is one of another SKU than asked for")
+        return (self._sku, first, last, _exact_elements(position, elements, unknown), day)
+
+
+def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str | None:
+    """Return the elements with amounts as numbers, however they were spelled; everything else stays as it was sent."""
+    if sent is None:
+        return None
+    try:
+        elements = _ELEMENTS.decode(sent)
+    except msgspec.ValidationError:
+        found = shape_of(sent.encode())
+        problem = f"{COST_ELEMENTS} of period {position} is {found}, but should be an array of objects"
+        raise ContractViolationError(COST_PERIODS.name, problem) from None
+    for element in elements:
+        unknown.update(f"{COST_ELEMENTS}.{name}" for name in element.keys() - ELEMENT_FIELDS)
+        amount = bytes(element.get(AMOUNT, b"null"))
+        if amount[:1] == b'"':
+            element[AMOUNT] = msgspec.Raw(_number(position, amount))
+        elif amount[:1] not in b"-0123456789n":
+            problem = f"{AMOUNT} of period {position} is {shape_of(amount)}, which is no amount"
+            raise ContractViolationError(COST_PERIODS.name, problem)
+    return msgspec.json.encode(elements).decode()
+
+
+def _number(position: int, quoted: bytes) -> bytes:
+    try:
+        return format(exact_number(msgspec.json.decode(quoted, type=str)), "f").encode()
+    except ValueError:
+        problem = f"{AMOUNT} of period {position} is {shape_of(quoted)}, which is no amount"
+        raise ContractViolationError(COST_PERIODS.name, problem) from None
+
+
+def at_once(find: Callable[[Given], Result], given: Iterable[Given], count: int = LOOK_AHEAD) -> Iterator[Result]:
+    """Yield what is found for each thing given, in order, with so many under way at once; the first error ends it."""
+    remaining = iter(given)
+    threads = ThreadPoolExecutor(count, thread_name_prefix="costs")
+    under_way: deque[Future[Result]] = deque()
+    try:
+        under_way.extend(threads.submit(find, each) for each in islice(remaining, count))
+        while under_way:
+            found = under_way.popleft().result()
+            under_way.extend(threads.submit(find, each) for each in islice(remaining, 1))
+            yield found
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _naming(sku: str) -> Iterator[None]:
+    """Name the product in errors that leave the block."""
+    try:
+        yield
+    except UpstreamUnavailableError as error:
+        raise UpstreamUnavailableError(
+            f"{error.request} of SKU {sku!r}",
+            error.problem,
+            attempts=error.attempts,
+            retry_after_seconds=error.retry_after_seconds,
+        ) from error
+    except RequestRefusedError as error:
+        raise RequestRefusedError(
+            f"{error.request} of SKU {sku!r}",
+            error.status,
+            error.message,
+            error.parameters,
+            retry_after_seconds=error.retry_after_seconds,
+        ) from error
+    except ContractViolationError as error:
+        raise ContractViolationError(f"{error.what} of SKU {sku!r}", error.problem) from error

@@ -1,0 +1,307 @@
+"""Sheets of costs: what is wanted for each SKU, read from a CSV file or a table of the warehouse.
+
+A sheet has one line for each cost element. The lines of a SKU together are all the periods that it is to have; a SKU
+without lines is left alone. Everything that is wrong is told at once, by line and column, before anything is asked of
+the upstream.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from seller_platform.contract.currencies import CURRENCIES
+from seller_platform.contract.datasets.costs import (
+    AMOUNT,
+    CONVERSION_RATE,
+    COST_ELEMENT,
+    CURRENCY,
+    FROM_DATE,
+    LARGEST_AMOUNT,
+    MOST_DECIMALS,
+    NOTES,
+    PROVIDER,
+    SKU,
+    TO_DATE,
+    TOTAL_AMOUNT,
+    UNITS,
+    CostElement,
+    CostPeriod,
+    Periods,
+    decimals_of,
+    in_cents,
+    in_order,
+    unit_amount,
+    with_cents,
+)
+from seller_platform.errors import CostSheetError
+from seller_platform.warehouse.cost_writes import looks_like_a_table, read_table
+from seller_platform.warehouse.database import Database
+
+ACCOUNT, REMOVE = "account", "remove"
+REQUIRED = (ACCOUNT, SKU, FROM_DATE, TO_DATE, COST_ELEMENT, CURRENCY)
+COLUMNS = (*REQUIRED, AMOUNT, TOTAL_AMOUNT, UNITS, CONVERSION_RATE, PROVIDER, NOTES, REMOVE)
+
+_MOST_PROBLEMS = 20
+_NUMBER = re.compile(r"\d{1,13}(\.\d{1,20})?", re.ASCII)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_YES, _NO = frozenset({"yes", "true", "1"}), frozenset({"", "no", "false", "0"})
+
+Product = tuple[str, str]
+Wanted = Mapping[Product, Periods]
+"""All cost periods that products are to have, by account and SKU; none for a product that is to have none."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a sheet: where it stands, and its cells as texts; an empty one for what is not said."""
+
+    place: str
+    cells: Mapping[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        return self.cells.get(column, "")
+
+
+def read_costs(database: Database, source: str, accounts: Collection[str]) -> Wanted:
+    """Return what a CSV file, or a table or view of the warehouse, wants.
+
+    Args:
+        source: The path of the file, or the name of the table with its schema.
+        accounts: The keys of the accounts there are.
+
+    Raises:
+        UnknownTableError: There is no such file or table.
+        CostSheetError: It cannot be read, or says something that cannot be written.
+    """
+    path = Path(source)
+    if looks_like_a_table(source) and not path.exists():
+        columns, rows = read_table(database, source)
+        _check_columns(source, columns)
+        lines = [Line(f"row {number}", _cells(source, number, columns, row)) for number, row in enumerate(rows, 1)]
+    else:
+        lines = list(_csv_lines(path))
+    return _wanted(source, lines, accounts)
+
+
+def _csv_lines(path: Path) -> Iterator[Line]:
+    source = str(path)
+    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    try:
+        columns = [name.strip() for name in next(reader, [])]
+        _check_columns(source, columns)
+        began = reader.line_num + 1
+        for cells in reader:
+            if any(cells):
+                yield Line(f"line {began}", _named(source, f"line {began}", columns, cells))
+            began = reader.line_num + 1
+    except csv.Error as error:
+        raise CostSheetError(source, [f"line {reader.line_num}: it is not CSV: {error}"]) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CostSheetError(str(path), [f"it cannot be read: {error.strerror or error}"]) from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CostSheetError(str(path), [f"line {line} is not UTF-8; save the file as CSV in UTF-8"]) from error
+
+
+def _check_columns(source: str, columns: Sequence[str]) -> None:
+    problems = [f"column {name!r} is not one of {', '.join(COLUMNS)}" for name in columns if name not in COLUMNS]
+    if len(columns) == 1 and ";" in columns[0]:
+        problems = ["its columns are parted by semicolons; part them by commas"]
+    else:
+        problems += [f"column {name} occurs twice" for name in sorted({n for n in columns if columns.count(n) > 1})]
+        problems += [f"column {name} is missing" for name in REQUIRED if name not in columns]
+        if AMOUNT not in columns and TOTAL_AMOUNT not in columns:
+            problems.append(f"column {AMOUNT} is missing, or {TOTAL_AMOUNT} in its place")
+    if problems:
+        raise CostSheetError(source, problems)
+
+
+def _named(source: str, place: str, columns: Sequence[str], cells: Sequence[str]) -> Mapping[str, str]:
+    if len(cells) != len(columns):
+        raise CostSheetError(source, [f"{place}: it has {len(cells)} cells under {len(columns)} columns"])
+    return dict(zip(columns, cells, strict=True))
+
+
+def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[object]) -> Mapping[str, str]:
+    """Return the values of a table's row as texts; a float is none of money, for it is not what was entered."""
+    cells = {}
+    for name, value in zip(columns, row, strict=True):
+        match value:
+            case float():
+                problem = f"{value!r} is a binary floating-point number, which holds no exact amount; store numeric"
+                raise CostSheetError(source, [f"row {number}, column {name}: {problem}"])
+            case None:
+                cells[name] = ""
+            case Decimal():
+                cells[name] = format(value, "f")
+            case datetime():
+                cells[name] = value.isoformat()
+            case _:
+                cells[name] = str(value)
+    return cells
+
+
+@dataclass
+class _Problems:
+    """What is wrong with a sheet, up to a number that a person reads."""
+
+    source: str
+    found: list[str] = field(default_factory=list)
+
+    def tell(self, place: str, column: str, problem: str) -> None:
+        self.add(f"{place}, column {column}: {problem}")
+
+    def add(self, problem: str) -> None:
+        self.found.append(problem)
+        if len(self.found) >= _MOST_PROBLEMS:
+            self.found.append("and perhaps more")
+            self.check()
+
+    def check(self) -> None:
+        """Raise CostSheetError if there is a problem."""
+        if self.found:
+            raise CostSheetError(self.source, self.found)
+
+
+def _wanted(source: str, lines: Iterable[Line], accounts: Collection[str]) -> Wanted:
+    problems = _Problems(source)
+    lines_of: dict[Product, list[Line]] = {}
+    for line in lines:
+        if _is_product(line, accounts, problems):
+            lines_of.setdefault((line[ACCOUNT].strip(), line[SKU]), []).append(line)
+    wanted = {product: _periods(of_product, problems) for product, of_product in lines_of.items()}
+    if not lines_of and not problems.found:
+        problems.add("it has no lines")
+    problems.check()
+    return wanted
+
+
+def _is_product(line: Line, accounts: Collection[str], problems: _Problems) -> bool:
+    account = line[ACCOUNT].strip()
+    if account not in accounts:
+        listed = ", ".join(sorted(accounts)) or "none yet; run `seller-platform connect`"
+        problems.tell(line.place, ACCOUNT, f"{account!r} is not the key of an account; they are: {listed}")
+        return False
+    if not line[SKU].strip() or "\0" in line[SKU]:
+        problems.tell(line.place, SKU, f"{line[SKU]!r} is not a SKU")
+        return False
+    return True
+
+
+def _periods(lines: Sequence[Line], problems: _Problems) -> Periods:
+    """Return the periods that the lines of one product make."""
+    removals = [line for line in lines if _is_removal(line, problems)]
+    if removals:
+        kept = [line.place for line in lines if line not in removals]
+        if kept:
+            problems.add(f"{removals[0].place}: the SKU is to have no costs, but it has some in {', '.join(kept[:3])}")
+        return ()
+    line_of: dict[tuple[object, ...], str] = {}
+    elements: dict[tuple[date, date], list[CostElement]] = {}
+    place_of: dict[tuple[date, date], str] = {}
+    for line in lines:
+        first, last, element = _day(line, FROM_DATE, problems), _day(line, TO_DATE, problems), _element(line, problems)
+        if first is None or last is None or element is None:
+            continue
+        if first > last:
+            problems.tell(line.place, FROM_DATE, f"{first} lies after to_date {last}")
+            continue
+        key = (first, last, element.cost_element, element.currency, element.provider, element.notes)
+        if key in line_of:
+            problems.add(f"{line.place}: the same element of the same period stands in {line_of[key]}; keep one")
+            continue
+        line_of[key] = line.place
+        place_of.setdefault((first, last), line.place)
+        elements.setdefault((first, last), []).append(element)
+    periods = in_order(tuple(CostPeriod(*dates, tuple(found)) for dates, found in elements.items()))
+    _tell_overlaps(periods, place_of, problems)
+    return periods
+
+
+def _tell_overlaps(periods: Periods, place_of: Mapping[tuple[date, date], str], problems: _Problems) -> None:
+    for place, period in enumerate(periods[1:], start=1):
+        for earlier in periods[:place]:
+            if period.overlaps(earlier):
+                where = [place_of[each.from_date, each.to_date or date.max] for each in (earlier, period)]
+                problems.add(f"{where[1]}: the period {period} overlaps {earlier} of {where[0]}; let one end before")
+                break
+
+
+def _is_removal(line: Line, problems: _Problems) -> bool:
+    """Whether a line says that its SKU is to have no costs: it is marked so, or says nothing else."""
+    said = [name for name in COLUMNS[2:-1] if line[name].strip()]
+    marked = line[REMOVE].strip().lower()
+    if marked not in _YES | _NO:
+        problems.tell(line.place, REMOVE, f"{line[REMOVE]!r} is not yes or no")
+        return False
+    if marked in _YES and said:
+        problems.tell(line.place, REMOVE, f"the SKU is to have no costs, but {', '.join(said)} say some")
+    return marked in _YES or not said
+
+
+def _element(line: Line, problems: _Problems) -> CostElement | None:
+    before = len(problems.found)
+    name, currency = line[COST_ELEMENT].strip(), line[CURRENCY].strip()
+    if not name:
+        problems.tell(line.place, COST_ELEMENT, "it is empty; name the part of the costs, such as Freight")
+    if currency not in CURRENCIES:
+        problems.tell(line.place, CURRENCY, f"{currency!r} is not an ISO 4217 code such as EUR")
+    for column in (COST_ELEMENT, PROVIDER, NOTES):
+        if "\0" in line[column]:
+            problems.tell(line.place, column, "it holds a NUL character")
+    amount, total = _number(line, AMOUNT, problems), _number(line, TOTAL_AMOUNT, problems)
+    units, rate = _number(line, UNITS, problems), _number(line, CONVERSION_RATE, problems, most_decimals=20)
+    for column, number in ((UNITS, units), (CONVERSION_RATE, rate)):
+        if number == 0:
+            problems.tell(line.place, column, "it must be more than 0")
+        if number is not None and total is None:
+            problems.tell(line.place, column, f"it goes with {TOTAL_AMOUNT}, which is empty")
+    if amount is None and total is None and len(problems.found) == before:
+        problems.tell(line.place, AMOUNT, f"it is empty, and so is {TOTAL_AMOUNT}")
+    if len(problems.found) > before:
+        return None
+    texts = (name, currency, line[PROVIDER] or None, line[NOTES] or None)
+    if total is None:
+        assert amount is not None
+        return CostElement(texts[0], with_cents(amount), *texts[1:])
+    computed = unit_amount(total, rate or Decimal(1), units or Decimal(1))
+    if computed >= LARGEST_AMOUNT or (amount is not None and in_cents(amount) != in_cents(computed)):
+        told = f"{TOTAL_AMOUNT} * {CONVERSION_RATE} / {UNITS} is {computed:f}"
+        problems.tell(line.place, AMOUNT, f"{told}; it must be less than {LARGEST_AMOUNT}, and agree with {AMOUNT}")
+        return None
+    return CostElement(texts[0], computed, *texts[1:], total_amount=total, units=units, conversion_rate=rate)
+
+
+def _number(line: Line, column: str, problems: _Problems, *, most_decimals: int = MOST_DECIMALS) -> Decimal | None:
+    written = line[column].strip()
+    if not written:
+        return None
+    number = Decimal(written) if _NUMBER.fullmatch(written) else None
+    if number is None or number >= LARGEST_AMOUNT or decimals_of(number) > most_decimals:
+        allowed = f"a number from 0 to less than {LARGEST_AMOUNT} with at most {most_decimals} decimals"
+        problems.tell(line.place, column, f"{written!r} is not {allowed}, written as 1234.50")
+        return None
+    return number
+
+
+def _day(line: Line, column: str, problems: _Problems) -> date | None:
+    written = line[column].strip()
+    try:
+        if not _DAY.fullmatch(written):
+            raise ValueError
+        return date.fromisoformat(written)
+    except ValueError:
+        problems.tell(line.place, column, f"{written!r} is not a day, written as 2026-03-31")
+        return None

@@ -1,0 +1,51 @@
+"""Landing costs: the cost periods of every product of an account, as its snapshot of the day."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.costs import read_cost_periods
+from seller_platform.contract import Window
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.errors import ProductsUnknownError
+from seller_platform.warehouse.accounts import KnownAccount
+from seller_platform.warehouse.cost_skus import skus_of_account, was_inventory_loaded
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+
+
+def load_costs(
+    api: SellerApi, database: Database, known: KnownAccount, *, now: datetime, run_id: str | None
+) -> Receipt:
+    """Make the account's snapshot of today equal to what the API says of its products now.
+
+    Its products are those of its newest inventory and those that it sold.
+
+    Args:
+        run_id: The Dagster run, for the receipt.
+
+    Raises:
+        ProductsUnknownError: Neither inventory nor sales of the account were ever loaded.
+        UpstreamUnavailableError: The API did not answer for some product. Nothing was stored.
+        RequestRefusedError: It refused for good. Nothing was stored.
+        ContractViolationError: It sent what it may not send. Nothing was stored.
+    """
+    started_at = datetime.now(UTC)
+    today = now.astimezone(ZoneInfo(known.account.timezone)).date()
+    with open_load(database, Slice(COST_PERIODS, known.key, Window.day(today))) as load:
+        skus = skus_of_account(database, known.key)
+        if not skus and not was_inventory_loaded(database, known.key):
+            raise ProductsUnknownError(known.key)
+        reading = read_cost_periods(api, known.account, skus, today, load.spool)
+        return load.store(
+            Measured(
+                requests=reading.requests,
+                pages=reading.pages,
+                body_bytes=reading.bytes,
+                announced=reading.announced,
+                verdict=reading.verdict.value,
+                notes=reading.notes,
+                started_at=started_at,
+                run_id=run_id,
+            )
+        )

@@ -1,0 +1,252 @@
+"""Charts as SVG, small enough to be kept with the event that they belong to.
+
+They are drawn on white, because the Dagster UI shows them as images, which know nothing of its theme.
+"""
+
+import math
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from html import escape
+
+_WIDTH, _LINE_HEIGHT = 720, 320
+_LEFT, _RIGHT, _BOTTOM = 64, 24, 36
+_TOP, _TOP_WITH_LEGEND = 68, 92
+_BAR, _BAR_GAP, _ROW_GAP, _LABEL_WIDTH, _VALUE_WIDTH = 14, 2, 10, 210, 86
+_MOST_LABELS = 8
+_LONGEST_LABEL = 30
+_TICKS = 5
+_SIZES = ((1e9, "bn"), (1e6, "m"), (1e4, "k"))
+
+# Told apart by lightness, too, for those who see no difference in hue, and dark enough for text on white.
+_COLOURS = ("#1d4ed8", "#c2570c", "#0f766e", "#86198f")
+_INK, _MUTED, _GRID, _ZERO = "#111827", "#4b5563", "#e5e7eb", "#9ca3af"
+_FONT = "font-family='system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif'"
+
+# What XML 1.0 has no way to write.
+_ILLEGAL = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+Value = Decimal | int | float | None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a chart shows.
+
+    Attributes:
+        title: What is shown.
+        subject: Of what it is shown.
+        unit: What the numbers are.
+        labels: One for each place, days as dates.
+        series: The values of each series, one for each label; None where there is none.
+        when_empty: What is said instead where there are no labels.
+    """
+
+    title: str
+    subject: str
+    unit: str
+    labels: tuple[date | str, ...]
+    series: Mapping[str, tuple[Value, ...]]
+    when_empty: str
+
+
+def markdown_image(figure: Figure, svg: str) -> str:
+    """Return a chart as an image in Markdown, with its words for those who do not see it."""
+    words = re.sub(r"[\[\]\\`*_<>!\s]+", " ", alternative_text(figure)).strip()
+    return f"![{words}](data:image/svg+xml;base64,{b64encode(svg.encode()).decode()})"
+
+
+def alternative_text(figure: Figure) -> str:
+    """Return what a chart says, in a sentence."""
+    if not figure.labels:
+        return f"{figure.title}, {figure.subject}. {figure.when_empty}"
+    told = []
+    for name, values in figure.series.items():
+        known = [value for value in values if value is not None]
+        told.append(
+            f"{name} from {_short(min(known))} to {_short(max(known))}" if known else f"{name}: nothing is known"
+        )
+    return f"{figure.title}, {figure.subject}, {figure.unit}: {'; '.join(told)}"
+
+
+def line_chart(figure: Figure) -> str:
+    """Draw one line for each series over the labels; a line is interrupted where a value is None."""
+    if not figure.labels:
+        return _empty(figure)
+    ticks = _ticks(_extent(figure))
+    low, high = ticks[0], ticks[-1]
+    start = _top(figure)
+    width, height = _WIDTH - _LEFT - _RIGHT, _LINE_HEIGHT - start - _BOTTOM
+
+    def x(place: int) -> float:
+        return _LEFT + (width * place / (len(figure.labels) - 1) if len(figure.labels) > 1 else width / 2)
+
+    def y(value: float) -> float:
+        return start + height * (high - value) / (high - low)
+
+    parts = [*_head(figure)]
+    for tick in ticks:
+        colour = _ZERO if tick == 0 else _GRID
+        parts.append(
+            f"<line x1='{_LEFT}' x2='{_WIDTH - _RIGHT}' y1='{y(tick):.1f}' y2='{y(tick):.1f}' stroke='{colour}'/>"
+        )
+        parts.append(_text(_LEFT - 8, y(tick) + 4, _short(tick), anchor="end", colour=_MUTED))
+    parts += [
+        _text(x(place), _LINE_HEIGHT - 14, _day(figure.labels[place]), anchor="middle", colour=_MUTED)
+        for place in _labelled(len(figure.labels))
+    ]
+    for values, colour in zip(figure.series.values(), _colours(figure), strict=True):
+        points = [None if value is None else (x(place), y(float(value))) for place, value in enumerate(values)]
+        parts += _line(points, colour)
+    return _document(figure, _LINE_HEIGHT, parts)
+
+
+def bar_chart(figure: Figure) -> str:
+    """Draw one horizontal bar for each label and series, with its value at its end."""
+    if not figure.labels:
+        return _empty(figure)
+    low, high = _extent(figure)
+    width = _WIDTH - _LABEL_WIDTH - _VALUE_WIDTH - _RIGHT
+    row = len(figure.series) * (_BAR + _BAR_GAP) + _ROW_GAP
+    start = _top(figure)
+    height = start + len(figure.labels) * row + 12
+    # Where some are negative, their values need room on the left, too.
+    left = _LABEL_WIDTH + (_VALUE_WIDTH if low < 0 else 0)
+    width -= left - _LABEL_WIDTH
+
+    def x(value: float) -> float:
+        return left + width * (value - low) / (high - low)
+
+    parts = [*_head(figure)]
+    for place, label in enumerate(figure.labels):
+        top = start + place * row
+        middle = top + (row - _ROW_GAP) / 2 + 4
+        parts.append(_text(_LABEL_WIDTH - 10, middle, _cut(_day(label)), anchor="end", colour=_INK))
+        for number, (values, colour) in enumerate(zip(figure.series.values(), _colours(figure), strict=True)):
+            parts += _bar(values[place], x, top + number * (_BAR + _BAR_GAP), colour)
+    bottom = height - 14
+    parts.append(f"<line x1='{x(0):.1f}' x2='{x(0):.1f}' y1='{start - 6}' y2='{bottom}' stroke='{_ZERO}'/>")
+    return _document(figure, height, parts)
+
+
+def _bar(value: Value, x: Callable[[float], float], top: float, colour: str) -> Iterator[str]:
+    if value is None:
+        yield _text(x(0) + 6, top + _BAR - 3, "not known", colour=_MUTED)
+        return
+    start, end = sorted((x(0), x(float(value))))
+    yield f"<rect x='{start:.1f}' y='{top:.1f}' width='{end - start:.1f}' height='{_BAR}' fill='{colour}'/>"
+    if value < 0:
+        yield _text(start - 6, top + _BAR - 3, _short(value), anchor="end", colour=_MUTED)
+    else:
+        yield _text(end + 6, top + _BAR - 3, _short(value), colour=_MUTED)
+
+
+def _line(points: Sequence[tuple[float, float] | None], colour: str) -> Iterator[str]:
+    stretch: list[tuple[float, float]] = []
+    for point in [*points, None]:
+        if point is not None:
+            stretch.append(point)
+        elif len(stretch) == 1:
+            yield f"<circle cx='{stretch[0][0]:.1f}' cy='{stretch[0][1]:.1f}' r='3' fill='{colour}'/>"
+            stretch = []
+        elif stretch:
+            path = " ".join(f"{left:.1f},{top:.1f}" for left, top in stretch)
+            yield (
+                f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2' "
+                "stroke-linejoin='round' stroke-linecap='round'/>"
+            )
+            stretch = []
+
+
+def _head(figure: Figure) -> Iterator[str]:
+    yield _text(24, 30, figure.title, colour=_INK, size=15, weight="600")
+    yield _text(24, 50, " · ".join(filter(None, (figure.subject, figure.unit))), colour=_MUTED)
+    if len(figure.series) > 1:
+        left = 24.0
+        for name, colour in zip(figure.series, _colours(figure), strict=True):
+            yield f"<rect x='{left:.0f}' y='60' width='12' height='12' rx='2' fill='{colour}'/>"
+            yield _text(left + 18, 70, name, colour=_INK)
+            left += 18 + 7 * len(name) + 22
+
+
+def _top(figure: Figure) -> int:
+    return _TOP_WITH_LEGEND if len(figure.series) > 1 else _TOP
+
+
+def _empty(figure: Figure) -> str:
+    return _document(figure, 104, [*_head(figure), _text(24, 80, figure.when_empty, colour=_INK)])
+
+
+def _document(figure: Figure, height: float, parts: Sequence[str]) -> str:
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height:.0f}' "
+        f"viewBox='0 0 {_WIDTH} {height:.0f}' role='img' {_FONT} font-size='12'>"
+        f"<title>{_escape(figure.title)}</title><desc>{_escape(alternative_text(figure))}</desc>"
+        f"<rect width='{_WIDTH}' height='{height:.0f}' rx='6' fill='#ffffff' stroke='{_GRID}'/>"
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _text(
+    x: float, y: float, words: str, *, colour: str, anchor: str = "start", size: int = 12, weight: str = "400"
+) -> str:
+    return (
+        f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}' font-size='{size}' "
+        f"font-weight='{weight}'>{_escape(words)}</text>"
+    )
+
+
+def _extent(figure: Figure) -> tuple[float, float]:
+    """Return the least and the greatest value, with 0 between them and never equal."""
+    known = [float(value) for values in figure.series.values() for value in values if value is not None]
+    low, high = min([0.0, *known]), max([0.0, *known])
+    return low, high if high > low else low + 1
+
+
+def _ticks(extent: tuple[float, float]) -> list[float]:
+    """Return round numbers at equal distances that enclose the extent."""
+    low, high = extent
+    rough = (high - low) / _TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [number * step for number in range(first, last + 1)]
+
+
+def _labelled(count: int) -> range:
+    """Return the places on the axis that get a label."""
+    return range(0, count, -(-count // _MOST_LABELS))
+
+
+def _colours(figure: Figure) -> Sequence[str]:
+    return [_COLOURS[number % len(_COLOURS)] for number in range(len(figure.series))]
+
+
+def _day(label: date | str) -> str:
+    return f"{label.day} {label:%b}" if isinstance(label, date) else label
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _LONGEST_LABEL else f"{words[: _LONGEST_LABEL - 1]}…"
+
+
+def _short(value: Value) -> str:
+    """Return a number as people write it on an axis: 1,250 or 12.5k or 0.75."""
+    if value is None:
+        return "–"
+    number = float(value)
+    size, suffix = next(((size, suffix) for size, suffix in _SIZES if abs(number) >= size), (1.0, ""))
+    scaled = number / (1e3 if suffix == "k" else size)
+    decimals = 0 if not scaled else min(2, max(0, 2 - math.floor(math.log10(abs(scaled)))))
+    told = f"{scaled:,.{decimals}f}"
+    return (told.rstrip("0").rstrip(".") if "." in told else told) + suffix
+
+
+def _escape(words: str) -> str:
+    return escape(_ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", words))
+
+
+__all__ = ["Figure", "alternative_text", "bar_chart", "line_chart", "markdown_image"]

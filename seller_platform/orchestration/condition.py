@@ -1,0 +1,43 @@
+"""The condition of the Dagster instance: its home, its storage, and its daemon."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from seller_platform.orchestration.instance import dagster_home, open_instance
+from seller_platform.orchestration.runs import account_partitions
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a look at the instance says.
+
+    Attributes:
+        partitions: The accounts that have a partition.
+        last_heartbeat: When a daemon was last alive; None if none ever was.
+        silent: Parts of the daemon that are not alive.
+        is_configured: Whether there is a `dagster.yaml`; without one Dagster keeps its events in files.
+    """
+
+    home: Path
+    partitions: Sequence[str]
+    last_heartbeat: datetime | None
+    silent: Sequence[str]
+    is_configured: bool
+
+
+def condition_of(home: Path) -> Condition:
+    """Return the condition of the Dagster instance; whatever keeps it from being opened is raised as it is."""
+    folder = dagster_home(home)
+    with open_instance(home) as instance:
+        statuses = instance.get_daemon_statuses().values()
+        heartbeats = [each.last_heartbeat.timestamp for each in statuses if each.last_heartbeat is not None]
+        return Condition(
+            home=folder,
+            partitions=account_partitions(instance),
+            last_heartbeat=datetime.fromtimestamp(max(heartbeats), UTC) if heartbeats else None,
+            silent=sorted(each.daemon_type.lower() for each in statuses if each.required and not each.healthy),
+            is_configured=(folder / "dagster.yaml").exists() or "DAGSTER_HOME" not in os.environ,
+        )

@@ -1,0 +1,128 @@
+"""Costs in Dagster: the asset that lands the cost periods of every product, and the job that writes a plan's."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import dagster as dg
+from pydantic import Field
+
+from seller_platform.contract import dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.ingest.cost_plans import WAIT_SECONDS, Patience, apply_plan, changes_of
+from seller_platform.ingest.costs import load_costs
+from seller_platform.ingest.loading import Wanted, load_each
+from seller_platform.orchestration.assets import EXIT_CODE, report_outcomes
+from seller_platform.orchestration.checks import check_specs
+from seller_platform.orchestration.events import asset_key, definition_metadata
+from seller_platform.orchestration.partitions import ACCOUNTS
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.accounts import account_of
+from seller_platform.warehouse.cost_writes import CostPlan, WriteState
+from seller_platform.warehouse.slices import Receipt
+
+# A slice is as many requests as the account has products; more at once would only queue for the request budget.
+_ACCOUNTS_AT_ONCE = 2
+# Another number than that of the inventory, so that a backfill of both makes runs of their own: within one run a step
+# waits for outputs, and our assets report by events.
+_PARTITIONS_PER_RUN = 98
+
+
+_APPLIED_BY = "dagster"
+_ROWS_SHOWN = 200
+
+
+class WriteCosts(dg.Config):
+    """Which plan to write; `seller-platform costs plan` makes it, shows it and prints its id."""
+
+    plan: int = Field(description="The id of the plan.")
+    wait_seconds: float = Field(
+        default=WAIT_SECONDS, ge=0, description="How long the upstream may take until it says what was written."
+    )
+
+
+def cost_definitions() -> dg.Definitions:
+    """Return everything Dagster needs for costs, except the resources `warehouse` and `seller_api`."""
+    return dg.Definitions(assets=[cost_asset()], jobs=[write_job()])
+
+
+def cost_asset() -> dg.AssetsDefinition:
+    """Return the asset that lands the cost periods of every product, one snapshot of an account a day."""
+
+    @dg.asset(
+        key=asset_key(COST_PERIODS),
+        description=f"{COST_PERIODS.doc} One request for each SKU of the inventory and of the daily sales.",
+        group_name=COST_PERIODS.area,
+        kinds={"postgres"},
+        metadata=definition_metadata(COST_PERIODS),
+        deps=[asset_key(dataset_named("inventory"))],
+        partitions_def=ACCOUNTS,
+        backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN),
+        check_specs=check_specs(COST_PERIODS, ACCOUNTS),
+        output_required=False,
+    )
+    def cost_periods(
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[object]:
+        database, now = warehouse.database, datetime.now(UTC)
+
+        def load(each: Wanted) -> Receipt:
+            known = account_of(database, each.account)
+            api = seller_api.api(known.connection)
+            return load_costs(api, database, known, now=now, run_id=context.run.run_id)
+
+        wanted = [Wanted(COST_PERIODS, key, None) for key in context.partition_keys]
+        outcomes = load_each(wanted, load, at_once=_ACCOUNTS_AT_ONCE)
+        yield from report_outcomes(context, COST_PERIODS, seller_api, outcomes)
+
+    return cost_periods
+
+
+def write_job() -> dg.JobDefinition:
+    """Return the job that applies a plan which was reviewed; without the id of one it does nothing."""
+
+    @dg.op(
+        description="Writes the costs of a reviewed plan, and reads them back until they hold.", out=dg.Out(dg.Nothing)
+    )
+    def write(
+        context: dg.OpExecutionContext, config: WriteCosts, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> None:
+        applied = apply_plan(
+            seller_api.api,
+            warehouse.database,
+            config.plan,
+            applied_by=_APPLIED_BY,
+            run_id=context.run.run_id,
+            patience=Patience(seconds=config.wait_seconds),
+        )
+        metadata = _metadata(applied.plan)
+        if applied.problem is not None:
+            code = {EXIT_CODE: applied.problem.exit_code}
+            raise dg.Failure(str(applied.problem), metadata={**metadata, **code}, allow_retries=False)
+        context.add_output_metadata(metadata)
+
+    @dg.job(name="write_costs", description=write.description)
+    def write_costs() -> None:
+        write()
+
+    return write_costs
+
+
+def _metadata(plan: CostPlan) -> dict[str, dg.MetadataValue | int | str]:
+    """Return what became of a plan, with a line for each SKU."""
+    lines = [
+        dg.TableRecord({
+            "account": each.account,
+            "sku": each.sku,
+            "state": each.state.value,
+            "periods": ", ".join(f"{change.what.value} {change.period}" for change in changes_of(each)),
+            "problem": each.problem or "",
+        })
+        for each in plan.writes[:_ROWS_SHOWN]
+    ]  # fmt: skip
+    return {
+        "plan": plan.id,
+        "skus": len(plan.writes),
+        "holding": sum(each.state is WriteState.HOLDS for each in plan.writes),
+        "writes": dg.MetadataValue.table(lines),
+        "proof": f"platform.cost_writes, plan {plan.id}",
+    }

@@ -1,0 +1,334 @@
+"""Discovery in Dagster: the asset of the accounts, the check of the grants, and the sensor that keeps both up to date.
+
+The sensor asks every connection each hour, stores what it lists, and adds partitions. It asks within the tick: an hour
+in which nothing changed costs two requests and no run. Nothing is ever removed: an account that is gone is retired in
+the registry, and its rows, its partitions and their history stay.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from seller_platform.contract import Dataset
+from seller_platform.contract.datasets.user import ACCOUNTS as DATASET
+from seller_platform.errors import (
+    NotConnectedError,
+    ReauthorizationRequiredError,
+    RequestRefusedError,
+    SellerPlatformError,
+    SettingsError,
+    TokenRefusedError,
+    UpstreamUnavailableError,
+    connect_command,
+)
+from seller_platform.ingest.discovery import discover
+from seller_platform.orchestration.assets import EXIT_CODE
+from seller_platform.orchestration.checks import Judgement, check_outputs, check_specs, evaluations
+from seller_platform.orchestration.events import asset_key, definition_metadata, judged, materialization
+from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.accounts import KnownConnection, accounts, connections
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.grants import GrantFacts, Grants
+from seller_platform.warehouse.slices import Receipt
+
+Clock = Callable[[], datetime]
+
+AUTHORIZED_CHECK = "connection_authorized"
+_AUTHORIZED_DOC = "Every connection has a grant that its upstream honours, and that is not about to die of disuse."
+
+# A grant that is in use is refreshed every week; one that nobody has refreshed for so long is about to die.
+WARN_BEFORE_DEATH = timedelta(days=5)
+
+_ASK_EVERY = timedelta(hours=1)
+_ASK_AGAIN_AFTER_FAILURE = timedelta(minutes=5)
+_SECONDS_BETWEEN_TICKS = 60
+# Dagster ends an evaluation after 60 s.
+_TICK_SECONDS = 40.0
+_REQUEST_SECONDS = 10.0
+_CONNECTIONS_AT_ONCE = 4
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def discovery_definitions(*, clock: Clock = _utc_now, tick_seconds: float = _TICK_SECONDS) -> dg.Definitions:
+    """Return everything Dagster needs for discovery, except the resources `warehouse` and `seller_api`."""
+    return dg.Definitions(
+        assets=[accounts_asset(DATASET)],
+        sensors=[_discovery_sensor(DATASET, clock, tick_seconds)],
+    )
+
+
+def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
+    """Return the asset that discovers the accounts of every connection and adds their partitions."""
+    authorized = dg.AssetCheckSpec(AUTHORIZED_CHECK, asset=asset_key(dataset), description=_AUTHORIZED_DOC)
+
+    @dg.asset(
+        key=asset_key(dataset),
+        description=dataset.doc,
+        group_name=dataset.area,
+        kinds={"postgres"},
+        metadata=definition_metadata(dataset),
+        check_specs=[*check_specs(dataset, None), authorized],
+        output_required=False,
+    )
+    def land(
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[object]:
+        failures: dict[str, SellerPlatformError] = {}
+        for connection in connections(warehouse.database):
+            try:
+                api = seller_api.api(connection.name)
+                known, receipt = discover(api, warehouse.database, connection, run_id=context.run.run_id)
+            except SellerPlatformError as error:
+                failures[connection.name] = error
+                context.log.error("connection %s: %s", connection.name, error)
+                continue
+            add_accounts(context.instance, [account.key for account in known])
+            yield from _events(context.instance, dataset, connection, receipt)
+        yield from check_outputs(context, dataset)
+        judgement = _judge(warehouse, _denials(failures, _utc_now()), _utc_now())
+        yield _authorized_evaluation(context.instance, dataset, judgement)
+        yield dg.Output(None, output_name=f"{context.op_def.name}_{AUTHORIZED_CHECK}")
+        _raise(failures)
+
+    return land
+
+
+@dataclass(frozen=True)
+class _Denial:
+    """That a connection could not be asked, where another authorisation or setting would help.
+
+    Attributes:
+        at: An ISO timestamp; a grant that is newer than this is not meant.
+    """
+
+    told: str
+    at: str
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What the sensor remembers from tick to tick.
+
+    Attributes:
+        due: When each connection is asked next, as ISO timestamps.
+        told: What the check said last.
+    """
+
+    due: Mapping[str, str] = field(default_factory=dict)
+    denials: Mapping[str, _Denial] = field(default_factory=dict)
+    told: str = ""
+
+    @classmethod
+    def read(cls, cursor: str | None) -> "_Memory":
+        kept = json.loads(cursor or "{}")
+        denials = {name: _Denial(**denial) for name, denial in kept.pop("denials", {}).items()}
+        return cls(denials=denials, **kept)
+
+    def is_due(self, connection: str, now: datetime) -> bool:
+        return connection not in self.due or datetime.fromisoformat(self.due[connection]) <= now
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What came of asking some connections; those that there was no time for are in neither."""
+
+    receipts: Mapping[str, Receipt]
+    failures: Mapping[str, SellerPlatformError]
+
+
+def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="discover_accounts",
+        description="Asks every connection for its accounts each hour, adds the partitions of new ones, retires those "
+        "that are gone, and says which connections must be authorised again.",
+        target=dg.AssetSelection.assets(asset_key(dataset)),
+        minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def discover_accounts(
+        context: dg.SensorEvaluationContext, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> dg.SensorResult:
+        now, memory = clock(), _Memory.read(context.cursor)
+        known = {each.name: each for each in connections(warehouse.database)}
+        due = sorted((name for name in known if memory.is_due(name, now)), key=lambda name: memory.due.get(name, ""))
+        answers = _ask([known[name] for name in due], seller_api, warehouse.database.url, tick_seconds)
+        for name, error in answers.failures.items():
+            context.log.warning("connection %s: %s", name, error)
+        for name, receipt in answers.receipts.items():
+            _store(context.instance, _events(context.instance, dataset, known[name], receipt))
+        memory = _remember(memory, known, answers, now)
+        judgement = _judge(warehouse, memory.denials, now)
+        if answers.receipts or answers.failures or judgement.description != memory.told:
+            _store(context.instance, [_authorized_evaluation(context.instance, dataset, judgement)])
+        fresh = _without_partition(context.instance, warehouse.database)
+        return dg.SensorResult(
+            skip_reason=f"{len(answers.receipts)} of {len(known)} connections were asked, {len(answers.failures)} gave "
+            f"no answer; {len(fresh)} accounts are new",
+            dynamic_partitions_requests=[ACCOUNTS.build_add_request(fresh)] if fresh else [],
+            cursor=json.dumps({**asdict(memory), "told": judgement.description}),
+        )
+
+    return discover_accounts
+
+
+def _ask(wanted: Sequence[KnownConnection], seller_api: SellerApiResource, url: str, seconds: float) -> _Answers:
+    """Ask connections for their accounts, side by side, for as long as there is time; one that hangs stops no other.
+
+    Each is asked with a database and an API of its own. One that hangs goes on after the tick has ended, and what it
+    brings in the end is stored.
+    """
+
+    def ask(connection: KnownConnection) -> Receipt:
+        with Database(url) as database, seller_api.open_api(connection.name, database) as api:
+            return discover(api.impatient(_REQUEST_SECONDS), database, connection, run_id=None)[1]
+
+    threads = ThreadPoolExecutor(_CONNECTIONS_AT_ONCE, thread_name_prefix="discover")
+    asked = {each.name: threads.submit(ask, each) for each in wanted}
+    wait(asked.values(), timeout=seconds)
+    threads.shutdown(wait=False, cancel_futures=True)
+    receipts: dict[str, Receipt] = {}
+    failures: dict[str, SellerPlatformError] = {}
+    for name, future in asked.items():
+        if future.cancelled():
+            continue
+        try:
+            receipts[name] = _result(future, seconds)
+        except SellerPlatformError as error:
+            failures[name] = error
+    return _Answers(receipts, failures)
+
+
+def _result(future: Future[Receipt], seconds: float) -> Receipt:
+    """Return the result of what is done; what is not has taken too long.
+
+    Raises:
+        SellerPlatformError: It failed, or is not done.
+    """
+    if not future.done():
+        raise UpstreamUnavailableError(f"GET {DATASET.path}", f"no answer within {seconds:g} seconds", attempts=1)
+    return future.result()
+
+
+def _remember(memory: _Memory, known: Iterable[str], answers: _Answers, now: datetime) -> _Memory:
+    """Return what is to be remembered of the connections that there are now."""
+    due = {
+        **memory.due,
+        **dict.fromkeys(answers.receipts, (now + _ASK_EVERY).isoformat()),
+        **dict.fromkeys(answers.failures, (now + _ASK_AGAIN_AFTER_FAILURE).isoformat()),
+    }
+    earlier = {name: denial for name, denial in memory.denials.items() if name not in answers.receipts}
+    denials = {**earlier, **_denials(answers.failures, now)}
+    return _Memory(
+        due={name: at for name, at in due.items() if name in known},
+        denials={name: denial for name, denial in denials.items() if name in known},
+        told=memory.told,
+    )
+
+
+def _without_partition(instance: dg.DagsterInstance, database: Database) -> list[str]:
+    """Return the accounts that are listed and have no partition yet, whoever discovered them."""
+    assert ACCOUNTS.name is not None
+    registered = set(instance.get_dynamic_partitions(ACCOUNTS.name))
+    return [known.key for known in accounts(database) if known.key not in registered]
+
+
+def _events(
+    instance: dg.DagsterInstance, dataset: Dataset, connection: KnownConnection, receipt: Receipt
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    yield materialization(dataset, receipt, partition=None, endpoint_url=f"{connection.base_url}{dataset.path}")
+    yield from evaluations(instance, dataset, receipt, None)
+
+
+def _store(instance: dg.DagsterInstance, events: Iterable[dg.AssetMaterialization | dg.AssetCheckEvaluation]) -> None:
+    """Store events one by one, for an evaluation points at the materialization before it."""
+    for event in events:
+        instance.report_runless_asset_event(event)
+
+
+def _denials(failures: Mapping[str, SellerPlatformError], now: datetime) -> dict[str, _Denial]:
+    """Return, of connections that could not be asked, those that are not authorised, with the reason."""
+    return {name: _Denial(str(error), now.isoformat()) for name, error in failures.items() if _is_denial(error)}
+
+
+def _is_denial(error: SellerPlatformError) -> bool:
+    if isinstance(error, RequestRefusedError):
+        return error.status in {401, 403}
+    return isinstance(error, ReauthorizationRequiredError | NotConnectedError | TokenRefusedError | SettingsError)
+
+
+def _judge(warehouse: WarehouseResource, denials: Mapping[str, _Denial], now: datetime) -> Judgement:
+    """Return whether all connections are authorised, by their grants and by what they answered when last asked."""
+    facts = {each.connection: each for each in Grants(warehouse.database, warehouse.box).facts()}
+    names = [each.name for each in connections(warehouse.database)]
+    refused = {name: told for name in names if (told := _refusal(name, facts.get(name), denials.get(name)))}
+    if refused:
+        return Judgement(passed=False, description=" ".join(refused.values()), metadata=refused)
+    dying = {
+        name: _death(facts[name]) for name in names if name in facts and now >= facts[name].dies_at - WARN_BEFORE_DEATH
+    }
+    if dying:
+        return Judgement(
+            passed=False,
+            description=" ".join(dying.values()),
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata=dying,
+        )
+    return Judgement(passed=True, description=f"The grants of {len(names)} connections are honoured.")
+
+
+def _refusal(name: str, grant: GrantFacts | None, denial: _Denial | None) -> str | None:
+    """Return why a connection is not authorised, with the command to run; None if it is."""
+    if grant is None:
+        return f"{NotConnectedError(name)}."
+    if grant.refused is not None:
+        return f"{ReauthorizationRequiredError(name, grant.refused)}."
+    if denial is None or grant.issued_at > datetime.fromisoformat(denial.at):
+        return None
+    return f"Connection {name!r}: {denial.told}. Mend that, or run `{connect_command(name)}`."
+
+
+def _death(grant: GrantFacts) -> str:
+    return (
+        f"The grant of connection {grant.connection!r} was last refreshed on {grant.issued_at:%Y-%m-%d} and is not "
+        f"honoured after {grant.dies_at:%Y-%m-%d}. Let a refresh run before, or run "
+        f"`{connect_command(grant.connection)}`."
+    )
+
+
+def _authorized_evaluation(
+    instance: dg.DagsterInstance, dataset: Dataset, judgement: Judgement
+) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=asset_key(dataset),
+        check_name=AUTHORIZED_CHECK,
+        passed=judgement.passed,
+        severity=judgement.severity,
+        description=judgement.description,
+        metadata=judgement.metadata,
+        target_materialization_data=judged(instance, asset_key(dataset), None),
+    )
+
+
+def _raise(failures: Mapping[str, SellerPlatformError]) -> None:
+    """Fail the step if a connection was not asked, naming each with its reason.
+
+    Raises:
+        dagster.Failure: One was not.
+    """
+    if failures:
+        raise dg.Failure(
+            f"{len(failures)} connections were not asked for their accounts: {', '.join(failures)}. All others were",
+            metadata={
+                **{name: str(error) for name, error in failures.items()},
+                EXIT_CODE: max(error.exit_code for error in failures.values()),
+            },
+            allow_retries=False,
+        )

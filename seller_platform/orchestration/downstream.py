@@ -1,0 +1,110 @@
+"""For other code locations: our assets, known by key alone, and the IO manager that reads their partitions.
+
+Nothing here needs the API or our definitions, only the warehouse.
+"""
+
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from seller_platform.contract import DATASETS, Slicing, Window
+from seller_platform.errors import ReadOnlyAssetError
+from seller_platform.orchestration.partitions import ACCOUNTS, account_months, partitions_for, read_partition_key
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.frames import read_frames
+from seller_platform.warehouse.location import warehouse_url
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.reading import Part, relation_at
+
+IO_MANAGER_KEY = "seller_warehouse"
+FORM = "seller_platform/form"
+ARROW, PANDAS = "arrow", "pandas"
+
+
+class WarehouseIOManager(dg.ConfigurableIOManager):
+    """Loads partitions of our assets as they are stored, for assets that take them as an input; it writes nothing.
+
+    An input annotated `pyarrow.Table`, or with the metadata `{"seller_platform/form": "arrow"}`, is an Arrow table,
+    any other a pandas DataFrame, with the columns and types of `warehouse.arrow.schema_of` and
+    `warehouse.frames.read_frames`. It has the rows of every partition that the partition mapping names, in one read;
+    of snapshots the newest. An asset that is declared without partitions is loaded whole.
+
+    Attributes:
+        database_url: A `postgresql://` URL, of a user who may read; without one, that of the settings.
+    """
+
+    database_url: str | None = None
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Return the rows of the partitions that the input is mapped to.
+
+        Raises:
+            InexactNumberError: A number has more digits than Arrow's type for it.
+            UnknownRelationError: The input is none of our assets.
+        """
+        relation = relation_at(context.asset_key.path)
+        with Database(self.database_url or warehouse_url(read_settings()), connections=1) as database:
+            if not _is_arrow(context):
+                return read_frames(database, relation, _parts(context))
+            # Its import takes a while.
+            from seller_platform.warehouse.arrow import read_arrow
+
+            return read_arrow(database, relation, _parts(context))
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:  # noqa: ARG002  # Dagster's signature
+        """Refuse to write.
+
+        Raises:
+            ReadOnlyAssetError: Always.
+        """
+        raise ReadOnlyAssetError(context.asset_key.to_user_string() if context.has_asset_key else context.name)
+
+
+def seller_asset_specs(history_start: date, *, io_manager_key: str = IO_MANAGER_KEY) -> list[dg.AssetSpec]:
+    """Return every dataset and mart as an asset of somewhere else, to be loaded through a `WarehouseIOManager`.
+
+    In a workspace they are the same nodes as the assets themselves.
+
+    Args:
+        history_start: The first day of our history, as SELLER_PLATFORM_HISTORY_START says it to us.
+        io_manager_key: The resource key of the IO manager.
+    """
+
+    def spec(table: str, doc: str, group: str, partitions: dg.PartitionsDefinition[str] | None) -> dg.AssetSpec:
+        return dg.AssetSpec(
+            dg.AssetKey(table.split(".")),
+            description=doc,
+            group_name=group,
+            kinds={"postgres"},
+            metadata={"dagster/table_name": table},
+            partitions_def=partitions,
+        ).with_io_manager_key(io_manager_key)
+
+    months = account_months(history_start)
+    return [
+        *(spec(each.table, each.doc, each.area, partitions_for(each, history_start)) for each in DATASETS),
+        *(spec(mart.table, mart.doc, "marts", months if mart.is_monthly else ACCOUNTS) for mart in MARTS),
+    ]
+
+
+def _parts(context: dg.InputContext) -> list[Part] | None:
+    if not context.has_asset_partitions:
+        return None
+    definition = context.asset_partitions_def
+    return [Part(*_account_and_month(definition, key)) for key in context.asset_partition_keys]
+
+
+def _account_and_month(definition: dg.PartitionsDefinition[str], key: str) -> tuple[str, Window | None]:
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        return read_partition_key(definition.get_partition_key_from_str(key))
+    return read_partition_key(key)
+
+
+def _is_arrow(context: dg.InputContext) -> bool:
+    form = (context.definition_metadata or {}).get(FORM)
+    if form is not None:
+        return bool(form == ARROW)
+    wanted = context.dagster_type.typing_type
+    return getattr(wanted, "__name__", "") == "Table" and wanted.__module__.partition(".")[0] == "pyarrow"

@@ -1,0 +1,282 @@
+"""The marts in Dagster: one asset for each, which follows its inputs, and the sensor that makes it do so."""
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from seller_platform.contract import Slicing
+from seller_platform.errors import SellerPlatformError
+from seller_platform.orchestration.assets import EXIT_CODE
+from seller_platform.orchestration.charts import Figure, bar_chart, line_chart, markdown_image
+from seller_platform.orchestration.events import COLUMN_TYPES, asset_key, judged, partition_tags
+from seller_platform.orchestration.partitions import (
+    ACCOUNT,
+    ACCOUNTS,
+    MONTH,
+    account_months,
+    partition_key,
+    read_partition_key,
+)
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart, MartColumn
+from seller_platform.warehouse.marts.building import Build, build_partition
+
+GROUP = "marts"
+SENSOR = "marts_follow_their_inputs"
+
+# Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion. They differ from those
+# of the inputs, so that a backfill of both makes runs of their own: within one run a step waits for outputs, and our
+# assets report by events.
+_MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 35, 99
+_SECONDS_BETWEEN_TICKS = 30
+
+
+def mart_definitions(history_start: date) -> dg.Definitions:
+    """Return every mart's asset and the sensor that requests them, without the resource `warehouse`."""
+    return dg.Definitions(
+        assets=[mart_asset(mart, history_start) for mart in MARTS],
+        sensors=[
+            dg.AutomationConditionSensorDefinition(
+                SENSOR,
+                target=dg.AssetSelection.groups(GROUP),
+                description="Builds the partitions of marts whose inputs were loaded and are not what they were.",
+                minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+                default_status=dg.DefaultSensorStatus.RUNNING,
+            )
+        ],
+    )
+
+
+def mart_key(mart: Mart) -> dg.AssetKey:
+    """Return the mart's asset key, which is also its table's name."""
+    return dg.AssetKey([GROUP, mart.name])
+
+
+def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
+    """Return the asset that builds a mart, partition by partition.
+
+    A run may ask for any number of partitions. Each is reported by itself; those that fail are named at the end
+    and do not stop the others.
+    """
+    partitions = account_months(history_start) if mart.is_monthly else ACCOUNTS
+
+    @dg.asset(
+        key=mart_key(mart),
+        description=mart.doc,
+        group_name=GROUP,
+        kinds={"postgres", "sql"},
+        metadata=definition_metadata(mart),
+        deps=[_dependency(mart, each) for each in mart.inputs],
+        partitions_def=partitions,
+        backfill_policy=dg.BackfillPolicy.multi_run(_MONTHS_PER_RUN if mart.is_monthly else _ACCOUNTS_PER_RUN),
+        automation_condition=follows_inputs(mart),
+        check_specs=[
+            dg.AssetCheckSpec(check.name, asset=mart_key(mart), description=check.doc, partitions_def=partitions)
+            for check in mart.all_checks
+        ],
+        config_schema={
+            parameter.name: dg.Field(int, default_value=parameter.default, description=parameter.doc)
+            for parameter in mart.parameters
+        },
+        output_required=False,
+    )
+    def build(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        failures: dict[str, SellerPlatformError] = {}
+        parameters = context.op_execution_context.op_config or {}
+        for key in context.partition_keys:
+            account, month = read_partition_key(key)
+            try:
+                built = build_partition(
+                    warehouse.database, mart, account, month, parameters=parameters, run_id=context.run.run_id
+                )
+            except SellerPlatformError as error:
+                failures[str(key)] = error
+                context.log.error("%s of %s: %s", mart.name, key, error)
+            else:
+                yield materialization(built)
+                yield from evaluations(context.instance, built)
+        for check in mart.all_checks:
+            yield dg.Output(None, output_name=f"{context.op_def.name}_{check.name}")
+        _raise(failures, mart)
+
+    return build
+
+
+def follows_inputs(mart: Mart) -> dg.AutomationCondition[dg.AssetKey]:
+    """Return the condition on which a partition is built.
+
+    It is built once everything that it cannot do without was loaded, and again whenever an input changed: an input
+    that was loaded anew and is what it was before has the same data version, and asks for nothing. The list of
+    accounts asks for nothing either, or each account that is added would have all marts built again. A partition
+    that could not be built waits for an input to change.
+
+    Only a request settles a change, and none that was made before it: a build that was under way when the input
+    changed may have read what was there before.
+    """
+    condition = dg.AutomationCondition
+    followed = _keys(each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION)
+    required = _keys(each for each in mart.inputs if each.required)
+    is_new = condition.missing() & ~condition.execution_failed()
+    changes = condition.any_deps_match(condition.data_version_changed()).allow(followed)
+    has_changed = changes.since((condition.newly_requested() | condition.initial_evaluation()) & ~changes)
+    lacks_inputs = condition.any_deps_match(condition.missing()).allow(required)
+    are_loading = condition.any_deps_match(condition.in_progress()).allow(followed)
+    return ((is_new | has_changed) & ~lacks_inputs & ~are_loading & ~condition.in_progress()).with_label(
+        "follows its inputs"
+    )
+
+
+def definition_metadata(mart: Mart) -> dict[str, object]:
+    """Return what holds for every partition of a mart's asset."""
+    return {
+        "dagster/column_schema": column_schema(mart),
+        "dagster/column_lineage": column_lineage(mart),
+        "dagster/table_name": mart.table,
+    }
+
+
+def column_schema(mart: Mart) -> dg.TableSchema:
+    """Return the columns of the mart's table, with their sentences."""
+
+    def describe(column: MartColumn) -> dg.TableColumn:
+        constraints = dg.TableColumnConstraints(nullable=column.nullable and not column.key)
+        return dg.TableColumn(column.name, COLUMN_TYPES[column.kind], column.doc, constraints=constraints)
+
+    return dg.TableSchema([describe(column) for column in mart.columns])
+
+
+def column_lineage(mart: Mart) -> dg.TableColumnLineage:
+    """Return the columns of the datasets from which each column of the mart is computed."""
+    keys = {each.dataset.name: asset_key(each.dataset) for each in mart.inputs}
+    return dg.TableColumnLineage(
+        {
+            column.name: [
+                dg.TableColumnDep(asset_key=keys[dataset], column_name=name)
+                for dataset, _, name in (of.partition(".") for of in column.of)
+            ]
+            for column in mart.columns
+            if column.of
+        }
+    )
+
+
+def materialization(build: Build) -> dg.AssetMaterialization:
+    """Return the event that a partition was built, with its facts and its chart."""
+    mart, partition = build.mart, partition_key(build.account, build.window)
+    return dg.AssetMaterialization(
+        asset_key=mart_key(mart),
+        partition=partition,
+        tags={"dagster/data_version": build.digest.hex(), **partition_tags(partition)},
+        metadata={
+            "dagster/partition_row_count": build.rows,
+            "dagster/table_name": mart.table,
+            "chart": dg.MetadataValue.md(draw(build)),
+            "rows": build.rows,
+            "loads": dg.MetadataValue.json(dict(build.loads)),
+            "parameters": dg.MetadataValue.json(dict(build.parameters)),
+            "seconds": round(build.seconds, 3),
+            "build_id": build.id,
+            "receipt": f"row {build.id} of platform.mart_builds",
+            "digest": build.digest.hex(),
+        },
+    )
+
+
+def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield what the checks say of the partition whose materialization was just stored."""
+    partition = partition_key(build.account, build.window)
+    target = judged(instance, mart_key(build.mart), partition)
+    for finding in build.findings:
+        check = finding.check
+        metadata: dict[str, Any] = {"contradictions": finding.contradictions, "build_id": build.id}
+        if not finding.passed:
+            metadata["examples"] = [_as_text(row) for row in finding.examples]
+        yield dg.AssetCheckEvaluation(
+            asset_key=mart_key(build.mart),
+            check_name=check.name,
+            partition=partition,
+            passed=finding.passed,
+            severity=dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR,
+            description=check.doc
+            if finding.passed
+            else f"{finding.contradictions} rows of {build.mart.table} contradict this: {check.doc}",
+            metadata=metadata,
+            target_materialization_data=target,
+        )
+
+
+def draw(build: Build) -> str:
+    """Return the chart of a build as an image in Markdown."""
+    figure = figure_of(build)
+    svg = line_chart(figure) if build.mart.chart.form is ChartForm.LINES else bar_chart(figure)
+    return markdown_image(figure, svg)
+
+
+def figure_of(build: Build) -> Figure:
+    """Return what the chart of a build shows."""
+    chart: Chart = build.mart.chart
+    rows = build.chart_rows
+    names = [name for name in (rows[0] if rows else ()) if name not in ("label", "currency")]
+    of = f"{build.account}, {build.window.start:%B %Y}" if build.window else build.account
+    return Figure(
+        title=chart.title,
+        subject=of,
+        unit=chart.unit.format(currency=rows[0].get("currency", "") if rows else ""),
+        labels=tuple(row["label"] for row in rows),
+        series={name: tuple(row[name] for row in rows) for name in names},
+        when_empty=chart.when_empty,
+    )
+
+
+def _dependency(mart: Mart, each: Input) -> dg.AssetDep:
+    return dg.AssetDep(asset_key(each.dataset), partition_mapping=_mapping(mart, each))
+
+
+def _mapping(mart: Mart, each: Input) -> dg.PartitionMapping | None:
+    """Return which partitions of an input a partition of a mart is made from."""
+    slicing = each.dataset.slicing
+    if slicing is Slicing.CONNECTION:
+        return None
+    if mart.is_monthly != (slicing is Slicing.MONTH):
+        return dg.MultiToSingleDimensionPartitionMapping(partition_dimension_name=ACCOUNT)
+    if not (each.months_before or each.months_after):
+        return None
+    months = dg.TimeWindowPartitionMapping(
+        start_offset=-each.months_before,
+        end_offset=each.months_after,
+        allow_nonexistent_upstream_partitions=True,
+    )
+    return dg.MultiPartitionMapping(
+        {
+            ACCOUNT: dg.DimensionPartitionMapping(ACCOUNT, dg.IdentityPartitionMapping()),
+            MONTH: dg.DimensionPartitionMapping(MONTH, months),
+        }
+    )
+
+
+def _keys(inputs: Iterator[Input]) -> dg.AssetSelection:
+    return dg.AssetSelection.assets(*(asset_key(each.dataset) for each in inputs))
+
+
+def _as_text(row: Mapping[str, object]) -> dict[str, str | None]:
+    return {name: None if value is None else str(value) for name, value in row.items()}
+
+
+def _raise(failures: Mapping[str, SellerPlatformError], mart: Mart) -> None:
+    """Fail the step if any partition failed, naming each with its reason.
+
+    Raises:
+        dagster.Failure: One did. It is not retried here: what it waits for is an input that changes, or a server.
+    """
+    if failures:
+        raise dg.Failure(
+            f"{len(failures)} partitions of {mart.name} were not built: {', '.join(failures)}. All others were. "
+            "Mend the cause, then backfill the failed and missing partitions",
+            metadata={
+                **{key: str(error) for key, error in failures.items()},
+                EXIT_CODE: max(error.exit_code for error in failures.values()),
+            },
+            allow_retries=False,
+        )

@@ -1,0 +1,264 @@
+"""Schedules: what is due is read every day, closed months are read again every week, snapshots every hour if wanted.
+
+A day ends at another hour in every zone. The daily refresh is due at 11:00 UTC, when the last marketplace's yesterday
+has ended (Los Angeles then has 03:00 or 04:00) and nearly all accounts are on the same day, from Honolulu (01:00) to
+Sydney (21:00 or 22:00): what lies side by side among the partitions is due together, which makes few runs of many
+accounts. Wherever an account is, its days are cut at its own midnight: today is the last, yesterday is complete.
+Three later ticks ask once more for what the first did not bring, as long as the account is on the same local day, so
+that an upstream that was away at eleven costs no day. Each schedule can be switched off in the UI.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from seller_platform.contract import DATASETS, Dataset, Slicing, Source, Window
+from seller_platform.orchestration.events import asset_key
+from seller_platform.orchestration.partitions import read_partition_key
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.runs import PlannedRun, account_partitions, plan_months, plan_snapshots
+from seller_platform.warehouse.accounts import accounts
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.receipts import AccountDay, days_due, pairs_read
+
+# Reports have a schedule of their own, which requests them.
+SCHEDULED = tuple(each for each in DATASETS if each.source is not Source.REPORT)
+
+REFRESH_HOUR = 11
+_REFRESH = f"0 {REFRESH_HOUR},12,14,18 * * *"
+_DISCOVERY = f"45 4,{REFRESH_HOUR - 1},16,22 * * *"
+_HOURLY = "30 * * * *"
+_WEEKLY = "0 13 * * 0"
+
+# The daily refresh reads as far back as the lookback reaches, 30 days at most; a quarter is three times that.
+CLOSED_MONTHS = 3
+# Dagster notes every slice of a run when the run is made, which takes it some milliseconds each: what is asked for at
+# once is bounded, and the rest comes with the next tick. Runs are small enough to be worked on side by side.
+_PARTITIONS_PER_RUN = 100
+_RUNS_PER_TICK = 100
+# A run that has been on its way for longer is taken for lost, and no longer waited for.
+_LONGEST_RUN = timedelta(days=1)
+_UNDER_WAY = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+Wanted = TypeVar("Wanted")
+
+
+@dataclass(frozen=True)
+class _Tick:
+    """What a schedule knows when it plans.
+
+    Attributes:
+        now: The moment that the tick is of.
+        listed: Every account partition, in Dagster's order.
+    """
+
+    now: datetime
+    database: Database
+    listed: Sequence[str]
+
+    @property
+    def accounts(self) -> list[str]:
+        return [known.key for known in accounts(self.database)]
+
+    def days(self, moment: datetime | None = None) -> list[AccountDay]:
+        """Return the local day of each account that is not retired, now or at another moment."""
+        at = moment or self.now
+        return [AccountDay.at(at, each.key, ZoneInfo(each.account.timezone)) for each in accounts(self.database)]
+
+
+def schedule_definitions(history_start: date, datasets: Sequence[Dataset] = SCHEDULED) -> dg.Definitions:
+    """Return the schedules of each area's assets; they need the resource `warehouse`.
+
+    Args:
+        history_start: The first day of interest: what was never read from there on is due.
+        datasets: Those that there are assets of.
+    """
+    of_area: dict[str, list[Dataset]] = defaultdict(list)
+    for dataset in datasets:
+        of_area[dataset.area].append(dataset)
+    return dg.Definitions(
+        schedules=[each for area, group in of_area.items() for each in _schedules_of(area, group, history_start)]
+    )
+
+
+def _schedules_of(area: str, datasets: Sequence[Dataset], history_start: date) -> Iterator[dg.ScheduleDefinition]:
+    listed = [dataset for dataset in datasets if dataset.slicing is not Slicing.CONNECTION]
+    discovered = [dataset for dataset in datasets if dataset.slicing is Slicing.CONNECTION]
+    snapshots = [dataset for dataset in listed if not dataset.is_dated and dataset.source is Source.LIST]
+    dated = [dataset for dataset in listed if dataset.is_dated]
+    if discovered:
+        yield _schedule(
+            f"discover_{area}",
+            "Asks every connection for its accounts; new ones get partitions, and are refreshed next.",
+            discovered,
+            lambda _: [PlannedRun(tuple(discovered))],
+            cron=_DISCOVERY,
+        )
+    if listed:
+        yield _schedule(
+            f"refresh_{area}",
+            "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
+            listed,
+            lambda tick: _refresh(tick, listed, history_start),
+            cron=_REFRESH,
+        )
+    if dated:
+        yield _schedule(
+            f"reread_{area}",
+            f"Reads the last {CLOSED_MONTHS} closed months as a whole, for what was put right after the lookback.",
+            dated,
+            lambda tick: _reread(tick, dated, history_start),
+            cron=_WEEKLY,
+        )
+    if snapshots:
+        yield _schedule(
+            f"snapshot_{area}_hourly",
+            "Takes today's snapshot of every account anew; the day keeps the last. Switch it on where hours matter.",
+            snapshots,
+            lambda tick: plan_snapshots(
+                snapshots, tick.accounts, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN
+            ),
+            cron=_HOURLY,
+            default_status=dg.DefaultScheduleStatus.STOPPED,
+        )
+
+
+def _schedule(
+    name: str,
+    description: str,
+    datasets: Sequence[Dataset],
+    plan: Callable[[_Tick], Iterable[PlannedRun]],
+    *,
+    cron: str,
+    default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.RUNNING,
+) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        cron,
+        name=name,
+        target=dg.AssetSelection.assets(*(asset_key(dataset) for dataset in datasets)),
+        description=description,
+        default_status=default_status,
+        execution_timezone="UTC",
+    )
+    def evaluate(
+        context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        under_way = _count_under_way(context, name)
+        if under_way:
+            yield dg.SkipReason(f"{under_way} runs of an earlier tick are under way; what they leave is asked for next")
+            return
+        tick = _Tick(context.scheduled_execution_time, warehouse.database, account_partitions(context.instance))
+        planned = sorted(plan(tick), key=_newest_month, reverse=True)[:_RUNS_PER_TICK]
+        yield from map(_run_request, planned) if planned else [dg.SkipReason("nothing is due")]
+
+    return evaluate
+
+
+def _count_under_way(context: dg.ScheduleEvaluationContext, schedule: str) -> int:
+    since = context.scheduled_execution_time - _LONGEST_RUN
+    return context.instance.get_runs_count(
+        dg.RunsFilter(tags={"dagster/schedule_name": schedule}, statuses=_UNDER_WAY, created_after=since)
+    )
+
+
+def _newest_month(planned: PlannedRun) -> date:
+    _, month = read_partition_key(planned.last or "")
+    return month.start if month else date.max
+
+
+def _run_request(planned: PlannedRun) -> dg.RunRequest:
+    names = "+".join(dataset.name for dataset in planned.datasets)
+    return dg.RunRequest(
+        run_key=":".join([names, *filter(None, (planned.first, planned.last))]),
+        asset_selection=[asset_key(dataset) for dataset in planned.datasets],
+        tags=planned.tags,
+    )
+
+
+def _refresh(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> Iterator[PlannedRun]:
+    first_tick = min(tick.now, tick.now.replace(hour=REFRESH_HOUR, minute=0))
+    today_at_first = {day.account: day.today for day in tick.days(first_tick)}
+    days = [day for day in tick.days() if day.today == today_at_first.get(day.account)]
+    due = days_due(tick.database, datasets, days, since=history_start)
+    known = pairs_read(tick.database, [dataset for dataset in datasets if dataset.is_computed])
+    dated = ((each, _months_due(each, due, known)) for each in datasets if each.is_dated)
+    for same, months in _alike(dated):
+        yield from plan_months(same, months, listed=tick.listed, whole=False, longest=_PARTITIONS_PER_RUN)
+    snapshots = (
+        (each, frozenset(key for name, key in due if name == each.name)) for each in datasets if not each.is_dated
+    )
+    for same, keys in _alike(snapshots):
+        yield from plan_snapshots(same, keys, listed=tick.listed, whole=False, longest=_PARTITIONS_PER_RUN)
+
+
+def _reread(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> Iterator[PlannedRun]:
+    known, days = pairs_read(tick.database, datasets), tick.days()
+
+    def months_of(dataset: Dataset) -> Mapping[Window, frozenset[str]]:
+        return _accounts_by_month(
+            (month, day.account)
+            for day in days
+            if (dataset.name, day.account) in known
+            for month in _closed_months(day.today)
+            if month.end > history_start
+        )
+
+    for same, months in _alike((each, months_of(each)) for each in datasets):
+        yield from plan_months(same, months, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN)
+
+
+def _closed_months(today: date) -> Iterator[Window]:
+    month = Window.month_of(today)
+    for _ in range(CLOSED_MONTHS):
+        month = Window.month_of(month.start - timedelta(days=1))
+        yield month
+
+
+def _months_due(
+    dataset: Dataset, due: Mapping[tuple[str, str], Sequence[Window]], known: frozenset[tuple[str, str]]
+) -> Mapping[Window, frozenset[str]]:
+    """Return the months that hold due days, with their accounts.
+
+    Rows that upstreams compute are not offered by all: where none were ever read, the newest month is asked for.
+    """
+    of_account = {key: windows for (name, key), windows in due.items() if name == dataset.name}
+    return _accounts_by_month(
+        (Window.month_of(part.start), key)
+        for key, windows in of_account.items()
+        for part in _parts(windows, newest_only=dataset.is_computed and (dataset.name, key) not in known)
+    )
+
+
+def _parts(windows: Sequence[Window], *, newest_only: bool) -> list[Window]:
+    parts = [part for window in windows for part in window.months()]
+    return parts[-1:] if newest_only else parts
+
+
+def _accounts_by_month(pairs: Iterable[tuple[Window, str]]) -> Mapping[Window, frozenset[str]]:
+    of_month: dict[Window, set[str]] = defaultdict(set)
+    for month, account in pairs:
+        of_month[month].add(account)
+    return {month: frozenset(keys) for month, keys in of_month.items()}
+
+
+def _alike(each: Iterable[tuple[Dataset, Wanted]]) -> Iterator[tuple[list[Dataset], Wanted]]:
+    """Yield the datasets of which the same is wanted, to be read by the same runs."""
+    groups: list[tuple[list[Dataset], Wanted]] = []
+    for dataset, wanted in each:
+        group = next((datasets for datasets, same in groups if same == wanted), None)
+        if group is None:
+            groups.append(([dataset], wanted))
+        else:
+            group.append(dataset)
+    yield from groups

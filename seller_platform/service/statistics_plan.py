@@ -1,0 +1,91 @@
+"""What statistics are asked for: the days, what a row stands for, and what decides how the statement is written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
+from typing import LiteralString
+
+
+@dataclass(frozen=True)
+class Span:
+    """The days of one account that are summed, and those before them that a trend compares with; ends inclusive."""
+
+    first: date
+    last: date
+    before_first: date | None = None
+    before_last: date | None = None
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What one row of the answer stands for.
+
+    Attributes:
+        dimension: `sku`, `asin` or `parent_asin`; None where a row stands for a period alone.
+        period: `Date`, `Week`, `Month`, `Quarter`, `Semester` or `Year`; None where it stands for all days asked for.
+    """
+
+    dimension: str | None
+    period: str | None
+
+    @property
+    def is_combined(self) -> bool:
+        return self.dimension is not None and self.period is not None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides how the statement is written.
+
+    Attributes:
+        is_kept: Whether fees come from the daily sums, and not from the ledger.
+        names_strangers: Whether to look for names of products in what was sold and charged.
+    """
+
+    grouping: Grouping
+    is_converted: bool
+    is_one_account: bool
+    is_kept: bool
+    names_strangers: bool = False
+
+
+# Days of the proleptic calendar count from a Monday.
+PERIOD_OF: Mapping[str | None, LiteralString] = MappingProxyType(
+    {
+        None: "date '0001-01-01'",
+        "Date": "stored.local_day",
+        "Week": "(stored.local_day - (stored.local_day - date '0001-01-01') %% 7)",
+        "Month": "date_trunc('month', stored.local_day::timestamp)::date",
+        "Quarter": "date_trunc('quarter', stored.local_day::timestamp)::date",
+        "Semester": "(date_trunc('year', stored.local_day::timestamp)"
+        " + CASE WHEN date_part('month', stored.local_day) > 6 THEN interval '6 months' ELSE interval '0' END)::date",
+        "Year": "date_trunc('year', stored.local_day::timestamp)::date",
+    }
+)
+"""The first day of the period in which the row `stored` lies."""
+
+STEP: Mapping[str, LiteralString] = MappingProxyType(
+    {
+        "Date": "1 day",
+        "Week": "7 days",
+        "Month": "1 month",
+        "Quarter": "3 months",
+        "Semester": "6 months",
+        "Year": "1 year",
+    }
+)
+"""How long a period is."""
+
+LABEL: Mapping[str, LiteralString] = MappingProxyType(
+    {
+        "Date": "to_char(page.period::timestamp, 'YYYY-MM-DD')",
+        "Week": """to_char(page.period::timestamp, '"Week" FMIW IYYY')""",
+        "Month": "to_char(page.period::timestamp, 'FMMonth YYYY')",
+        "Quarter": """to_char(page.period::timestamp, '"Q"Q YYYY')""",
+        "Semester": "CASE WHEN extract(month FROM page.period) > 6 THEN 'H2 ' ELSE 'H1 ' END"
+        " || to_char(page.period::timestamp, 'YYYY')",
+        "Year": "to_char(page.period::timestamp, 'YYYY')",
+    }
+)
+"""How the API calls a period that begins on `page.period`."""

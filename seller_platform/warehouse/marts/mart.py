@@ -1,0 +1,187 @@
+"""What a mart is: a table computed from the datasets, declared once, from which everything else follows."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from psycopg import sql
+
+from seller_platform.contract import Dataset, Kind
+
+MARTS_SCHEMA = "marts"
+
+Query: TypeAlias = sql.SQL | sql.Composed
+
+
+@dataclass(frozen=True)
+class MartColumn:
+    """One column of a mart.
+
+    Attributes:
+        doc: One sentence for the table's comment and the asset's column schema.
+        of: The columns it is computed from, as `dataset.column`.
+        key: Part of what identifies a row within its account; never null.
+        nullable: Whether it may be null where it is no key.
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    of: tuple[str, ...] = ()
+    key: bool = False
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Input:
+    """A dataset that a mart reads.
+
+    Attributes:
+        required: Whether there is nothing to compute before it was loaded. An input of which other months are read,
+            too, is never required: the months before the first, and those to come, are not there.
+        months_before: For a monthly mart, how many months before its own it reads, too.
+        months_after: How many months after its own.
+    """
+
+    dataset: Dataset
+    required: bool = True
+    months_before: int = 0
+    months_after: int = 0
+
+    def __post_init__(self) -> None:
+        if self.required and (self.months_before or self.months_after):
+            raise ValueError(f"{self.dataset.name} is required, and of other months than the partition's own")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that the computation takes, and that a run may be given another value of.
+
+    Attributes:
+        doc: One sentence: what it does.
+        minimum: The smallest value that makes sense.
+    """
+
+    name: str
+    default: int
+    doc: str
+    minimum: int = 0
+
+
+@dataclass(frozen=True)
+class MartCheck:
+    """A query for rows that must not be; none of them is what passes.
+
+    Attributes:
+        name: In snake case, a statement.
+        doc: The same as a sentence.
+        contradictions: The query, with the bindings of the mart's own.
+        is_warning: True where the inputs may be to blame, and the rows are still of use.
+    """
+
+    name: str
+    doc: str
+    contradictions: Query
+    is_warning: bool = False
+
+
+class ChartForm(Enum):
+    """How a chart shows its rows: over days, or one bar for each."""
+
+    LINES = "lines"
+    BARS = "bars"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What a person sees of a partition at once.
+
+    Attributes:
+        title: What is shown; the account and the month are added.
+        unit: What the numbers are; `{currency}` stands for the currency of the rows.
+        query: Returns a label, and one column for each series under the series' name, with the mart's bindings. A
+            column `currency` is not a series.
+        when_empty: What it means that there are no rows.
+    """
+
+    form: ChartForm
+    title: str
+    unit: str
+    query: Query
+    when_empty: str
+
+
+@dataclass(frozen=True)
+class Mart:
+    """One mart.
+
+    Attributes:
+        name: The table in schema `marts` and the last part of the asset key.
+        doc: One sentence: what a row is.
+        columns: In the order of the table.
+        inputs: The datasets it is computed from.
+        query: Returns the rows of a partition in the order of `columns`. It is given `account`, the parameters and,
+            where the mart is monthly, `first_day` and `end_day`, the first day after the month.
+        checks: What is checked of every partition beside its keys.
+        chart: What is drawn of every partition.
+        day: The column whose day places a row in its month; None where a partition is a whole account.
+        parameters: Numbers the query takes.
+    """
+
+    name: str
+    doc: str
+    columns: tuple[MartColumn, ...]
+    inputs: tuple[Input, ...]
+    query: Query
+    checks: tuple[MartCheck, ...]
+    chart: Chart
+    day: str | None = None
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def is_monthly(self) -> bool:
+        """Whether a partition is an account's month, not a whole account."""
+        return self.day is not None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that identify a row of an account."""
+        return tuple(column.name for column in self.columns if column.key)
+
+    @property
+    def table(self) -> str:
+        return f"{MARTS_SCHEMA}.{self.name}"
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        """The table, as queries name it."""
+        return sql.Identifier(MARTS_SCHEMA, self.name)
+
+    @property
+    def inside(self) -> Query:
+        """The condition on which a row of the table lies in the partition that the bindings name."""
+        account = sql.SQL("account = %(account)s")
+        if self.day is None:
+            return account
+        day = sql.Identifier(self.day)
+        return account + sql.SQL(" AND {0} >= %(first_day)s AND {0} < %(end_day)s").format(day)
+
+    @property
+    def all_checks(self) -> tuple[MartCheck, ...]:
+        """The check of the keys, and those of the mart's own."""
+        return (_keys_are_unique(self), *self.checks)
+
+
+_DUPLICATES = """
+SELECT {key}, count(*) AS rows FROM {table} WHERE {inside} GROUP BY {key} HAVING count(*) > 1
+"""
+
+
+def _keys_are_unique(mart: Mart) -> MartCheck:
+    return MartCheck(
+        "keys_are_unique",
+        f"No two rows of the account have the same {', '.join(mart.key)}.",
+        sql.SQL(_DUPLICATES).format(
+            key=sql.SQL(", ").join(map(sql.Identifier, mart.key)), table=mart.identifier, inside=mart.inside
+        ),
+    )

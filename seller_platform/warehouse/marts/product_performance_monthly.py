@@ -1,0 +1,225 @@
+"""How each product did in a month, and against the month before."""
+
+from dataclasses import replace
+
+from psycopg import sql
+
+from seller_platform.contract import Kind
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.warehouse.marts import columns
+from seller_platform.warehouse.marts.mart import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
+from seller_platform.warehouse.marts.parts import FIGURES, MONTH_COSTED
+
+_QUERY = """
+WITH {costed},
+now AS (
+    SELECT costed.sku, own.currency,
+           (array_agg(costed.asin ORDER BY costed.local_day DESC) FILTER (WHERE costed.asin IS NOT NULL))[1] AS asin,
+           (array_agg(costed.product_name ORDER BY costed.local_day DESC)
+               FILTER (WHERE costed.product_name IS NOT NULL))[1] AS product_name, {figures}
+    FROM costed CROSS JOIN own
+    GROUP BY costed.sku, own.currency
+),
+before AS (
+    SELECT stored.sku, own.currency, max(stored.asin) AS asin, max(stored.product_name) AS product_name,
+           sum(coalesce(units_ordered, 0))::bigint AS units_before, sum(coalesce(product_sales, 0)) AS sales_before
+    FROM seller.daily_product_sales AS stored CROSS JOIN own
+    WHERE stored.account = %(account)s AND stored.local_day < %(first_day)s
+      AND stored.local_day >= (%(first_day)s::date - interval '1 month')::date
+    GROUP BY stored.sku, own.currency
+),
+ledger AS (
+    SELECT stored.sku, coalesce(stored.currency, own.currency) AS currency,
+           coalesce(sum(stored.quantity) FILTER (WHERE transaction_type = 'Refund'), 0)::bigint AS units_refunded,
+           coalesce(-sum(stored.amount) FILTER (WHERE transaction_type = 'Refund'), 0) AS refunds,
+           coalesce(-sum(stored.amount) FILTER (WHERE transaction_type = 'Fee'), 0) AS fees
+    FROM seller.transactions AS stored CROSS JOIN own
+    WHERE stored.account = %(account)s AND stored.local_day >= %(first_day)s AND stored.local_day < %(end_day)s
+      AND stored.transaction_type IN ('Refund', 'Fee') AND stored.sku IS NOT NULL
+    GROUP BY 1, 2
+),
+merged AS (
+    SELECT sku, currency, coalesce(now.asin, before.asin) AS asin,
+           coalesce(now.product_name, before.product_name) AS product_name,
+           coalesce(units, 0) AS units, coalesce(sales, 0) AS sales, coalesce(rebates, 0) AS rebates,
+           coalesce(units_refunded, 0) AS units_refunded, coalesce(refunds, 0) AS refunds, coalesce(fees, 0) AS fees,
+           CASE WHEN coalesce(units_without_cost, 0) = 0 THEN coalesce(known_cost, 0) ELSE known_cost END AS cost,
+           coalesce(units_without_cost, 0) AS units_without_cost, coalesce(units_before, 0) AS units_before,
+           coalesce(sales_before, 0) AS sales_before
+    FROM now FULL JOIN before USING (sku, currency) FULL JOIN ledger USING (sku, currency)
+),
+ranked AS (
+    SELECT *, CASE WHEN units_without_cost = 0 THEN sales - cost - fees END AS profit,
+           sum(sales) OVER (PARTITION BY currency) AS all_sales,
+           CASE WHEN sales > 0 THEN row_number() OVER by_sales END AS place,
+           sum(greatest(sales, 0)) OVER (by_sales ROWS UNBOUNDED PRECEDING) - greatest(sales, 0) AS sales_above,
+           sum(greatest(sales, 0)) OVER (PARTITION BY currency) AS positive_sales
+    FROM merged
+    WINDOW by_sales AS (PARTITION BY currency ORDER BY sales DESC, sku COLLATE "C")
+)
+SELECT %(first_day)s::date, sku, currency, asin, product_name, units, sales,
+       round(100 * sales / nullif(all_sales, 0), 2), place,
+       CASE WHEN place IS NULL THEN NULL
+            WHEN 100 * sales_above < %(a_percent)s::integer * positive_sales THEN 'A'
+            WHEN 100 * sales_above < %(b_percent)s::integer * positive_sales THEN 'B'
+            ELSE 'C' END,
+       rebates, units_refunded, refunds, fees, cost, profit, round(100 * profit / nullif(sales, 0), 2),
+       round(100 * profit / nullif(cost, 0), 2), units_without_cost, units_before, sales_before,
+       round(100 * (sales - sales_before) / nullif(abs(sales_before), 0), 2)
+FROM ranked
+"""
+
+_SUMS = """
+SELECT * FROM (
+    SELECT sum(units) AS units, sum(product_sales) AS sales, sum(platform_fees) AS fees, sum(refunds) AS refunds
+    FROM marts.product_performance_monthly
+    WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s
+) AS here
+CROSS JOIN (
+    SELECT sum(units_ordered) AS units_of_input, sum(product_sales) AS sales_of_input
+    FROM seller.daily_product_sales
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
+) AS sold
+CROSS JOIN (
+    SELECT -sum(amount) FILTER (WHERE transaction_type = 'Fee') AS fees_of_input,
+           -sum(amount) FILTER (WHERE transaction_type = 'Refund') AS refunds_of_input
+    FROM seller.transactions
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND sku IS NOT NULL
+) AS ledger
+WHERE (coalesce(units, 0), coalesce(sales, 0), coalesce(fees, 0), coalesce(refunds, 0))
+   <> (coalesce(units_of_input, 0), coalesce(sales_of_input, 0), coalesce(fees_of_input, 0),
+       coalesce(refunds_of_input, 0))
+"""
+
+_IMPOSSIBLE = """
+SELECT sku, currency, units, units_without_cost, product_cost, rank, abc_class
+FROM marts.product_performance_monthly
+WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s
+  AND (units < 0 OR units_without_cost NOT BETWEEN 0 AND units OR product_cost < 0
+       OR (rank IS NULL) <> (abc_class IS NULL) OR (units_without_cost > 0 AND profit IS NOT NULL))
+"""
+
+_CHART = """
+SELECT sku AS label, currency, product_sales AS "Product sales", profit AS "Profit"
+FROM marts.product_performance_monthly
+WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s AND rank <= 10
+ORDER BY currency, rank
+LIMIT 10
+"""
+
+PRODUCT_PERFORMANCE_MONTHLY = Mart(
+    name="product_performance_monthly",
+    doc="Sales, cost, fees and profit of one SKU in one month and currency, its rank, and what it sold before.",
+    day="month",
+    columns=(
+        columns.MONTH,
+        replace(columns.SKU, of=("daily_product_sales.sku", "transactions.sku")),
+        columns.CURRENCY,
+        columns.ASIN,
+        columns.PRODUCT_NAME,
+        columns.UNITS,
+        columns.PRODUCT_SALES,
+        MartColumn(
+            "share_of_sales",
+            Kind.NUMBER,
+            "`product_sales` in percent of the account's sales of the month; null where there were none.",
+            ("daily_product_sales.product_sales",),
+            nullable=True,
+        ),
+        MartColumn(
+            "rank",
+            Kind.INTEGER,
+            "Place of the SKU by `product_sales`, from 1; null where it sold nothing.",
+            ("daily_product_sales.product_sales",),
+            nullable=True,
+        ),
+        MartColumn(
+            "abc_class",
+            Kind.TEXT,
+            "A for the SKUs that sell most and make 80 percent of the sales together, B for the next up to 95, C for "
+            "the rest; null where it sold nothing.",
+            ("daily_product_sales.product_sales",),
+            nullable=True,
+        ),
+        columns.REBATES,
+        MartColumn(
+            "units_refunded",
+            Kind.INTEGER,
+            "Units that the refunds of the month concern.",
+            ("transactions.quantity", "transactions.transaction_type"),
+        ),
+        columns.REFUNDS,
+        replace(
+            columns.PLATFORM_FEES,
+            doc="Fees of the marketplace that name the SKU, by the day they were posted, as a positive cost; fees of "
+            "the account as a whole are in account_profit_daily only.",
+            of=(*columns.OF_LEDGER, "transactions.sku"),
+        ),
+        columns.PRODUCT_COST,
+        MartColumn(
+            "profit",
+            Kind.MONEY,
+            "`product_sales - product_cost - platform_fees`; null where any unit has no valid cost.",
+            columns.OF_PROFIT,
+            nullable=True,
+        ),
+        columns.PROFIT_MARGIN,
+        columns.ROI,
+        columns.UNITS_WITHOUT_COST,
+        MartColumn(
+            "units_before",
+            Kind.INTEGER,
+            "Units ordered in the month before, as a whole.",
+            ("daily_product_sales.units_ordered",),
+        ),
+        MartColumn(
+            "sales_before",
+            Kind.MONEY,
+            "Revenue from the product in the month before, as a whole.",
+            ("daily_product_sales.product_sales",),
+        ),
+        MartColumn(
+            "sales_change",
+            Kind.NUMBER,
+            "Change of `product_sales` against `sales_before` in percent; null where that is 0. A month that is not "
+            "over is compared with the whole month before.",
+            ("daily_product_sales.product_sales",),
+            nullable=True,
+        ),
+    ),
+    inputs=(
+        Input(DAILY_PRODUCT_SALES, required=False, months_before=1),
+        Input(TRANSACTIONS),
+        Input(COST_PERIODS, required=False),
+        Input(ACCOUNTS, required=False),
+    ),
+    parameters=(
+        Parameter("a_percent", 80, "Percent of the sales that the SKUs of class A make together."),
+        Parameter("b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together."),
+    ),
+    query=sql.SQL(_QUERY).format(costed=MONTH_COSTED, figures=FIGURES),
+    checks=(
+        MartCheck(
+            "sums_agree_with_the_inputs",
+            "Units and sales add up to those of seller.daily_product_sales, fees and refunds to those of "
+            "seller.transactions that name a SKU.",
+            sql.SQL(_SUMS),
+        ),
+        MartCheck(
+            "values_are_possible",
+            "Units and costs are not negative, units without cost are a part of the units and leave the profit open, "
+            "and what has a rank has a class.",
+            sql.SQL(_IMPOSSIBLE),
+            is_warning=True,
+        ),
+    ),
+    chart=Chart(
+        ChartForm.BARS,
+        "The ten SKUs that sold most",
+        "{currency} in the month",
+        sql.SQL(_CHART),
+        "Nothing was sold.",
+    ),
+)

@@ -1,0 +1,216 @@
+"""`seller-platform costs`: real processes against our own service."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform_tests.ingest.cost_shop import DE, GB, SKUS, US, Shop, add_products, open_shop, period
+from seller_platform_tests.journeys.processes import COMMAND, document, run
+
+HEADER = "account,sku,from_date,to_date,cost_element,amount,currency,provider,notes"
+TEA = SKUS[2].replace('"', '""')
+
+
+@pytest.fixture
+def shop(postgres: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(postgres, tmp_path) as opened:
+        opened.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
+        yield opened
+
+
+@pytest.fixture
+def sheet(shop: Shop) -> Path:
+    """What is wanted in three accounts of two connections: SKU-1 changed, another added, a third removed."""
+    shop.write(period("2026-01-01", "2026-01-31", 7, currency="GBP"), sku=SKUS[1], account=GB)
+    file = shop.home / "costs.csv"
+    lines = [
+        HEADER,
+        f"{US},SKU-1,2026-01-01,2026-01-31,Manufacturing,1234.50,USD,,",
+        f"{US},SKU-1,2026-03-01,2026-03-31,Freight,0.125,USD,Möller,",
+        f'{DE},"{TEA}",2026-01-01,2026-12-31,Tee 茶,2,EUR,,"a\nb"',
+        f"{GB},SKU-2,,,,,,,",
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file
+
+
+def _costs(shop: Shop, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run(["costs", *arguments], shop.variables)
+
+
+def _refused(result: subprocess.CompletedProcess[str], code: int) -> dict[str, Any]:
+    assert result.returncode == code, result.stdout + result.stderr
+    found = json.loads(result.stdout)
+    assert found["exit_code"] == code
+    return dict(found)
+
+
+def test_a_plan_is_shown_applied_and_taken_back(shop: Shop, sheet: Path) -> None:
+    before = shop.read()
+    file = shop.home / "plan.json"
+
+    planned = _costs(shop, "plan", str(sheet), "--out", str(file))
+    untouched = shop.read()
+    applied = _costs(shop, "apply", str(file))
+    after = {key: shop.sums(*key) for key in ((SKUS[0], US), (SKUS[2], DE), (SKUS[1], GB))}
+    undone = _costs(shop, "undo", "1")
+    restored = _costs(shop, "apply", "2")
+
+    assert [each.returncode for each in (planned, applied, undone, restored)] == [0, 0, 0, 0], planned.stderr
+    assert untouched == before
+    assert after == {
+        (SKUS[0], US): {"2026-01-01..2026-01-31": Decimal("1234.50"), "2026-03-01..2026-03-31": Decimal("0.125")},
+        (SKUS[2], DE): {"2026-01-01..2026-12-31": Decimal("2.00")},
+        (SKUS[1], GB): {},
+    }
+    assert shop.read() == before
+    assert shop.sums(SKUS[1], GB) == {"2026-01-01..2026-01-31": Decimal("7.00")}
+    for word in ("3 SKUs", "2 added, 1 changed, 2 removed", "3.00 USD", "1,234.50 USD", SKUS[2], "7.00 GBP"):
+        assert word in planned.stdout, planned.stdout
+    assert "Next: `seller-platform costs apply 1`" in planned.stderr
+    assert "3 of 3 SKUs hold" in applied.stdout
+    assert "costs undo 1" in applied.stderr
+
+
+def test_programs_read_plans_and_proofs(shop: Shop, sheet: Path) -> None:
+    planned = document(_costs(shop, "plan", str(sheet), "--json"))
+    applied = document(_costs(shop, "apply", "1", "--json"))
+    again = document(_costs(shop, "apply", "1", "--json"))
+    shown = document(_costs(shop, "show", "1", "--json"))
+    nothing = document(_costs(shop, "plan", str(sheet), "--json"))
+
+    assert (planned["plan"], planned["unchanged"], planned["unknown"]) == (1, [], [])
+    first = next(change for change in planned["changes"] if change["account"] == US)
+    assert [each["change"] for each in first["periods"]] == ["changed", "removed", "added"]
+    assert first["periods"][0]["before"] == {"USD": "3.00"}
+    assert first["periods"][0]["after"] == {"USD": "1234.50"}
+    assert {change["state"] for change in planned["changes"]} == {"planned"}
+    assert {change["state"] for change in applied["changes"]} == {"holds"}
+    assert all(change["written_by"] and change["read_back_at"] for change in applied["changes"])
+    proof = next(change for change in applied["changes"] if change["account"] == DE)
+    assert proof["read_back"] == proof["wanted"]
+    assert proof["wanted"][0]["cost_elements"] == [
+        {"cost_element": "Tee 茶", "amount": "2.00", "currency": "EUR", "notes": "a\nb"}
+    ]
+    assert (applied["was_applied"], again["was_applied"]) == (False, True)
+    assert shown["changes"] == applied["changes"] == again["changes"]
+    assert (nothing["plan"], nothing["changes"], len(nothing["unchanged"])) == (None, [], 3)
+
+
+def test_an_empty_difference_says_so(shop: Shop) -> None:
+    file = shop.home / "costs.csv"
+    file.write_text(
+        f"{HEADER}\n{US},SKU-1,2026-02-01,2026-02-28,Manufacturing,4,USD,,\n"
+        f"{US},SKU-1,2026-01-01,2026-01-31,Manufacturing,3.0,USD,,\n"
+    )
+
+    result = _costs(shop, "plan", str(file))
+
+    assert result.returncode == 0, result.stderr
+    assert "Nothing to change: the upstream has these costs already, for 1 SKU." in result.stderr
+
+
+def test_what_only_differs_in_its_notes_is_told_so(shop: Shop) -> None:
+    shop.write(period("2026-01-01", "2026-01-31", 3, notes="old"), sku=SKUS[1])
+    file = shop.home / "costs.csv"
+    file.write_text(f"{HEADER}\n{US},SKU-2,2026-01-01,2026-01-31,Manufacturing,3,USD,,new\n")
+
+    result = _costs(shop, "plan", str(file))
+
+    assert "Manufacturing (notes 'old' -> 'new')" in result.stdout
+
+
+def test_nothing_of_a_plan_is_cut_off_and_terminals_obey_no_name(shop: Shop) -> None:
+    name, sku = "Fracht nach 上海 " * 20, "SKU-1 \x1b[2J" + "long " * 50
+    file = shop.home / "costs.csv"
+    file.write_text(f'{HEADER}\n{US},"{sku}",2026-01-01,2026-01-31,"{name}",0.0000000001,USD,,\n')
+
+    result = _costs(shop, "plan", str(file))
+
+    assert name.strip() in result.stdout
+    assert ("long " * 50).strip() in result.stdout
+    assert "0.0000000001 USD" in result.stdout
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+@pytest.mark.journey
+def test_a_killed_application_is_gone_on_with(shop: Shop) -> None:
+    skus = [f"P-{number:03d}" for number in range(150)]
+    add_products(shop.service.database, US, skus)
+    file = shop.home / "costs.csv"
+    lines = [f"{US},{sku},2026-01-01,2026-01-31,Freight,1.10,USD,," for sku in skus]
+    file.write_text("\n".join([HEADER, *lines]))
+    document(_costs(shop, "plan", str(file), "--json"))
+    states = "SELECT state, count(*) FROM platform.cost_writes GROUP BY 1"
+
+    with subprocess.Popen([*COMMAND, "costs", "apply", "1"], env=shop.variables) as process:
+        while dict(shop.query(states)).get("begun", 0) < 10:
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.kill()
+    left = dict(shop.query(states))
+    applied = document(_costs(shop, "apply", "1", "--json"))
+
+    assert left["planned"] > 0, left
+    assert left["begun"] > 0, left
+    assert {change["state"] for change in applied["changes"]} == {"holds"}
+    assert all(shop.sums(sku) == {"2026-01-01..2026-01-31": Decimal("1.10")} for sku in (skus[0], skus[9], skus[-1]))
+
+
+def test_a_table_of_the_warehouse_is_planned(shop: Shop) -> None:
+    with shop.warehouse.begin() as connection:
+        connection.execute(
+            text(
+                "CREATE TABLE public.wanted AS SELECT 'S1.US' AS account, 'SKU-2' AS sku, date '2026-01-01' AS "
+                "from_date, date '2026-01-31' AS to_date, 'Freight' AS cost_element, 1.10 AS amount, 'USD' AS currency"
+            )
+        )
+
+    planned = document(_costs(shop, "plan", "public.wanted", "--json"))
+    applied = document(_costs(shop, "apply", str(planned["plan"]), "--json"))
+
+    assert applied["source"] == "public.wanted"
+    assert shop.sums(SKUS[1]) == {"2026-01-01..2026-01-31": Decimal("1.10")}
+
+
+def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Path) -> None:
+    wrong = shop.home / "wrong.csv"
+    wrong.write_text(f"{HEADER}\n{US},SKU-1,2026-01-01,2026-01-31,Freight,1,EURO,,\n")
+    _costs(shop, "plan", str(sheet))
+    misspelt = shop.home / "misspelt.csv"
+    misspelt.write_text(f"{HEADER}\n{US},SKU-9,2026-01-01,2026-01-31,Freight,1,EUR,,\n")
+    unknown = _costs(shop, "plan", str(misspelt))
+    shop.write(period("2026-05-01", "2026-05-31", 1))
+
+    assert "line 2, column currency" in _refused(_costs(shop, "plan", str(wrong), "--json"), 2)["message"]
+    assert "have changed since" in _refused(_costs(shop, "apply", "1", "--json"), 2)["message"]
+    assert "no cost plan 9" in _refused(_costs(shop, "apply", "9", "--json"), 2)["message"]
+    assert "nothing to take back" in _refused(_costs(shop, "undo", "1", "--json"), 2)["message"]
+    assert "The upstream does not know SKU 'SKU-9' of S1.US" in unknown.stderr
+    refused = _refused(_costs(shop, "apply", "2", "--json"), 4)
+    assert refused["changes"][0]["state"] == "restored"
+    assert "SKU-9" in refused["message"]
+    assert _costs(shop, "apply", "1", "--timeout", "-1").returncode == 2
+
+
+def test_a_grant_that_is_gone_and_an_upstream_that_is_away_have_codes_of_their_own(shop: Shop, sheet: Path) -> None:
+    nowhere, point = "http://127.0.0.1:1", text("UPDATE platform.connections SET base_url = :url")
+    with shop.warehouse.begin() as connection:
+        connection.execute(point, {"url": nowhere})
+    away = run(["costs", "plan", str(sheet), "--json"], {**shop.variables, "SELLER_API_BASE_URL": nowhere})
+    with shop.warehouse.begin() as connection:
+        connection.execute(point, {"url": shop.service.base_url})
+    with shop.service.database.begin() as connection:
+        connection.execute(text("DELETE FROM service.authorizations"))
+    gone = _costs(shop, "plan", str(sheet), "--json")
+
+    assert "run the command again when the upstream is back" in _refused(away, 4)["message"]
+    assert "seller-platform connect" in _refused(gone, 3)["message"]

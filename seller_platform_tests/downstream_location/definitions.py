@@ -1,0 +1,105 @@
+"""The finance team's assets: each reads ours in another way, knowing nothing of them but their keys.
+
+Of Seller Platform it imports the contract's names and the IO manager, and no definitions. It needs the warehouse and
+the Dagster instance, and neither the API nor its settings.
+"""
+
+import dagster as dg
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager, seller_asset_specs
+from seller_platform.orchestration.partitions import ACCOUNTS, account_months
+from seller_platform.settings import read_settings
+
+HISTORY_START = read_settings().history_start
+MONTHS = account_months(HISTORY_START)
+
+
+def _totals(frame: pd.DataFrame, amount: str, currency: str) -> dict[str, str]:
+    return {str(code): str(sum(group[amount].dropna())) for code, group in frame.groupby(currency)}
+
+
+@dg.asset(
+    key_prefix="finance",
+    group_name="finance",
+    partitions_def=MONTHS,
+    ins={"orders": dg.AssetIn(["seller", "orders"])},
+)
+def monthly_revenue(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
+    """The same partition: an account's month of orders as a DataFrame."""
+    return dg.MaterializeResult(metadata={"orders": len(orders), **_totals(orders, "order_total", "currency_code")})
+
+
+@dg.asset(
+    key_prefix="finance",
+    group_name="finance",
+    partitions_def=ACCOUNTS,
+    ins={"orders": dg.AssetIn(["seller", "orders"])},
+)
+def whole_history(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
+    """All months of an account, which Dagster maps to the account by the name of the dimension."""
+    days = orders["local_day"]
+    return dg.MaterializeResult(
+        metadata={"orders": len(orders), "first_day": str(days.min().date()), "last_day": str(days.max().date())}
+    )
+
+
+@dg.asset(
+    key_prefix="finance",
+    group_name="finance",
+    partitions_def=MONTHS,
+    ins={"ledger": dg.AssetIn(["seller", "transactions"])},
+)
+def ledger_total(ledger: pa.Table) -> dg.MaterializeResult[None]:
+    """The same partition as an Arrow table, whose decimals Arrow itself adds up."""
+    total = pc.sum(ledger["amount"]).as_py()
+    return dg.MaterializeResult(metadata={"entries": ledger.num_rows, "total": f"{total:f}"})
+
+
+@dg.asset(
+    key_prefix="finance",
+    group_name="finance",
+    partitions_def=MONTHS,
+    ins={
+        "orders": dg.AssetIn(
+            ["seller", "orders"],
+            partition_mapping=dg.MultiPartitionMapping(
+                {
+                    "account": dg.DimensionPartitionMapping("account", dg.IdentityPartitionMapping()),
+                    "month": dg.DimensionPartitionMapping("month", dg.TimeWindowPartitionMapping(start_offset=-1)),
+                }
+            ),
+        ),
+        "stock": dg.AssetIn(["seller", "inventory"]),
+        "accounts": dg.AssetIn(["seller", "accounts"]),
+        "profit": dg.AssetIn(["marts", "account_profit_daily"]),
+    },
+)
+def outlook(
+    orders: pd.DataFrame, stock: pd.DataFrame, accounts: pd.DataFrame, profit: pd.DataFrame
+) -> dg.MaterializeResult[None]:
+    """A month and the one before, beside the account's newest stock, every account, and a mart."""
+    return dg.MaterializeResult(
+        metadata={
+            "orders": len(orders),
+            "first_day": str(orders["local_day"].min().date()),
+            "skus": len(stock),
+            "accounts": len(accounts),
+            "days_of_profit": len(profit),
+        }
+    )
+
+
+defs = dg.Definitions(
+    assets=[
+        *seller_asset_specs(HISTORY_START),
+        monthly_revenue,
+        whole_history,
+        ledger_total,
+        outlook,
+    ],
+    resources={IO_MANAGER_KEY: WarehouseIOManager()},
+    executor=dg.in_process_executor,
+)

@@ -1,0 +1,299 @@
+"""Loads: `python -m seller_platform_tests.faults.loads [--kills 1000] [--stops 50]` prints one table.
+
+A process loads slices without end from an upstream whose rows change with every answer; it is killed at any moment
+and at each failpoint of a load, and the server is stopped immediately, which is what a power cut does to it. All the
+while two readers look at every slice in single statements: each must be one version, whole, with its own receipt.
+"""
+
+import argparse
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+
+from seller_platform.client.api import SellerApi
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.errors import SellerPlatformError
+from seller_platform.ingest.loading import load_slice
+from seller_platform.warehouse.accounts import KnownAccount
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.faults.sites import begin, temporary_server
+
+LEDGER = dataset_named("transactions")
+MONTHS = tuple(Window.month_of(date(2026, month, 1)) for month in range(1, 5))
+SELLER = KnownAccount("S1.US", "default", Account(1, "Seller", "US", "USD", "UTC", "US", "S1"))
+FAILPOINTS = ("deleted", "copied", "receipted", "committed")
+READERS = 2
+_LONGEST_LIFE_SECONDS = 0.4
+_LOOK = """
+    SELECT month, stored.rows, versions, version, loads, load_id, receipts.rows, receipts.id
+    FROM (
+        SELECT date_trunc('month', local_day)::date AS month, count(*) AS rows, count(DISTINCT quantity) AS versions,
+               min(quantity) AS version, count(DISTINCT load_id) AS loads, min(load_id) AS load_id
+        FROM seller.transactions GROUP BY 1
+    ) AS stored
+    FULL JOIN (
+        SELECT DISTINCT ON (window_start) window_start AS month, rows, id
+        FROM platform.loads ORDER BY window_start, id DESC
+    ) AS receipts USING (month)
+"""
+
+
+def rows_of(version: int) -> int:
+    """Return how many rows a slice has in a version: another number than in the versions before and after."""
+    return 1_000 + version % 307
+
+
+@contextmanager
+def changing_upstream() -> Iterator[str]:
+    """Serve ledgers that are another version in every answer, and lend the base URL."""
+    versions = count(1)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
+            version = next(versions)
+            rows = ",".join(
+                f'{{"posted_date":"{query["start_date"]}T12:00:00","transaction_type":"Order","order_id":"{number}",'
+                f'"sku":"SKU","description":null,"quantity":{version},"amount":{version}.10,"currency":"USD",'
+                '"marketplace_name":"market.example"}'
+                for number in range(rows_of(version))
+            )
+            numbers = f'"total":{rows_of(version)},"per_page":2000,"current_page":1,"last_page":1'
+            body = f'{{"data":[{rows}],{numbers}}}'.encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Pass over clients that were killed."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def load_without_end(pipe: Connection, url: str, base_url: str, seed: int) -> None:
+    """Load one slice after the other, whatever becomes of the warehouse."""
+    chance = random.Random(seed)
+    with Database(url) as database, SellerApi(base_url) as api:
+        pipe.send(True)
+        while True:
+            try:
+                load_slice(api, database, SELLER, LEDGER, chance.choice(MONTHS), run_id=None)
+            except SellerPlatformError:
+                time.sleep(0.02)
+
+
+@dataclass
+class Reader:
+    """Looks at all slices again and again.
+
+    Attributes:
+        looks: How often it did.
+        outages: How often the server was away.
+        problems: What it saw and must not see.
+        versions: The newest version seen of each slice.
+    """
+
+    url: str
+    looks: int = 0
+    outages: int = 0
+    problems: list[str] = field(default_factory=list)
+    versions: dict[date, int] = field(default_factory=dict)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def look_without_end(self) -> None:
+        while not self.ended.is_set():
+            try:
+                with psycopg.connect(self.url) as connection:
+                    while not self.ended.is_set():
+                        self._look(connection)
+                        connection.commit()
+            except psycopg.OperationalError:
+                self.outages += 1
+                self.ended.wait(0.02)
+
+    def _look(self, connection: psycopg.Connection[Any]) -> None:
+        found = connection.execute(_LOOK).fetchall()
+        self.looks += 1
+        if len(found) != len(MONTHS):
+            self.problems.append(f"{len(found)} slices instead of {len(MONTHS)}")
+        for month, rows, versions, version, loads, load_id, receipt_rows, receipt in found:
+            if (versions, loads, rows) != (1, 1, rows_of(version or 0)):
+                self.problems.append(f"{month}: {rows} rows of {versions} versions and {loads} loads")
+            elif (receipt_rows, receipt) != (rows, load_id):
+                self.problems.append(f"{month}: {rows} rows of load {load_id}, receipt {receipt} of {receipt_rows}")
+            elif version < self.versions.get(month, 0):
+                self.problems.append(f"{month}: version {version} after {self.versions[month]}")
+            else:
+                self.versions[month] = version
+
+
+@contextmanager
+def readers(url: str, base_url: str) -> Iterator[list[Reader]]:
+    """Store every slice once, and have two readers look at them until the block ends."""
+    with Database(url) as database, SellerApi(base_url) as api:
+        for month in MONTHS:
+            load_slice(api, database, SELLER, LEDGER, month, run_id=None)
+    looking = [Reader(url) for _ in range(READERS)]
+    threads = [threading.Thread(target=each.look_without_end, daemon=True) for each in looking]
+    for thread in threads:
+        thread.start()
+    try:
+        yield looking
+    finally:
+        for each in looking:
+            each.ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def kill_loaders(url: str, *, kills: int, failpoint_kills: int, seed: int = 7) -> list[Figure]:
+    """Kill loaders at any moment and at each failpoint, under two readers."""
+    chance = random.Random(seed)
+    died = 0
+    with changing_upstream() as base_url, readers(url, base_url) as looking:
+        before = _loads(url)
+        for number in range(kills):
+            loader, pipe = begin(load_without_end, url, base_url, number)
+            pipe.recv()
+            time.sleep(chance.uniform(0, _LONGEST_LIFE_SECONDS))
+            loader.kill()
+            loader.join()
+            pipe.close()
+            died += loader.exitcode == -signal.SIGKILL
+        loads = _loads(url) - before
+        died_at = 0
+        for failpoint in FAILPOINTS:
+            for number in range(failpoint_kills):
+                loader, pipe = begin(load_without_end, url, base_url, number, failpoint=f"slice.{failpoint}")
+                loader.join()
+                pipe.close()
+                died_at += loader.exitcode == -signal.SIGKILL
+        _stored_anew(url, base_url)
+    return [
+        Figure("loaders killed at any moment", died, f"{kills:,}", died == kills),
+        Figure("  loads that they completed", loads),
+        Figure(f"loaders killed when {', '.join(FAILPOINTS)}", died_at, f"{4 * failpoint_kills:,}",
+               died_at == 4 * failpoint_kills),
+        *_seen(looking),
+    ]  # fmt: skip
+
+
+def stop_the_server(server: EmbeddedServer, url: str, *, stops: int, seed: int = 7) -> list[Figure]:
+    """Stop PostgreSQL immediately, under two loaders and two readers, and start it again each time."""
+    chance, stopped = random.Random(seed), 0
+    with changing_upstream() as base_url, readers(url, base_url) as looking, ExitStack() as loaders:
+        for number in range(2):
+            loader, pipe = begin(load_without_end, url, base_url, number)
+            loaders.callback(loader.join)
+            loaders.callback(loader.kill)
+            pipe.recv()
+        before = _loads(url)
+        for _ in range(stops):
+            time.sleep(chance.uniform(0.1, 0.5))
+            _stop_immediately(server.folder)
+            EmbeddedServer(server.folder).close()  # which starts it, for all who use it
+            stopped += 1
+        time.sleep(0.5)
+        loads = _loads(url) - before
+        loaders.close()
+        _stored_anew(url, base_url)
+    return [
+        Figure("immediate stops of PostgreSQL", stopped, str(stops), stopped == stops),
+        Figure("  loads completed in between", loads, "some", loads > 0),
+        *_seen(looking),
+    ]
+
+
+def _stop_immediately(folder: Path) -> None:
+    """Stop a server as `pg_ctl stop -m immediate` does, and wait until it is gone."""
+    postmaster = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGQUIT)
+    with suppress(ProcessLookupError):
+        while "State:\tZ" not in _status(postmaster):
+            time.sleep(0.02)
+
+
+def _status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        raise ProcessLookupError(pid) from None
+
+
+def _seen(looking: list[Reader]) -> list[Figure]:
+    problems = [problem for each in looking for problem in each.problems]
+    return [
+        Figure("  looks of two readers, at every slice each", sum(each.looks for each in looking)),
+        Figure("  slices seen that were mixed, partial or older", len(problems), "0", not problems),
+        *(Figure("    such as", problem, "nothing", is_kept=False) for problem in problems[:3]),
+    ]
+
+
+def _loads(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        (found,) = connection.execute("SELECT count(*) FROM platform.loads").fetchone() or (0,)
+    return int(found)
+
+
+def _stored_anew(url: str, base_url: str) -> None:
+    """Load every slice once more: nobody who was killed may hold a lock of it."""
+    with Database(url) as database, SellerApi(base_url) as api:
+        for month in MONTHS:
+            receipt = load_slice(api, database, SELLER, LEDGER, month, run_id=None)
+            assert receipt.verdict == "match", receipt
+
+
+def main() -> int:
+    """Kill, stop, and print what the readers saw."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=1_000, help="at any moment; a twentieth at each failpoint")
+    parser.add_argument("--stops", type=int, default=50)
+    chosen = parser.parse_args()
+    with temporary_server() as (server, _):
+        url = server.database("faults")
+        with Database(url) as database:
+            database.migrate()
+        figures = [
+            *kill_loaders(url, kills=chosen.kills, failpoint_kills=max(1, chosen.kills // 20)),
+            *stop_the_server(server, url, stops=chosen.stops),
+        ]
+    return print_figures("Loads", figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

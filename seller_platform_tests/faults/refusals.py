@@ -1,0 +1,145 @@
+"""Refusals: `python -m seller_platform_tests.faults.refusals [--slices 1000]` prints one table.
+
+Slices are loaded side by side while three of ten answers are a 429 with Retry-After, a 503 or a reset connection.
+"""
+
+import argparse
+import random
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import product
+from pathlib import Path
+
+from seller_platform.client.api import SellerApi
+from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.errors import SellerPlatformError
+from seller_platform.ingest.loading import load_slice
+from seller_platform.ingest.upstream import Upstream
+from seller_platform.warehouse.accounts import KnownAccount
+from seller_platform.warehouse.database import Database
+from seller_platform_tests.faults import proxy
+from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.faults.proxy import Fault, Proxy, Request, open_proxy
+from seller_platform_tests.faults.sites import Site, temporary_warehouse
+from seller_platform_tests.journeys import foreign
+
+SHARE = 0.3
+AT_ONCE = 4
+MOST_REQUESTS = 1.5  # of the fewest
+_TOKEN = "/api/oauth/token"
+_PAUSES = (1, 2)
+_SELLERS = tuple(
+    KnownAccount(foreign.KEYS[seller], "default", Account(number, seller, None, None, zone, "market.example", seller))
+    for number, seller, zone in ((41, "A1FOREIGN", "Europe/Berlin"), (42, "A.2|FOREIGN", "Australia/Adelaide"))
+)
+_DATASETS = tuple(map(dataset_named, ("orders", "transactions", "daily_product_sales")))
+SLICES = tuple(product(_SELLERS, _DATASETS, (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))))
+
+
+@dataclass
+class Breaking:
+    """A plan that breaks a share of all answers, and watches when they are asked for again.
+
+    Attributes:
+        told: How often the upstream asked for a pause.
+        early: The pauses that were not kept.
+    """
+
+    chance: random.Random
+    told: int = 0
+    early: list[float] = field(default_factory=list)
+    _until: dict[tuple[str, str], float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, request: Request) -> Fault | None:
+        with self._lock:
+            asked, now = (request.path, request.query), time.monotonic()
+            missing = self._until.pop(asked, now) - now
+            if missing > 0:
+                self.early.append(missing)
+            if request.path == _TOKEN or self.chance.random() >= SHARE:
+                return None
+            kind = self.chance.randrange(3)
+            if kind == 0:
+                seconds = self.chance.choice(_PAUSES)
+                self._until[asked] = now + seconds
+                self.told += 1
+                return proxy.status(429, retry_after=seconds)
+            return proxy.status(503) if kind == 1 else proxy.reset_at_once()
+
+
+def load_in_spite(database_url: str, home: Path, *, slices: int, seed: int = 7) -> list[Figure]:
+    """Load so many slices undisturbed and then in spite of the refusals, and compare."""
+    with foreign.foreign_upstream("http://127.0.0.1:1/cb") as upstream, open_proxy(upstream.url) as between:
+        upstream.token_seconds = 86_400
+        base_url = f"{between.url}/api"
+        known = Upstream(base_url, base_url, foreign.CLIENT_ID, foreign.CLIENT_SECRET, upstream.redirect_uri)
+        site = Site(database_url, home, known)
+        site.connect(upstream.issue())
+        wanted = [SLICES[number % len(SLICES)] for number in range(slices)]
+        with site.open() as (api, database):
+            undisturbed, fewest, _ = _loaded(api, database, between, wanted)
+            breaking = Breaking(random.Random(seed))
+            between.plan = breaking
+            began = time.monotonic()
+            disturbed, requests, problems = _loaded(api, database, between, wanted)
+    share = between.faults / requests
+    most = MOST_REQUESTS * fewest
+    return [
+        Figure("slices loaded, answers broken", f"{slices:,}, {share:.0%}"),
+        *(Figure("  a slice ended with", problem, "rows", is_kept=False) for problem in sorted(set(problems))),
+        Figure("slices that failed", len(problems), "0", not problems),
+        Figure("slices with other rows than undisturbed", _others(undisturbed, disturbed), "0",
+               undisturbed == disturbed),
+        Figure("requests, by those of undisturbed loads", f"{requests / fewest:.2f} x {fewest:,}",
+               f"at most {MOST_REQUESTS}", requests <= most),
+        Figure("pauses asked for, and cut short", f"{breaking.told:,}, {len(breaking.early)}", "0",
+               breaking.told > 0 and not breaking.early),
+        Figure("seconds", f"{time.monotonic() - began:.0f}"),
+    ]  # fmt: skip
+
+
+_Wanted = tuple[KnownAccount, Dataset, Window]
+
+
+def _loaded(
+    api: SellerApi, database: Database, between: Proxy, wanted: list[_Wanted]
+) -> tuple[dict[tuple[str, str, Window], bytes], int, list[str]]:
+    """Return the digests of the slices, how many requests they took, and what went wrong."""
+    before, problems = between.requests, []
+
+    def load(each: _Wanted) -> tuple[tuple[str, str, Window], bytes]:
+        known, dataset, window = each
+        try:
+            receipt = load_slice(api, database, known, dataset, window, run_id=None)
+        except SellerPlatformError as error:
+            problems.append(f"{type(error).__name__}: {error}")
+            return (dataset.name, known.key, window), b""
+        return (dataset.name, known.key, window), receipt.digest
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        digests = dict(threads.map(load, wanted))
+    return digests, between.requests - before, problems
+
+
+def _others(expected: dict[tuple[str, str, Window], bytes], found: dict[tuple[str, str, Window], bytes]) -> int:
+    return sum(found[key] != digest for key, digest in expected.items())
+
+
+def main() -> int:
+    """Load, and print what it took."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--slices", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=7)
+    chosen = parser.parse_args()
+    with temporary_warehouse() as (url, folder):
+        figures = load_in_spite(url, folder, slices=chosen.slices, seed=chosen.seed)
+    return print_figures("Refusals", figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The numbers of this package's commands, in a short form of each."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from seller_platform.failpoints import VARIABLE
+from seller_platform.warehouse.database import Database
+from seller_platform_tests.faults import backfills, loads, refusals, report_jobs, rotations, walks
+from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.faults.rotations import Shared, shared_grant
+from seller_platform_tests.faults.sites import temporary_server
+
+
+def broken_promises(figures: list[Figure]) -> list[Figure]:
+    return [each for each in figures if not each.is_kept]
+
+
+@pytest.fixture
+def shared(database_url: str, tmp_path: Path) -> Iterator[Shared]:
+    with shared_grant(database_url, tmp_path) as shared:
+        yield shared
+
+
+def test_of_processes_that_share_an_expired_grant_one_refreshes_and_all_are_answered(shared: Shared) -> None:
+    figures = rotations.race(shared, rounds=4)
+
+    assert broken_promises(figures) == []
+    assert shared.upstream.refreshes == 4
+
+
+def test_a_grant_survives_whoever_rotates_it_and_is_killed(shared: Shared) -> None:
+    figures = [*rotations.kill_at_failpoints(shared, kills=1), *rotations.kill_at_any_moment(shared, kills=4)]
+
+    assert broken_promises(figures) == []
+    assert shared.upstream.refreshes >= len(rotations.FAILPOINTS)
+
+
+def test_readers_never_see_a_mixed_slice_while_loaders_are_killed(database_url: str) -> None:
+    figures = loads.kill_loaders(database_url, kills=10, failpoint_kills=1)
+
+    assert broken_promises(figures) == []
+
+
+def test_readers_never_see_a_mixed_slice_while_the_server_is_stopped() -> None:
+    with temporary_server() as (server, _):
+        url = server.database("stopped")
+        with Database(url) as database:
+            database.migrate()
+
+        figures = loads.stop_the_server(server, url, stops=1)
+
+    assert broken_promises(figures) == []
+
+
+def test_no_walk_loses_a_row_or_keeps_one_twice_without_saying_so() -> None:
+    tallies = walks.walk_lists(len(walks.KINDS) * len(walks.CHANGES) * 2)
+
+    assert broken_promises(walks.figures_of(tallies)) == []
+
+
+def test_slices_are_loaded_in_spite_of_refusals_at_half_as_many_requests_again(
+    database_url: str, tmp_path: Path
+) -> None:
+    figures = refusals.load_in_spite(database_url, tmp_path, slices=len(refusals.SLICES))
+
+    assert broken_promises(figures) == []
+
+
+def test_no_report_is_forgotten_or_loaded_twice(database: Database) -> None:
+    figures = report_jobs.follow_reports(database, jobs=25)
+
+    assert broken_promises(figures) == []
+
+
+@pytest.mark.journey
+def test_a_backfill_is_complete_although_everything_was_killed_once(tmp_path: Path) -> None:
+    with backfills.deployment(tmp_path, accounts=3, months=4) as place:
+        figures = backfills.break_and_wait(place)
+
+    assert broken_promises(figures) == []
+
+
+def test_a_broken_promise_is_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    kept, broken = Figure("grants lost", 0, "0"), Figure("rows lost", 1_234, "0", is_kept=False)
+
+    codes = print_figures("Some", [kept]), print_figures("Some", [kept, broken])
+
+    assert codes == (0, 1)
+    assert "1,234" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("chosen", "code"), [("here", -9), ("there", 0), (None, 0)])
+def test_a_failpoint_ends_the_process_that_was_told_to_die_there(chosen: str | None, code: int) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    program = "from seller_platform.failpoints import reach; reach('here')"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment | ({VARIABLE: chosen} if chosen else {}), check=False
+    )
+
+    assert ended.returncode == code

@@ -1,0 +1,181 @@
+"""Walks: `python -m seller_platform_tests.faults.walks [--walks 10000]` prints one table.
+
+Lists of ten pages are read while rows are added to them and taken from them between two requests. A row that was
+there from the first request to the last must be among those read; if it is not, the walk must say so, by an error or
+by its verdict.
+"""
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any
+
+import httpx
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.lists import Verdict, read_slice
+from seller_platform.contract import Dataset, dataset_named
+from seller_platform.errors import ListChangedError
+from seller_platform_tests.client.upstreams import (
+    BERLIN,
+    MARCH,
+    TODAY,
+    KeptRows,
+    MovingList,
+    api_of,
+    day_of_order,
+    order,
+    orders,
+    stock,
+)
+from seller_platform_tests.faults.figures import Figure, print_figures
+
+ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
+ROWS, PAGE = 200, 20
+CHANGES = (1, 2, 4, 10)
+_FIRST_REQUESTS = 14  # about as many as an attempt takes
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of walk.
+
+    Attributes:
+        newest_first: How the list is sorted: whether rows arrive at its head or at its end.
+        paired: Whether each change takes a row away and adds another at once, so that no total tells of it.
+    """
+
+    dataset: Dataset
+    newest_first: bool
+    paired: bool
+
+    def __str__(self) -> str:
+        order_ = "newest first" if self.newest_first else "oldest first"
+        return f"{self.dataset.name}, {order_}, {'a row for a row' if self.paired else 'more or fewer rows'}"
+
+
+KINDS = tuple(Kind(*facts) for facts in product((ORDERS, STOCK), (True, False), (False, True)))
+
+
+@dataclass
+class Tally:
+    """What became of the walks of one kind."""
+
+    ends: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+
+
+class Mover:
+    """A list that changes at some requests, and remembers which rows were there all along."""
+
+    def __init__(self, kind: Kind, chance: random.Random, changes: int) -> None:
+        self._kind, self._chance = kind, chance
+        self._key = "platform_order_id" if kind.dataset is ORDERS else "sku"
+        rows = orders(ROWS, minutes=200) if kind.dataset is ORDERS else stock(ROWS)
+        if kind.newest_first:
+            rows.reverse()
+        day_of = day_of_order if kind.dataset is ORDERS else None
+        self.list = MovingList(rows, day_of=day_of, channel_of=_channel if day_of else None, page_size=PAGE)
+        self.list.before_request = self._change
+        self.there_all_along = {row[self._key] for row in rows}
+        self._moments = Counter(chance.choices(range(2, _FIRST_REQUESTS), k=changes))
+
+    def _change(self, number: int) -> None:
+        for _ in range(self._moments[number]):
+            takes = self._chance.random() < 0.5
+            if takes or self._kind.paired:
+                gone = self.list.rows.pop(self._chance.randrange(len(self.list.rows)))
+                self.there_all_along.discard(gone[self._key])
+            if not takes or self._kind.paired:
+                self.list.rows.insert(0 if self._kind.newest_first else len(self.list.rows), self._late())
+
+    def _late(self) -> dict[str, Any]:
+        name = f"late-{self._chance.randrange(10**12)}"
+        if self._kind.dataset is STOCK:
+            return {**stock(1)[0], "sku": name}
+        return order(name, datetime(2026, 3, 30, 12, tzinfo=UTC) + timedelta(seconds=self._chance.randrange(3600)))
+
+
+def _channel(_: dict[str, Any]) -> str:
+    return "platform"
+
+
+@dataclass
+class Upstream:
+    """Answers for whichever list is read now, so that all walks share their connections."""
+
+    list: MovingList | None = None
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        assert self.list is not None
+        return self.list(request)
+
+
+def walk_lists(walks: int, *, look_ahead: int = 4, seed: int = 7) -> dict[Kind, Tally]:
+    """Read so many lists, of every kind and with every number of changes in turn."""
+    upstream, tallies = Upstream(), {kind: Tally() for kind in KINDS}
+    with api_of(upstream) as api:
+        for number, (kind, changes) in enumerate(_turns(walks)):
+            mover = Mover(kind, random.Random(f"{seed} {number}"), changes)
+            upstream.list = mover.list
+            tally = tallies[kind]
+            tally.ends[_read(api, kind, mover, look_ahead)] += 1
+            tally.requests += len(mover.list.requests)
+    return tallies
+
+
+def _turns(walks: int) -> Iterator[tuple[Kind, int]]:
+    turns = list(product(KINDS, CHANGES))
+    for number in range(walks):
+        yield turns[number % len(turns)]
+
+
+def _read(api: SellerApi, kind: Kind, mover: Mover, look_ahead: int) -> str:
+    window, day = (MARCH, None) if kind.dataset.is_dated else (None, TODAY)
+    sink = KeptRows()
+    try:
+        reading = read_slice(api, kind.dataset, BERLIN, window, day, sink, look_ahead=look_ahead)
+    except ListChangedError:
+        return "refused"
+    read = [row[0] for row in sink.rows]
+    is_lossy, is_doubled = not mover.there_all_along <= set(read), len(read) != len(set(read))
+    if reading.verdict is not Verdict.MATCH:
+        return "mismatch"
+    return "lossy" if is_lossy else "doubled" if is_doubled else "whole"
+
+
+def figures_of(tallies: dict[Kind, Tally]) -> list[Figure]:
+    """Return what was promised of the walks, and what came of it."""
+    total: Counter[str] = sum((tally.ends for tally in tallies.values()), start=Counter())
+    figures = [
+        Figure("walks over a moving list", total.total()),
+        Figure("lost a row and did not say so", total["lossy"], "0", not total["lossy"]),
+        Figure("kept a row twice and did not say so", total["doubled"], "0", not total["doubled"]),
+        Figure("ended whole", total["whole"]),
+        Figure("refused, or told by the verdict", total["refused"] + total["mismatch"]),
+    ]
+    for kind, tally in tallies.items():
+        walks = max(1, tally.ends.total())
+        found = f"{tally.ends['lossy']} of {walks:,} lossy, {tally.requests / walks:.1f} requests each"
+        figures.append(Figure(f"  {kind}", found))
+    return figures
+
+
+def main() -> int:
+    """Walk, and print what became of the walks."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--walks", type=int, default=10_000)
+    parser.add_argument("--look-ahead", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=7)
+    chosen = parser.parse_args()
+    tallies = walk_lists(chosen.walks, look_ahead=chosen.look_ahead, seed=chosen.seed)
+    return print_figures("Walks", figures_of(tallies))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

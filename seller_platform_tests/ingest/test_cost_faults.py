@@ -1,0 +1,442 @@
+"""Cost plans against upstreams that behave otherwise than ours, and that fail in the middle: no SKU loses its costs."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.client.api import SellerApi
+from seller_platform.contract import Account
+from seller_platform.contract.datasets.costs import CostElement, CostPeriod
+from seller_platform.errors import OutdatedCostPlanError, UpstreamUnavailableError
+from seller_platform.ingest.cost_plans import Applied, Patience, apply_plan, make_plan, plan_undo
+from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.cost_writes import CostPlan, CostWrite, WriteState, plan_of
+from seller_platform.warehouse.database import Database
+
+ACCOUNT = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
+OLD = {"2026-01-01..2026-06-30": "1.00", "2026-07-01..2026-12-31": "2.00"}
+NEW = {"2026-01-01..2026-03-31": "3.00", "2026-04-01..2026-12-31": "4.00"}
+
+Costs = dict[str, str]
+Fault = Callable[[httpx.Request], httpx.Response | None]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class Shop:
+    """An upstream that keeps the amount of each period of each SKU.
+
+    Attributes:
+        replaces_all: What is posted replaces all periods of the SKU; otherwise those of the same days, and an overlap
+            with others is refused.
+        reads_until_applied: How often it still tells the old costs after a change.
+        deletes: Whether it has DELETE; `everything`: it pays no heed to the dates.
+        faults: Consulted before each request, one after the other; what they return is the answer.
+    """
+
+    costs: dict[str, Costs] = field(default_factory=lambda: {"A": dict(OLD)})
+    replaces_all: bool = False
+    reads_until_applied: int = 0
+    deletes: str = "by date"
+    faults: dict[str, list[Fault | None]] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    _told: dict[str, Costs] = field(default_factory=dict)
+    _reads_left: int = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request.method)
+        waiting = self.faults.get(request.method, [])
+        fault = waiting.pop(0) if waiting else None
+        if fault is not None and (answer := fault(request)) is not None:
+            return answer
+        return getattr(self, f"_{request.method.lower()}")(request)  # type: ignore[no-any-return]  # by its name
+
+    def _get(self, request: httpx.Request) -> httpx.Response:
+        sku = request.url.params["sku"]
+        told = self.costs
+        if self._reads_left:
+            self._reads_left, told = self._reads_left - 1, self._told
+        periods = [
+            {
+                "dates": dict(zip(("from_date", "to_date"), days.split(".."), strict=True)),
+                "cost_elements": [{"cost_element": "Freight", "amount": amount, "currency": "EUR", "notes": ""}],
+            }
+            for days, amount in told.get(sku, {}).items()
+        ]
+        return httpx.Response(200, json=periods)
+
+    def _post(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content, parse_float=str, parse_int=str)
+        sent = {"..".join(period["dates"].values()): period["cost_elements"][0]["amount"] for period in body["data"]}
+        stored = {} if self.replaces_all else dict(self.costs.get(body["sku"], {}))
+        overlaps = [days for days in stored for other in sent if days != other and _overlap(days, other)]
+        if overlaps:
+            return httpx.Response(422, json={"message": "overlap"})
+        self._change()
+        self.costs[body["sku"]] = stored | sent
+        return httpx.Response(200, json={"status": "success"})
+
+    def _delete(self, request: httpx.Request) -> httpx.Response:
+        query = request.url.params
+        if self.deletes == "not":
+            return httpx.Response(405, json={"message": "no such method"})
+        stored = self.costs.get(query["sku"], {})
+        days = f"{query.get('from_date')}..{query.get('to_date')}"
+        gone = [days] if days in stored else [] if "from_date" in query and self.deletes == "by date" else list(stored)
+        if not gone:
+            return httpx.Response(404, json={"message": "nothing"})
+        self._change()
+        self.costs[query["sku"]] = {each: amount for each, amount in stored.items() if each not in gone}
+        return httpx.Response(204)
+
+    def _change(self) -> None:
+        if self.reads_until_applied and not self._reads_left:
+            self._told = {sku: dict(costs) for sku, costs in self.costs.items()}
+            self._reads_left = self.reads_until_applied
+
+
+def _overlap(one: str, other: str) -> bool:
+    (first, last), (start, end) = one.split(".."), other.split("..")
+    return first <= end and start <= last
+
+
+def refuse(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(422, json={"message": "not today"})
+
+
+def break_down(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(500)
+
+
+def hang_up(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("reset")
+
+
+def kill(request: httpx.Request) -> httpx.Response:
+    raise Killed
+
+
+class Watch:
+    """A clock that moves on when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds, self.pauses = 0.0, list[float]()
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.seconds += seconds
+
+    def patience(self, seconds: float) -> Patience:
+        start = datetime(2026, 3, 10, tzinfo=UTC)
+        return Patience(seconds, lambda: self.seconds, self.sleep, lambda: start + timedelta(seconds=self.seconds))
+
+
+@dataclass
+class Desk:
+    """A person who plans and applies, over an upstream that can be told how to behave."""
+
+    database: Database
+    shop: Shop
+    api: SellerApi
+    watch: Watch
+
+    def plan(self, **wanted: Costs) -> CostPlan:
+        periods = {
+            ("S1.DE", sku): tuple(
+                CostPeriod(
+                    date.fromisoformat(days[:10]),
+                    date.fromisoformat(days[-10:]),
+                    (CostElement("Freight", Decimal(amount), "EUR"),),
+                )
+                for days, amount in costs.items()
+            )
+            for sku, costs in wanted.items()
+        }
+        planned = make_plan(lambda _: self.api, self.database, periods, source="a test", made_by="ann")
+        assert planned.plan is not None
+        self.shop.requests.clear()
+        return planned.plan
+
+    def apply(self, plan: CostPlan, *, seconds: float = 60) -> Applied:
+        patience = self.watch.patience(seconds)
+        return apply_plan(lambda _: self.api, self.database, plan.id, applied_by="ann", patience=patience)
+
+    def writes(self, plan: CostPlan) -> dict[str, CostWrite]:
+        return {write.sku: write for write in plan_of(self.database, plan.id).writes}
+
+
+@pytest.fixture
+def desk(database: Database) -> Iterator[Desk]:
+    save_connection(database, KnownConnection("default", "http://upstream", "http://upstream", "id"))
+    save_accounts(database, "default", [(ACCOUNT.key, ACCOUNT)])
+    shop = Shop()
+    with SellerApi("http://upstream", transport=httpx.MockTransport(shop), attempts=1) as api:
+        yield Desk(database, shop, api, Watch())
+
+
+@pytest.mark.parametrize("deletes", ["by date", "everything", "not"])
+@pytest.mark.parametrize("reads_until_applied", [0, 5])
+def test_an_upstream_that_replaces_all_periods_and_applies_later_holds_in_the_end(
+    desk: Desk, deletes: str, reads_until_applied: int
+) -> None:
+    desk.shop.replaces_all, desk.shop.deletes = True, deletes
+    plan = desk.plan(A=NEW)
+    desk.shop.reads_until_applied = reads_until_applied
+
+    applied = desk.apply(plan)
+
+    assert applied.problem is None
+    assert desk.shop.costs == {"A": NEW}
+    assert desk.watch.pauses == sorted(desk.watch.pauses)
+    assert len(desk.watch.pauses) == reads_until_applied
+
+
+@pytest.mark.parametrize("deletes", ["by date", "everything"])
+def test_an_upstream_that_refuses_overlaps_is_rid_of_what_stands_in_the_way(desk: Desk, deletes: str) -> None:
+    desk.shop.deletes = deletes
+    plan = desk.plan(A=NEW)
+
+    applied = desk.apply(plan)
+
+    assert applied.problem is None
+    assert desk.shop.costs == {"A": NEW}
+
+
+def test_costs_that_never_arrive_are_unconfirmed_and_hold_when_the_plan_is_applied_later(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.reads_until_applied = 1_000
+
+    applied = desk.apply(plan, seconds=90)
+    (write,) = applied.plan.writes
+    desk.shop._reads_left = 0
+    later = desk.apply(plan)
+
+    assert write.state is WriteState.UNCONFIRMED
+    assert write.problem == "it was written, but after 90 s the upstream still says otherwise"
+    assert write.read_back == write.before
+    assert applied.problem is not None
+    assert applied.problem.exit_code == 5
+    assert sum(desk.watch.pauses) == pytest.approx(90)
+    assert later.problem is None
+    assert desk.shop.costs == {"A": NEW}
+
+
+@pytest.mark.parametrize("fault", [refuse, break_down, hang_up])
+def test_a_sku_whose_new_costs_are_not_stored_gets_back_its_old_ones(desk: Desk, fault: Fault) -> None:
+    desk.shop.costs["B"] = dict(OLD)
+    plan = desk.plan(A=NEW, B=NEW)
+    desk.shop.faults["POST"] = [fault]
+
+    applied = desk.apply(plan)
+
+    first, second = desk.writes(plan)["A"], desk.writes(plan)["B"]
+    assert first.state is WriteState.RESTORED
+    assert first.problem is not None
+    assert first.problem.endswith("(the costs from before were put back)")
+    assert first.read_back == first.before
+    assert applied.problem is not None
+    assert applied.problem.exit_code == 4
+    assert f"costs apply {plan.id}" in str(applied.problem)
+    went_on = fault is refuse
+    assert second.state is (WriteState.HOLDS if went_on else WriteState.PLANNED)
+    assert desk.shop.costs == {"A": OLD, "B": NEW if went_on else OLD}
+
+
+def test_a_sku_that_could_not_be_written_is_written_when_the_plan_is_applied_again(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults["POST"] = [refuse]
+    desk.apply(plan)
+
+    again = desk.apply(plan)
+
+    assert again.problem is None
+    assert desk.shop.costs == {"A": NEW}
+
+
+def test_costs_that_were_stored_though_the_answer_was_lost_hold(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults["POST"] = [lambda request: [desk.shop._post(request), hang_up(request)][1]]
+
+    applied = desk.apply(plan)
+
+    assert applied.problem is None
+    assert desk.shop.costs == {"A": NEW}
+    assert desk.shop.requests == ["GET", "DELETE", "DELETE", "POST", "GET"]
+
+
+def test_a_refusal_before_anything_was_changed_leaves_everything_as_it_was(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults["DELETE"] = [refuse]
+
+    applied = desk.apply(plan)
+
+    (write,) = applied.plan.writes
+    assert write.state is WriteState.RESTORED
+    assert write.problem is not None
+    assert write.problem.endswith("(nothing was changed)")
+    assert desk.shop.requests == ["GET", "DELETE"]
+    assert desk.shop.costs == {"A": OLD}
+
+
+def test_costs_that_cannot_even_be_put_back_are_told_and_are_still_in_the_plan(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults["POST"] = [refuse, break_down]
+
+    applied = desk.apply(plan)
+    (write,) = applied.plan.writes
+    lost = dict(desk.shop.costs)
+    again = desk.apply(plan)
+
+    assert lost == {"A": {}}
+    assert write.state is WriteState.LOST
+    assert "are kept in the plan" in str(applied.problem)
+    assert again.problem is None
+    assert desk.shop.costs == {"A": NEW}
+
+
+@pytest.mark.parametrize("survived", range(5))
+@pytest.mark.parametrize("method", ["DELETE", "POST", "GET"])
+def test_a_process_that_is_killed_anywhere_is_gone_on_with(desk: Desk, method: str, survived: int) -> None:
+    desk.shop.costs |= {"B": dict(OLD), "C": {}}
+    plan = desk.plan(A=NEW, B=NEW, C=NEW)
+    desk.shop.faults[method] = [*[None] * survived, kill]
+
+    try:
+        desk.apply(plan)
+    except Killed:
+        was_killed = True
+    else:
+        was_killed = False
+    desk.shop.faults.clear()
+    applied = desk.apply(plan)
+
+    assert was_killed == (survived < {"DELETE": 4, "POST": 3, "GET": 6}[method])
+    assert applied.problem is None
+    assert desk.shop.costs == {"A": NEW, "B": NEW, "C": NEW}
+    assert all(write.read_back is not None for write in applied.plan.writes)
+
+
+def test_a_broken_off_plan_is_not_gone_on_with_over_what_somebody_else_has_written(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults["POST"] = [kill]
+    with pytest.raises(Killed):
+        desk.apply(plan)
+    desk.shop.costs["A"] = {"2026-08-01..2026-08-31": "7.00"}
+
+    with pytest.raises(OutdatedCostPlanError, match=r"'A' of S1\.DE"):
+        desk.apply(plan)
+
+    assert desk.shop.costs == {"A": {"2026-08-01..2026-08-31": "7.00"}}
+
+
+def test_a_plan_is_not_begun_where_somebody_has_deleted_a_part_of_what_it_replaces(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.costs["A"] = dict([*OLD.items()][:1])
+
+    with pytest.raises(OutdatedCostPlanError, match=r"'A' of S1\.DE"):
+        desk.apply(plan)
+
+    assert desk.shop.requests == ["GET"]
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_a_request_whose_answer_is_lost_is_sent_again(desk: Desk, method: str) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults[method] = [hang_up]
+
+    with SellerApi("http://upstream", transport=httpx.MockTransport(desk.shop), attempts=2) as patient:
+        applied = replace(desk, api=patient).apply(plan)
+
+    assert applied.problem is None
+    assert desk.shop.requests.count(method) == {"POST": 2, "DELETE": 3}[method]
+
+
+def test_a_broken_off_plan_can_be_taken_back(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults["POST"] = [kill]
+    with pytest.raises(Killed):
+        desk.apply(plan)
+
+    undone = plan_undo(lambda _: desk.api, desk.database, plan_of(desk.database, plan.id), made_by="ann")
+    assert undone.plan is not None
+    applied = desk.apply(undone.plan)
+
+    assert applied.problem is None
+    assert desk.shop.costs == {"A": OLD}
+
+
+def test_an_upstream_that_is_away_when_it_is_read_first_has_nothing_written(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults["GET"] = [break_down]
+
+    with pytest.raises(UpstreamUnavailableError, match="of SKU 'A'"):
+        desk.apply(plan)
+
+    assert desk.shop.requests == ["GET"]
+    assert desk.writes(plan)["A"].state is WriteState.PLANNED
+
+
+def test_reading_back_goes_on_over_passing_faults(desk: Desk) -> None:
+    plan = desk.plan(A=NEW)
+    desk.shop.faults["GET"] = [None, break_down, break_down]
+
+    applied = desk.apply(plan)
+
+    assert applied.problem is None
+    assert len(desk.watch.pauses) == 2
+
+
+def test_costs_that_cannot_be_removed_are_told_at_once(desk: Desk) -> None:
+    desk.shop.deletes = "not"
+    plan = desk.plan(A={})
+
+    applied = desk.apply(plan)
+
+    assert "the upstream answered 405" in str(applied.problem)
+    assert (desk.shop.costs, desk.watch.pauses) == ({"A": OLD}, [])
+
+
+def test_what_was_deleted_meanwhile_is_gone_already(desk: Desk) -> None:
+    plan = desk.plan(A={})
+
+    def deleted(_: httpx.Request) -> None:
+        desk.shop.costs["A"] = {}
+
+    desk.shop.faults["DELETE"] = [deleted]
+
+    applied = desk.apply(plan)
+
+    assert applied.problem is None
+    assert applied.plan.writes[0].read_back == ()
+
+
+def test_many_skus_are_waited_for_together(desk: Desk) -> None:
+    skus = {f"P{number:03d}": NEW for number in range(200)}
+    plan = desk.plan(**skus)
+    desk.shop.reads_until_applied = 300
+
+    applied = desk.apply(plan, seconds=120)
+
+    assert applied.problem is None
+    assert desk.shop.costs | {"A": NEW} == {"A": NEW, **skus}
+    assert len(desk.watch.pauses) < 4
+
+
+def test_amounts_are_sent_as_exact_numbers(desk: Desk) -> None:
+    sent: list[Any] = []
+    plan = desk.plan(Ä={"2026-01-01..2026-01-31": "1234567.0000000001"})
+    desk.shop.faults["POST"] = [lambda request: sent.append(request.content.decode())]
+
+    desk.apply(plan)
+
+    assert '"amount":1234567.0000000001,' in sent[0] or '"amount":1234567.0000000001}' in sent[0]
+    assert json.loads(sent[0])["sku"] == "Ä"

@@ -1,0 +1,302 @@
+"""Sheets of costs: what they want, and what is told of those that cannot be planned."""
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract.datasets.costs import CostElement, CostPeriod
+from seller_platform.errors import CostSheetError, UnknownTableError
+from seller_platform.ingest.cost_sheets import COLUMNS, Wanted, read_costs
+from seller_platform.warehouse.database import Database
+
+ACCOUNTS = ("S1.US", "S1.DE")
+HEADER = "account,sku,from_date,to_date,cost_element,amount,currency"
+LINE = "S1.US,A,2026-01-01,2026-01-31,Freight,1.50,USD"
+
+
+def _read(database: Database, folder: Path, *lines: str, header: str = HEADER) -> Wanted:
+    file = folder / "costs.csv"
+    file.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return read_costs(database, str(file), ACCOUNTS)
+
+
+def _problems(database: Database, folder: Path, *lines: str, header: str = HEADER) -> list[str]:
+    with pytest.raises(CostSheetError) as caught:
+        _read(database, folder, *lines, header=header)
+    assert str(caught.value).startswith(f"{folder / 'costs.csv'} cannot be planned:")
+    assert str(caught.value).endswith("run `seller-platform costs plan` again")
+    return list(caught.value.problems)
+
+
+def test_the_lines_of_a_sku_are_its_periods_and_their_elements(database: Database, tmp_path: Path) -> None:
+    found = _read(
+        database,
+        tmp_path,
+        "S1.US,A,2026-02-01,2026-02-28,Freight,0.1234567891,USD",
+        LINE,
+        "S1.US,A,2026-01-01,2026-01-31,Packaging,2,USD",
+        "S1.DE,A,2026-01-01,2026-01-01,Freight,0,EUR",
+    )
+
+    january, february = (date(2026, 1, 1), date(2026, 1, 31)), (date(2026, 2, 1), date(2026, 2, 28))
+    assert found == {
+        ("S1.US", "A"): (
+            CostPeriod(
+                *january,
+                (CostElement("Freight", Decimal("1.50"), "USD"), CostElement("Packaging", Decimal("2.00"), "USD")),
+            ),
+            CostPeriod(*february, (CostElement("Freight", Decimal("0.1234567891"), "USD"),)),
+        ),
+        ("S1.DE", "A"): (
+            CostPeriod(date(2026, 1, 1), date(2026, 1, 1), (CostElement("Freight", Decimal("0.00"), "EUR"),)),
+        ),
+    }
+
+
+def test_optional_columns_may_stand_in_any_order_and_texts_hold_anything(database: Database, tmp_path: Path) -> None:
+    header = f"\ufeffnotes,provider,{HEADER},units,total_amount,conversion_rate"
+    line = '"a, ""b""\nc",Möller & Søn 椿,S1.US," Ä/1% ",2026-01-01,2026-01-31,Freight,,USD,3,100.00,1.1'
+
+    found = _read(database, tmp_path, line, header=header)
+
+    ((product, (period,)),) = found.items()
+    assert product == ("S1.US", " Ä/1% ")
+    assert period.cost_elements == (
+        CostElement(
+            "Freight",
+            Decimal("36.6666666667"),
+            "USD",
+            "Möller & Søn 椿",
+            'a, "b"\nc',
+            total_amount=Decimal("100.00"),
+            units=Decimal(3),
+            conversion_rate=Decimal("1.1"),
+        ),
+    )
+
+
+@pytest.mark.parametrize("line", ["S1.US,A,,,,,,yes", "S1.US,A,,,,,,", "S1.US,A,,,,,,TRUE"])
+def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
+    database: Database, tmp_path: Path, line: str
+) -> None:
+    assert _read(database, tmp_path, line, header=f"{HEADER},remove") == {("S1.US", "A"): ()}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "S1.FR,A,2026-01-01,2026-01-31,Freight,1,USD",
+            "line 2, column account: 'S1.FR' is not the key of an account; they are: S1.DE, S1.US",
+        ),
+        ("S1.US,,2026-01-01,2026-01-31,Freight,1,USD", "line 2, column sku: '' is not a SKU"),
+        (
+            "S1.US,A,2026-1-1,2026-01-31,Freight,1,USD",
+            "line 2, column from_date: '2026-1-1' is not a day, written as 2026-03-31",
+        ),
+        (
+            "S1.US,A,2026-01-01,2026-02-29,Freight,1,USD",
+            "line 2, column to_date: '2026-02-29' is not a day, written as 2026-03-31",
+        ),
+        ("S1.US,A,2026-01-01,,Freight,1,USD", "line 2, column to_date: '' is not a day, written as 2026-03-31"),
+        (
+            "S1.US,A,2026-02-01,2026-01-31,Freight,1,USD",
+            "line 2, column from_date: 2026-02-01 lies after to_date 2026-01-31",
+        ),
+        (
+            "S1.US,A,2026-01-01,2026-01-31, ,1,USD",
+            "line 2, column cost_element: it is empty; name the part of the costs, such as Freight",
+        ),
+        (
+            'S1.US,A,2026-01-01,2026-01-31,Freight,"1,50",USD',
+            "line 2, column amount: '1,50' is not a number from 0 to less than 1000000000000 with at most 10 decimals, "
+            "written as 1234.50",
+        ),
+        ("S1.US,A,2026-01-01,2026-01-31,Freight,-1,USD", "line 2, column amount: '-1' is not a number"),
+        ("S1.US,A,2026-01-01,2026-01-31,Freight,NaN,USD", "line 2, column amount: 'NaN' is not a number"),
+        ("S1.US,A,2026-01-01,2026-01-31,Freight,1e3,USD", "line 2, column amount: '1e3' is not a number"),
+        (
+            "S1.US,A,2026-01-01,2026-01-31,Freight,1.12345678901,USD",
+            "line 2, column amount: '1.12345678901' is not a number",
+        ),
+        (
+            "S1.US,A,2026-01-01,2026-01-31,Freight,1000000000000,USD",
+            "line 2, column amount: '1000000000000' is not a number",
+        ),
+        ("S1.US,A,2026-01-01,2026-01-31,Freight,,USD", "line 2, column amount: it is empty, and so is total_amount"),
+        (
+            "S1.US,A,2026-01-01,2026-01-31,Freight,1,usd",
+            "line 2, column currency: 'usd' is not an ISO 4217 code such as EUR",
+        ),
+        ("S1.US,A,2026-01-01,2026-01-31,Freight,1", "line 2: it has 6 cells under 7 columns"),
+    ],
+)
+def test_what_is_wrong_is_told_by_line_column_and_value(
+    database: Database, tmp_path: Path, line: str, told: str
+) -> None:
+    (problem,) = _problems(database, tmp_path, line)
+
+    assert problem.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ("1,,2,,", "column units: it goes with total_amount, which is empty"),
+        (",10,0,,", "column units: it must be more than 0"),
+        (",10,,0.0,", "column conversion_rate: it must be more than 0"),
+        ("3,10,3,,", "column amount: total_amount * conversion_rate / units is 3.3333333333"),
+        (",999999999999,,2,", "column amount: total_amount * conversion_rate / units is 1999999999998.00"),
+        ("1,,,,yes", "column remove: the SKU is to have no costs, but from_date"),
+        ("1,,,,perhaps", "column remove: 'perhaps' is not yes or no"),
+    ],
+)
+def test_optional_columns_are_checked_too(database: Database, tmp_path: Path, cells: str, told: str) -> None:
+    header = "account,sku,from_date,to_date,cost_element,currency,amount,total_amount,units,conversion_rate,remove"
+
+    problems = _problems(database, tmp_path, f"S1.US,A,2026-01-01,2026-01-31,Freight,USD,{cells}", header=header)
+
+    assert problems[0].startswith(f"line 2, {told}"), problems
+
+
+def test_duplicates_and_overlaps_are_told_by_their_lines(database: Database, tmp_path: Path) -> None:
+    problems = _problems(
+        database,
+        tmp_path,
+        LINE,
+        "",
+        "S1.US,A,2026-01-01,2026-01-31,Freight,9,USD",
+        "S1.US,B,2026-01-01,2026-12-31,Freight,1,USD",
+        "S1.US,B,2027-01-01,2027-12-31,Freight,1,USD",
+        "S1.US,B,2026-12-31,2027-01-01,Freight,1,USD",
+        "S1.DE,B,2026-12-31,2027-01-01,Freight,1,EUR",
+    )
+
+    assert problems == [
+        "line 4: the same element of the same period stands in line 2; keep one",
+        "line 7: the period 2026-12-31..2027-01-01 overlaps 2026-01-01..2026-12-31 of line 5; let one end before",
+        "line 6: the period 2027-01-01..2027-12-31 overlaps 2026-12-31..2027-01-01 of line 7; let one end before",
+    ]
+
+
+def test_a_sku_that_is_removed_and_has_costs_is_contradictory(database: Database, tmp_path: Path) -> None:
+    (problem,) = _problems(database, tmp_path, LINE, "S1.US,A,,,,,")
+
+    assert problem == "line 3: the SKU is to have no costs, but it has some in line 2"
+
+
+def test_lines_are_counted_over_cells_of_several_lines(database: Database, tmp_path: Path) -> None:
+    several = 'S1.US,A,2026-01-01,2026-01-31,"Fre\nig\nht",1,USD'
+
+    (problem,) = _problems(database, tmp_path, several, "S1.US,A,2026-02-01,2026-02-28,Freight,x,USD")
+
+    assert problem.startswith("line 5, column amount: 'x'")
+
+
+def test_at_most_twenty_problems_are_told(database: Database, tmp_path: Path) -> None:
+    problems = _problems(database, tmp_path, *["S1.US,A,x,2026-02-28,Freight,1,USD"] * 100)
+
+    assert len(problems) == 21
+    assert problems[-1] == "and perhaps more"
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        (HEADER.replace("sku", "SKU"), ["column 'SKU' is not one of account, sku,", "column sku is missing"]),
+        (HEADER.replace(",", ";"), ["its columns are parted by semicolons; part them by commas"]),
+        (HEADER.replace(",amount", ""), ["column amount is missing, or total_amount in its place"]),
+        (f"{HEADER},amount", ["column amount occurs twice"]),
+    ],
+)
+def test_a_header_that_cannot_be_used_is_told(database: Database, tmp_path: Path, header: str, told: list[str]) -> None:
+    problems = _problems(database, tmp_path, LINE, header=header)
+
+    assert all(problem.startswith(start) for problem, start in zip(problems, told, strict=True)), problems
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "column account is missing"),
+        (HEADER.encode(), "it has no lines"),
+        (HEADER.encode() + b"\nS1.US,\xe4,", "line 2 is not UTF-8"),
+        (HEADER.encode() + b'\nS1.US,"A"x,', "line 2: it is not CSV"),
+        (
+            HEADER.encode() + b"\nS1.US,A\0,2026-01-01,2026-01-31,Freight,1,USD",
+            "line 2, column sku: 'A\\x00' is not a SKU",
+        ),
+    ],
+)
+def test_a_file_that_is_no_sheet_is_told(database: Database, tmp_path: Path, content: bytes, told: str) -> None:
+    file = tmp_path / "costs.csv"
+    file.write_bytes(content)
+
+    with pytest.raises(CostSheetError) as caught:
+        read_costs(database, str(file), ACCOUNTS)
+
+    assert caught.value.problems[0].startswith(told)
+
+
+def test_a_file_or_table_that_is_not_there_is_named(database: Database, tmp_path: Path) -> None:
+    with pytest.raises(CostSheetError, match="No such file"):
+        read_costs(database, str(tmp_path / "none.csv"), ACCOUNTS)
+    with pytest.raises(UnknownTableError, match=r"'marts\.none'"):
+        read_costs(database, "marts.none", ACCOUNTS)
+
+
+def _table(database: Database, *statements: str) -> None:
+    with database.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def test_a_view_of_the_warehouse_is_read_like_a_file(database: Database) -> None:
+    _table(
+        database,
+        "CREATE SCHEMA purchasing",
+        "CREATE TABLE purchasing.costs "
+        "(account text, sku text, first date, price numeric, currency char(3), gone bool)",
+        "INSERT INTO purchasing.costs VALUES ('S1.US', 'A', '2026-01-01', 1.500, 'USD', false), "
+        "('S1.US', 'B', NULL, NULL, NULL, true)",
+        "CREATE VIEW purchasing.wanted AS SELECT account, sku, first AS from_date, first + 30 AS to_date, "
+        "CASE WHEN NOT gone THEN 'Freight' END AS cost_element, price AS amount, currency, gone AS remove "
+        "FROM purchasing.costs",
+    )
+
+    found = read_costs(database, "purchasing.wanted", ACCOUNTS)
+
+    freight = CostElement("Freight", Decimal("1.50"), "USD")
+    assert found == {
+        ("S1.US", "A"): (CostPeriod(date(2026, 1, 1), date(2026, 1, 31), (freight,)),),
+        ("S1.US", "B"): (),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        ("double precision", "1.5", "row 1, column amount: 1.5 is a binary floating-point number"),
+        ("numeric", "'NaN'", "row 1, column amount: 'NaN' is not a number"),
+        ("timestamp", "'2026-01-01 10:00'", "row 1, column amount: '2026-01-01T10:00:00' is not a number"),
+    ],
+)
+def test_what_is_wrong_in_a_table_is_told_by_row_and_column(
+    database: Database, kind: str, value: str, told: str
+) -> None:
+    columns: dict[str, Any] = dict.fromkeys(COLUMNS[:6], "text") | {"amount": kind}
+    listed = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
+    _table(
+        database,
+        f"CREATE TABLE public.costs ({listed})",
+        f"INSERT INTO public.costs VALUES ('S1.US', 'A', '2026-01-01', '2026-01-31', 'Freight', 'USD', {value})",
+    )
+
+    with pytest.raises(CostSheetError) as caught:
+        read_costs(database, "public.costs", ACCOUNTS)
+
+    assert caught.value.problems[0].startswith(told)

@@ -1,0 +1,198 @@
+"""Keys: changed while other processes read and write what they encrypt, and never a failed read."""
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+from sqlalchemy import text
+
+from seller_platform.errors import SecretKeyError
+from seller_platform.ingest.key_rotation import finish_key_file, reseal, rotate_key_file, sealed_otherwise
+from seller_platform.ingest.rotation import SPOOL_FOLDER, PairSpool
+from seller_platform.warehouse.accounts import KnownConnection, client_secret_of, save_client_secret, save_connection
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.grants import Grants, StoredPair
+from seller_platform.warehouse.secrets import SecretBox, key_file, new_key, secret_box, write_keys
+
+PAIR = StoredPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
+NAMES = ("ana", "ben")
+
+# What programs do all day, in a process of its own: `arguments` are the home folder, the database and what to do.
+_PROGRAM = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from seller_platform.warehouse.accounts import client_secret_of, save_client_secret
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.grants import Grants
+from seller_platform.warehouse.secrets import secret_box
+
+home, url, work = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+count = 0
+with Database(url, connections=2) as database:
+    box = secret_box(home, None)
+    grants = Grants(database, box)
+    print("ready", flush=True)
+    while not (home / "stop").exists():
+        name = ("ana", "ben")[count % 2]
+        if work == "begin anew":
+            grants = Grants(database, secret_box(home, None))
+        if work == "write":
+            with grants.locked(name) as grant:
+                grant.replace(replace(grant.pair, generation=grant.pair.generation + 1))
+            save_client_secret(database, box, name, f"secret-of-{name}")
+        assert grants.current(name)[0].refresh_token == "refresh-canary"
+        assert client_secret_of(database, box, name) == f"secret-of-{name}"
+        count += 1
+print(count)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, database: Database) -> Path:
+    fill(database, secret_box(tmp_path, None))
+    return tmp_path
+
+
+def fill(database: Database, box: SecretBox) -> None:
+    for name in NAMES:
+        save_connection(database, KnownConnection(name, "http://api", "http://api", "client"))
+        save_client_secret(database, box, name, f"secret-of-{name}")
+        Grants(database, box).store(name, PAIR)
+
+
+def opened(database: Database, box: SecretBox) -> list[tuple[str, str | None]]:
+    grants = Grants(database, box)
+    return [(grants.current(name)[0].access_token, client_secret_of(database, box, name)) for name in NAMES]
+
+
+ALL = [("access-canary", f"secret-of-{name}") for name in NAMES]
+
+
+def test_after_a_rotation_only_the_new_key_is_there_and_opens_everything(database: Database, home: Path) -> None:
+    old = key_file(home).read_text()
+
+    resealed = rotate_key_file(database, home)
+
+    new = key_file(home).read_text()
+    assert (resealed.grants, resealed.client_secrets) == (2, 2)
+    assert new != old
+    assert "," not in new
+    assert key_file(home).stat().st_mode & 0o077 == 0
+    assert opened(database, SecretBox(new)) == ALL
+    with pytest.raises(SecretKeyError):
+        opened(database, SecretBox(old))
+
+
+def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(database: Database, home: Path) -> None:
+    jobs = ("read", "begin anew", "write", "write")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, str(home), database.url, job],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for job in jobs
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+    keys = set()
+    for _ in range(25):
+        rotate_key_file(database, home)
+        keys.add(key_file(home).read_text())
+        time.sleep(0.05)
+    (home / "stop").touch()
+    ends = [process.communicate(timeout=60) for process in processes]
+
+    assert len(keys) == 25
+    for (output, problems), process in zip(ends, processes, strict=True):
+        assert process.returncode == 0, problems
+        assert int(output) > 25
+    assert opened(database, SecretBox(key_file(home).read_text())) == ALL
+    assert Grants(database, secret_box(home, None)).current("ana")[0].generation > 25
+
+
+def test_a_box_that_is_open_follows_the_file_and_forgets_no_key(database: Database, home: Path) -> None:
+    box = secret_box(home, None)
+    sealed_before = box.seal(b"read before, opened after")
+
+    rotate_key_file(database, home)
+
+    assert opened(database, box) == ALL
+    assert box.open(sealed_before, "it") == b"read before, opened after"
+    assert secret_box(home, None).open(box.seal(b"new"), "it") == b"new"
+
+
+def test_a_rotation_that_was_cut_off_is_brought_to_its_end_with_the_same_key(database: Database, home: Path) -> None:
+    new, old = new_key(), key_file(home).read_text()
+    write_keys(key_file(home), (new, old))
+    Grants(database, SecretBox.of_file(key_file(home))).store("ana", PAIR)
+
+    resealed = rotate_key_file(database, home)
+
+    assert key_file(home).read_text() == new
+    assert resealed.others == (
+        "the grant of connection 'ben'",
+        "the client secret of connection 'ana'",
+        "the client secret of connection 'ben'",
+    )
+    assert opened(database, SecretBox(new)) == ALL
+
+
+def test_finishing_makes_no_new_key(database: Database, home: Path) -> None:
+    before = key_file(home).read_text()
+
+    finish_key_file(database, home)
+
+    assert key_file(home).read_text() == before
+    assert opened(database, secret_box(home, None)) == ALL
+
+
+def test_a_pair_that_waits_on_disk_is_encrypted_anew_as_well(database: Database, home: Path) -> None:
+    PairSpool(home / SPOOL_FOLDER, "ana", secret_box(home, None)).keep(replace(PAIR, generation=2))
+
+    resealed = rotate_key_file(database, home)
+
+    assert resealed.spools == 1
+    assert PairSpool(home / SPOOL_FOLDER, "ana", secret_box(home, None)).kept() == replace(PAIR, generation=2)
+
+
+def test_what_no_key_opens_stops_the_rotation_and_costs_nothing(database: Database, home: Path) -> None:
+    Grants(database, SecretBox(Fernet.generate_key().decode())).store("ben", PAIR)
+    old = key_file(home).read_text()
+
+    with pytest.raises(SecretKeyError, match="the grant of connection 'ben'"):
+        rotate_key_file(database, home)
+
+    assert old in key_file(home).read_text()
+    assert Grants(database, secret_box(home, None)).current("ana")[0] == PAIR
+
+
+def test_with_several_keys_everything_is_encrypted_with_the_first(database: Database, tmp_path: Path) -> None:
+    old, new = new_key(), new_key()
+    fill(database, SecretBox(old))
+
+    resealed = reseal(database, tmp_path, SecretBox(f"{new},{old}"))
+
+    assert len(resealed.others) == 4
+    assert sealed_otherwise(database, tmp_path, SecretBox(new)) == ()
+    assert len(sealed_otherwise(database, tmp_path, SecretBox(old))) == 4
+
+
+def test_the_generation_of_a_grant_and_its_refusal_survive(database: Database, home: Path) -> None:
+    with Grants(database, secret_box(home, None)).locked("ana") as grant:
+        grant.refuse("invalid_grant")
+
+    rotate_key_file(database, home)
+
+    assert Grants(database, secret_box(home, None)).current("ana") == (PAIR, "invalid_grant")
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT sum(generation) FROM platform.grants")).scalar_one() == 2

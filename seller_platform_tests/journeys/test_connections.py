@@ -1,0 +1,167 @@
+"""Two users of two upstreams in one installation, as a person sets them up, and `doctor` over both."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from seller_platform_tests.journeys import foreign
+from seller_platform_tests.journeys.processes import connect, document, environment, foreign_environment, free_port, run
+
+pytestmark = pytest.mark.journey
+
+MONTH = ("--from", "2026-01", "--to", "2026-01")
+ANA, BEN = (foreign.KEYS[account["seller_id"]] for account in foreign.ACCOUNTS)
+
+
+@dataclass
+class Shell:
+    """A person's shell: both upstreams, and variables that name none of them."""
+
+    upstreams: dict[str, foreign.Foreign]
+    database_url: str
+    home: Path
+
+    @property
+    def bare(self) -> dict[str, str]:
+        return environment(
+            self.home,
+            SELLER_PLATFORM_DATABASE_URL=self.database_url,
+            SELLER_PLATFORM_HISTORY_START="2026-01-01",
+        )
+
+    def pointing_at(self, name: str) -> dict[str, str]:
+        return foreign_environment(self.upstreams[name], self.database_url, self.home)
+
+    def connect_both(self) -> "Shell":
+        for name in self.upstreams:
+            connect(self.pointing_at(name), "--connection", name)
+        return self
+
+    def query(self, statement: str) -> list[Any]:
+        with psycopg.connect(self.database_url) as connection:
+            return connection.execute(statement).fetchall()
+
+
+@pytest.fixture
+def shell(database_url: str, tmp_path: Path) -> Iterator[Shell]:
+    with ExitStack() as stack:
+        upstreams = {}
+        for name, account in zip(("ana", "ben"), foreign.ACCOUNTS, strict=True):
+            upstreams[name] = stack.enter_context(foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back"))
+            upstreams[name].accounts = [account]
+        yield Shell(upstreams, database_url, tmp_path / "a home")
+
+
+def _accounts_read(shell: Shell) -> dict[str, int]:
+    return dict(shell.query("SELECT account, count(*) FROM platform.loads WHERE dataset = 'orders' GROUP BY 1"))
+
+
+def test_once_connected_both_are_read_with_no_variable_of_either(shell: Shell) -> None:
+    shell.connect_both()
+
+    result = document(run(["sync", "--dataset", "orders", *MONTH, "--json"], shell.bare))
+
+    assert {load["account"] for load in result["loads"]} == {"ana", "ben", ANA, BEN}
+    assert shell.query("SELECT count(*) FROM seller.orders") == [(20,)]
+    assert all(upstream.replayed == 0 for upstream in shell.upstreams.values())
+    dumped = str(shell.query("SELECT c.*, encode(client_secret, 'escape') FROM platform.connections c"))
+    assert foreign.CLIENT_SECRET not in dumped
+
+
+def test_variables_of_one_are_not_used_for_the_other(shell: Shell) -> None:
+    shell.connect_both()
+
+    result = run(["sync", "--dataset", "orders", *MONTH], shell.pointing_at("ben"))
+    wrong = run(["connect", "--connection", "ana", "--no-browser"], shell.pointing_at("ben"))
+
+    assert result.returncode == 0, result.stderr
+    assert _accounts_read(shell) == {ANA: 1, BEN: 1}
+    assert wrong.returncode == 2
+    assert "--replace" in wrong.stderr
+    assert f"{shell.upstreams['ana'].url}/api" in wrong.stderr
+
+
+def test_one_that_was_revoked_is_named_and_the_other_is_synced(shell: Shell) -> None:
+    shell.connect_both()
+    shell.upstreams["ben"].access.clear()
+    shell.upstreams["ben"].refresh.clear()
+
+    result = run(["sync", "--dataset", "orders", *MONTH], shell.bare)
+    examined = run(["doctor"], shell.bare)
+    connect(shell.bare, "--connection", "ben")
+    mended = run(["doctor"], shell.bare)
+
+    assert result.returncode == 3
+    assert "`seller-platform connect --connection ben`" in result.stderr
+    assert "'ana'" not in result.stderr
+    assert _accounts_read(shell) == {ANA: 1}
+    assert examined.returncode == 5
+    assert "connection ben" in examined.stderr
+    assert "next: `seller-platform connect --connection ben`" in examined.stdout
+    assert mended.returncode == 0, mended.stdout + mended.stderr
+
+
+def test_an_upstream_that_moved_is_followed_without_another_approval(shell: Shell) -> None:
+    shell.connect_both()
+    moved = shell.upstreams["ben"]
+    shell.query("UPDATE platform.connections SET base_url = 'http://127.0.0.1:1' WHERE name = 'ben' RETURNING 1")
+
+    document(run(["connect", "--connection", "ben", "--replace", "--keep-grant", "--json"], shell.pointing_at("ben")))
+
+    assert shell.query("SELECT base_url FROM platform.connections WHERE name = 'ben'") == [(f"{moved.url}/api",)]
+    assert shell.query("SELECT min(generation) FROM platform.grants WHERE connection = 'ben'")[0][0] >= 1
+    assert run(["sync", "--dataset", "orders", *MONTH], shell.bare).returncode == 0
+
+
+def test_a_connection_nobody_approved_leaves_nothing_behind(shell: Shell) -> None:
+    result = run(["connect", "--connection", "ana", "--no-browser", "--timeout", "1"], shell.pointing_at("ana"))
+
+    assert result.returncode == 3
+    assert shell.query("SELECT name FROM platform.connections") == []
+
+
+def test_doctor_finds_nothing_wrong_with_a_sound_installation_and_shows_no_secret(shell: Shell) -> None:
+    shell.connect_both()
+    run(["sync", "--dataset", "orders", *MONTH], shell.bare)
+
+    told = document(run(["doctor", "--json"], shell.bare))
+
+    assert [finding for finding in told["findings"] if finding["verdict"] != "ok"] == []
+    assert {"Python", "packages", "PostgreSQL", "schema", "Dagster", "secrets", "connection ana", "connection ben"} <= {
+        finding["subject"] for finding in told["findings"]
+    }
+    shown = str(told)
+    assert foreign.CLIENT_SECRET not in shown
+    assert (shell.home / "secret.key").read_text() not in shown
+
+
+def test_doctor_on_a_fresh_machine_makes_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "new home"
+
+    result = run(["doctor"], environment(home))
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "nothing is connected yet" in result.stdout
+    assert not home.exists()
+
+
+def test_doctor_without_its_server_or_its_key_says_so(shell: Shell) -> None:
+    shell.connect_both()
+    key = shell.home / "secret.key"
+    away = {**shell.bare, "SELLER_PLATFORM_DATABASE_URL": "postgresql://someone:canary@127.0.0.1:1/warehouse"}
+
+    unreachable = run(["doctor"], away)
+    key.unlink()
+    locked_out = run(["doctor"], shell.bare)
+
+    assert unreachable.returncode == 5
+    assert "fail  PostgreSQL" in unreachable.stdout
+    assert "canary" not in unreachable.stdout + unreachable.stderr
+    assert locked_out.returncode == 5
+    assert "the key is gone, and 2 connections were stored with it" in locked_out.stdout
+    assert not key.exists()

@@ -1,0 +1,18 @@
+"""A Dagster instance on PostgreSQL, which processes and ticks open anew from its folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+
+
+@contextmanager
+def postgres_instance(database_url: str, folder: Path) -> Iterator[dg.DagsterInstance]:
+    """Yield an instance with our storage in a database, and its `dagster.yaml` in a folder."""
+    (folder / "dagster.yaml").write_text(
+        "storage:\n  custom:\n    module: seller_platform.orchestration.storage\n    class: PooledPostgresStorage\n"
+        f'    config: {{postgres_url: "{database_url}"}}\n'
+    )
+    with dg.DagsterInstance.from_config(str(folder)) as opened:
+        yield opened

@@ -1,0 +1,140 @@
+"""Charts: well-formed whatever they show, with every value where it belongs."""
+
+from base64 import b64decode
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from seller_platform.orchestration.charts import (
+    Figure,
+    Value,
+    alternative_text,
+    bar_chart,
+    line_chart,
+    markdown_image,
+)
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_HOSTILE = "<b>\"Tea\" & 'Söhne'</b> ](x) \x00\x0b\ufffe 茶"
+
+
+def _figure(*values: Value, **changed: Any) -> Figure:
+    days = tuple(date(2026, 3, 1) + timedelta(days=place) for place in range(len(values)))
+    facts: dict[str, Any] = {
+        "title": "Sales by day",
+        "subject": "S1.US, March 2026",
+        "unit": "USD per day",
+        "labels": days,
+        "series": {"Sales": values},
+        "when_empty": "Nothing was sold.",
+        **changed,
+    }
+    return Figure(**facts)
+
+
+def _drawn(svg: str, tag: str) -> list[ElementTree.Element]:
+    return ElementTree.fromstring(svg).findall(f"{_SVG}{tag}")
+
+
+def _texts(svg: str) -> list[str]:
+    return [element.text or "" for element in _drawn(svg, "text")]
+
+
+@pytest.mark.parametrize("draw", [line_chart, bar_chart])
+@pytest.mark.parametrize(
+    "values",
+    [(), (None,), (0,), (Decimal("12.34"),), (1, None, 3), (-5, 5), (-3, -4), (Decimal("1e12"), 1), (1e-9, 2e-9)],
+    ids=str,
+)
+def test_whatever_the_values_are_the_drawing_is_xml_inside_its_frame(draw: Any, values: tuple[Value, ...]) -> None:
+    svg = draw(_figure(*values, series={"Sales": values, "Profit": values}))
+
+    root = ElementTree.fromstring(svg)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    for element in root.iter():
+        for name, limit in (("x", width), ("x1", width), ("x2", width), ("y", height), ("y1", height), ("y2", height)):
+            assert 0 <= float(element.attrib.get(name, 0)) <= limit, ElementTree.tostring(element)
+        for point in element.attrib.get("points", "").split():
+            left, top = map(float, point.split(","))
+            assert 0 <= left <= width
+            assert 0 <= top <= height
+
+
+@pytest.mark.parametrize("draw", [line_chart, bar_chart])
+def test_hostile_words_stay_words(draw: Any) -> None:
+    figure = _figure(1, title=_HOSTILE, subject=_HOSTILE, unit=_HOSTILE, labels=(_HOSTILE,), series={_HOSTILE: (1,)})
+
+    svg, image = draw(figure), markdown_image(figure, draw(figure))
+
+    assert "<b>\"Tea\" & 'Söhne'</b> ](x) \ufffd\ufffd\ufffd 茶" in _texts(svg)
+    words, _, source = image.removeprefix("![").partition("](data:image/svg+xml;base64,")
+    assert not set(words) & set("[]<>\n")
+    assert b64decode(source.removesuffix(")")).decode() == svg
+
+
+def test_a_line_rises_with_its_values_and_breaks_where_there_is_none() -> None:
+    svg = line_chart(_figure(0, 10, None, 5, 5, None, 7))
+
+    lines = [
+        [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
+        for line in _drawn(svg, "polyline")
+    ]
+    (left, bottom), (right, top) = lines[0]
+    assert [len(line) for line in lines] == [2, 2]
+    assert right > left
+    assert bottom - top == pytest.approx(2 * (bottom - lines[1][0][1]), abs=0.2)
+    assert len(_drawn(svg, "circle")) == 1
+
+
+def test_bars_are_as_long_as_their_values_and_negative_ones_point_left() -> None:
+    svg = bar_chart(_figure(10, 5, -5, None, labels=("A", "B", "C", "D")))
+
+    bars = [rect for rect in _drawn(svg, "rect") if rect.attrib["height"] == "14"]
+    starts, widths = ([float(bar.attrib[name]) for bar in bars] for name in ("x", "width"))
+    assert widths == pytest.approx([widths[0], widths[0] / 2, widths[0] / 2], abs=0.2)
+    assert starts[0] == starts[1] == pytest.approx(starts[2] + widths[2], abs=0.2)
+    assert {"A", "B", "C", "D", "10", "5", "-5", "not known"} <= set(_texts(svg))
+
+
+def test_a_chart_of_nothing_says_so() -> None:
+    figure = _figure()
+
+    assert "Nothing was sold." in _texts(line_chart(figure))
+    assert alternative_text(figure) == "Sales by day, S1.US, March 2026. Nothing was sold."
+
+
+def test_those_who_do_not_see_a_chart_are_told_what_it_says() -> None:
+    figure = _figure(1, None, Decimal("1234.5"), series={"Sales": (1, None, Decimal("1234.5")), "Cost": (None,) * 3})
+
+    assert alternative_text(figure) == (
+        "Sales by day, S1.US, March 2026, USD per day: Sales from 1 to 1,234; Cost: nothing is known"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0, "0"),
+        (12, "12"),
+        (Decimal("0.50"), "0.5"),
+        (Decimal("47.97"), "48"),
+        (Decimal("7.97"), "7.97"),
+        (0.0001, "0"),
+        (9_999, "9,999"),
+        (12_340, "12.3k"),
+        (-250_000, "-250k"),
+        (1_500_000, "1.5m"),
+        (4e12, "4,000bn"),
+    ],
+)
+def test_numbers_are_written_as_people_write_them_on_an_axis(value: Value, told: str) -> None:
+    assert told in _texts(bar_chart(_figure(value, labels=("A",))))
+
+
+def test_days_on_the_axis_are_few_enough_to_be_read() -> None:
+    texts = _texts(line_chart(_figure(*range(31))))
+
+    assert [each for each in texts if each.endswith("Mar")] == [f"{day} Mar" for day in range(1, 32, 4)]

@@ -1,0 +1,65 @@
+"""Runs: stretches of accounts and months, newest first, none longer than a run may be."""
+
+from datetime import date
+
+from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.orchestration.assets import CHANGED, REFRESH_TAG
+from seller_platform.orchestration.runs import ACCOUNT_TAG, PlannedRun, plan_months, plan_runs, plan_snapshots
+
+MONTHS = list(Window(date(2024, 12, 1), date(2026, 12, 1)).months())
+KEYS = [f"SELLER{number:04}.MARKET" for number in range(1_000)]
+ORDERS = dataset_named("orders")
+
+
+def ranges(planned: list[PlannedRun]) -> list[tuple[str | None, str | None]]:
+    return [(run.first, run.last) for run in planned]
+
+
+def test_lists_of_one_kind_share_their_runs() -> None:
+    planned = list(plan_runs(LISTS, KEYS[:2], MONTHS, listed=KEYS, whole=True))
+
+    assert ranges(planned) == [
+        (f"{KEYS[0]}|2024-12-01", f"{KEYS[1]}|2026-11-01"),
+        (KEYS[0], KEYS[1]),
+    ]
+    assert {dataset for run in planned for dataset in run.datasets} == set(LISTS)
+
+
+def test_where_nothing_dated_is_read_there_are_only_snapshots() -> None:
+    assert ranges(list(plan_runs(LISTS, KEYS[:1], [], listed=KEYS, whole=True))) == [(KEYS[0], KEYS[0])]
+
+
+def test_runs_are_cut_and_newest_months_come_first_across_all_accounts() -> None:
+    planned = list(plan_runs([ORDERS], KEYS[:450], MONTHS[-2:], listed=KEYS, whole=True))
+
+    assert ranges(planned) == [
+        (f"{KEYS[0]}|2026-11-01", f"{KEYS[299]}|2026-11-01"),
+        (f"{KEYS[300]}|2026-10-01", f"{KEYS[449]}|2026-11-01"),
+        (f"{KEYS[0]}|2026-10-01", f"{KEYS[299]}|2026-10-01"),
+    ]
+
+
+def test_a_range_holds_no_account_and_no_month_that_is_not_wanted() -> None:
+    wanted = {MONTHS[0]: KEYS[:2], MONTHS[2]: KEYS[:2], MONTHS[3]: [KEYS[0], KEYS[2]]}
+
+    planned = list(plan_months([ORDERS], wanted, listed=KEYS, whole=False))
+
+    assert ranges(planned) == [
+        (f"{KEYS[0]}|2025-03-01", f"{KEYS[0]}|2025-03-01"),
+        (f"{KEYS[2]}|2025-03-01", f"{KEYS[2]}|2025-03-01"),
+        (f"{KEYS[0]}|2025-02-01", f"{KEYS[1]}|2025-02-01"),
+        (f"{KEYS[0]}|2024-12-01", f"{KEYS[1]}|2024-12-01"),
+    ]
+
+
+def test_the_tags_say_the_range_how_it_is_read_and_of_which_account() -> None:
+    (one,) = plan_months([ORDERS], {MONTHS[0]: KEYS[:1]}, listed=KEYS, whole=False)
+    (many,) = plan_snapshots([dataset_named("inventory")], KEYS[:2], listed=KEYS, whole=True)
+
+    assert one.tags[ACCOUNT_TAG] == KEYS[0]
+    assert one.tags[REFRESH_TAG] == CHANGED
+    assert many.tags == {
+        "dagster/asset_partition_range_start": KEYS[0],
+        "dagster/asset_partition_range_end": KEYS[1],
+    }
+    assert PlannedRun((ORDERS,)).tags == {}

@@ -1,0 +1,143 @@
+"""Every mart over the sandbox: nothing contradicts itself, and totals are those of the service's statistics."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Window
+from seller_platform.service.access import SelectedAccounts, ServedAccount
+from seller_platform.service.statistics_plan import Grouping, Span
+from seller_platform.service.statistics_queries import read_statistics
+from seller_platform.warehouse.database import Database, conninfo
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.marts.building import Build
+from seller_platform_tests.warehouse.marts.conftest import MONTHS
+
+Built = tuple[Database, Mapping[tuple[str, str, Window | None], Build]]
+
+_SAYS_SOMETHING = {
+    "account_profit_daily": "profit > 0 AND platform_fees > 0 AND refunds > 0",
+    "product_performance_monthly": "profit > 0 AND sales_change IS NOT NULL AND abc_class = 'B'",
+    "inventory_health": "stock_out_risk = 'critical' AND days_of_cover > 0",
+    "restock_plan": "urgency = 'now' AND to_buy > 0",
+    "settlement_reconciliation": "comparison = 'orders and payments' AND verdict = 'explained' AND explained < 0",
+    "cost_coverage": "problem = 'no cost' AND sales_without_cost > 0",
+}
+
+
+def test_no_check_finds_a_contradiction_and_costs_alone_are_lacking(built: Built) -> None:
+    _, builds = built
+
+    failed = {
+        (mart, finding.check.name)
+        for (mart, _, _), build in builds.items()
+        for finding in build.findings
+        if not finding.passed
+    }
+
+    assert failed <= {("cost_coverage", "sales_are_covered")}
+    assert {mart for mart, _, _ in builds} == {mart.name for mart in MARTS}
+    assert all(build.rows and build.chart_rows for build in builds.values())
+
+
+@pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+def test_every_mart_says_something_of_every_account(built: Built, mart: Any) -> None:
+    database, builds = built
+    accounts = {account for _, account, _ in builds}
+
+    with database.begin() as connection:
+        found = connection.execute(
+            text(f"SELECT DISTINCT account FROM {mart.table} WHERE {_SAYS_SOMETHING[mart.name]}")
+        ).scalars()
+
+        assert set(found) == accounts
+
+
+@pytest.mark.parametrize("month", MONTHS, ids=str)
+def test_profit_by_day_is_that_of_the_statistics(built: Built, month: Window) -> None:
+    database, builds = built
+
+    for account in {account for _, account, _ in builds}:
+        told = _statistics(database, account, Grouping(None, "Date"), month)
+        stored = _rows(database, "account_profit_daily", "local_day::text", account, month)
+
+        assert len(told) >= 14
+        assert [row["date"] for row in told] == sorted(row["key"] for row in stored)
+        for row in stored:
+            expected = next(each for each in told if each["date"] == row["key"])
+            if row["product_cost"] is None:  # of what was sold that day, nothing has a cost: there it counts as 0
+                assert row["units_without_cost"] == row["units"] > 0 == expected["product_cost"]
+                expected |= {"product_cost": None, "profit": None, "profit_margin": None}
+            assert row["units"] == expected["units_ordered"]
+            for name in ("product_sales", "product_cost", "platform_fees", "profit", "roi", "profit_margin"):
+                assert row[name] == expected[name], (account, row["key"], name)
+
+
+@pytest.mark.parametrize("month", MONTHS, ids=str)
+def test_profit_by_product_is_that_of_the_statistics_where_it_is_known(built: Built, month: Window) -> None:
+    database, builds = built
+
+    for account in {account for _, account, _ in builds}:
+        told = {row["sku"]: row for row in _statistics(database, account, Grouping("sku", "Month"), month)}
+        stored = {row["key"]: row for row in _rows(database, "product_performance_monthly", "sku", account, month)}
+
+        names = ("product_sales", "platform_fees")
+        assert {sku: (row["units_ordered"], *(row[name] for name in names)) for sku, row in told.items()} == {
+            sku: (row["units"], *(row[name] for name in names)) for sku, row in stored.items() if sku in told
+        }
+        assert all(stored[sku]["units"] == 0 for sku in stored.keys() - told.keys())
+        known = {sku for sku, row in stored.items() if row["profit"] is not None and sku in told}
+        assert len(known) > len(told) * 0.8
+        for sku in known:
+            assert stored[sku]["profit"] == told[sku]["profit"]
+        assert sum(row["product_cost"] or 0 for row in stored.values()) == sum(
+            row["product_cost"] for row in told.values()
+        )
+
+
+def _rows(database: Database, mart: str, key: str, account: str, month: Window) -> list[dict[str, Any]]:
+    day = next(each.day for each in MARTS if each.name == mart)
+    with database.begin() as connection:
+        found = connection.execute(
+            text(
+                f"SELECT {key} AS key, * FROM marts.{mart} WHERE account = :account AND {day} >= :start "
+                f"AND {day} < :end"
+            ),
+            {"account": account, "start": month.start, "end": month.end},
+        ).mappings()
+        return [dict(row) for row in found]
+
+
+def _statistics(database: Database, account: str, grouping: Grouping, month: Window) -> list[dict[str, Any]]:
+    with database.begin() as connection:
+        listed = connection.execute(
+            text(
+                "SELECT id, account_title, country_code, currency_code, timezone, marketplace, seller_id "
+                "FROM seller.accounts WHERE account = :account"
+            ),
+            {"account": account},
+        ).one()
+    served = ServedAccount(account, *listed)
+
+    async def ask() -> bytes:
+        async with await psycopg.AsyncConnection.connect(conninfo(database.url), autocommit=True) as connection:
+            found = await read_statistics(
+                connection,
+                SelectedAccounts((served,)),
+                grouping,
+                spans=[Span(month.start, month.last_day)],
+                target=served.currency_code or "",
+                is_converted=False,
+                page=1,
+                per_page=2_000,
+            )
+            return found.page.rows
+
+    rows: list[dict[str, Any]] = json.loads(b"[" + asyncio.run(ask()) + b"]", parse_float=Decimal)
+    return rows

@@ -1,0 +1,118 @@
+"""Builds: a partition is replaced whole, once at a time, and what is not its own stays as it is."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Window
+from seller_platform.errors import MartBuildError, RequestError
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts.building import build_partition
+from seller_platform_tests.warehouse.marts.conftest import ACCOUNT, MARCH, Shop
+
+PROFIT, HEALTH, PLAN = map(mart_named, ("account_profit_daily", "inventory_health", "restock_plan"))
+FEBRUARY = Window.month_of(date(2026, 2, 1))
+_DAYS = "SELECT local_day, product_sales FROM marts.account_profit_daily ORDER BY local_day"
+
+
+def test_a_build_replaces_its_month_and_no_other(shop: Shop) -> None:
+    shop.sell("2026-02-28", "A", 1, "10.00")
+    shop.sell("2026-03-01", "A", 1, "20.00")
+    shop.sell("2026-03-31", "A", 1, "30.00")
+    shop.build(PROFIT, FEBRUARY)
+    shop.build(PROFIT)
+    with shop.database.begin() as connection:
+        connection.execute(text("DELETE FROM seller.daily_product_sales WHERE local_day <> '2026-03-31'"))
+
+    build = shop.build(PROFIT)
+
+    assert build.rows == 1
+    assert shop.rows(_DAYS) == [(date(2026, 2, 28), Decimal("10.00")), (date(2026, 3, 31), Decimal("30.00"))]
+
+
+def test_building_again_changes_nothing_but_the_receipt(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 1, "20.00")
+
+    first, second = shop.build(PROFIT), shop.build(PROFIT)
+
+    assert (second.rows, second.digest) == (1, first.digest)
+    assert second.id > first.id
+    assert shop.rows("SELECT id, mart, account, rows FROM platform.mart_builds ORDER BY id") == [
+        (first.id, "account_profit_daily", ACCOUNT, 1),
+        (second.id, "account_profit_daily", ACCOUNT, 1),
+    ]
+    assert shop.rows("SELECT build_id FROM marts.account_profit_daily") == [(second.id,)]
+    shop.sell("2026-03-01", "A", 1, "0.01")
+    assert shop.build(PROFIT).digest != first.digest
+
+
+def test_builds_of_a_partition_at_the_same_time_leave_one_set_of_rows(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 1, "20.00")
+
+    with ThreadPoolExecutor(4) as threads:
+        builds = list(threads.map(lambda _: shop.build(PROFIT), range(12)))
+
+    assert {build.rows for build in builds} == {1}
+    assert shop.rows("SELECT count(*) FROM marts.account_profit_daily") == [(1,)]
+    assert shop.rows("SELECT count(*) FROM platform.mart_builds") == [(12,)]
+
+
+def test_a_build_that_fails_leaves_the_partition_as_it_was(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 1, "20.00")
+    shop.build(PROFIT)
+    with shop.database.begin() as connection:
+        connection.execute(text("ALTER TABLE marts.account_profit_daily ADD CHECK (product_sales < 100)"))
+    shop.sell("2026-03-01", "A", 1, "200.00")
+
+    with pytest.raises(MartBuildError, match=r"of S1\.US, 2026-03-01\.\.2026-03-31 was not built: .*\(23514\)") as told:
+        shop.build(PROFIT)
+
+    assert "220.00" not in f"{told.value}{told.value.__cause__}"
+    assert shop.rows(_DAYS) == [(date(2026, 3, 1), Decimal("20.00"))]
+    assert shop.rows("SELECT count(*) FROM platform.mart_builds") == [(1,)]
+
+
+def test_the_receipt_names_the_newest_load_of_each_input(shop: Shop) -> None:
+    loads = (
+        ("daily_product_sales", "2026-03-01", "2026-04-01"),
+        ("daily_product_sales", "2026-03-10", "2026-04-01"),
+        ("daily_product_sales", "2026-02-01", "2026-03-01"),
+        ("cost_periods", "2026-04-02", "2026-04-03"),
+        ("orders", "2026-03-01", "2026-04-01"),
+    )
+    with shop.database.begin() as connection:
+        for dataset, start, end in loads:
+            connection.execute(
+                text(
+                    "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, "
+                    "body_bytes, rows, digest, verdict, changed, started_at, finished_at) "
+                    "VALUES (:dataset, :account, :start, :end, 1, 1, 1, 0, '', 'match', true, now(), now())"
+                ),
+                {"dataset": dataset, "account": ACCOUNT, "start": start, "end": end},
+            )
+
+    build = shop.build(PROFIT)
+
+    assert build.loads == {"daily_product_sales": 2, "cost_periods": 4}
+    assert shop.rows("SELECT loads FROM platform.mart_builds") == [({"daily_product_sales": 2, "cost_periods": 4},)]
+
+
+@pytest.mark.parametrize(
+    ("mart", "window", "parameters", "told"),
+    [
+        (PROFIT, None, {}, "month by month, and None is not one"),
+        (PROFIT, Window(date(2026, 3, 1), date(2026, 3, 15)), {}, r"2026-03-01\.\.2026-03-14 is not one"),
+        (HEALTH, MARCH, {}, "built for a whole account, not for 2026-03-01"),
+        (PLAN, None, {"lead_time": 3}, "no parameter 'lead_time'; it has lead_time_days, safety_days"),
+        (PLAN, None, {"target_cover_days": 0}, "target_cover_days is 0; it must be at least 1"),
+        (PROFIT, MARCH, {"days": 1}, "no parameter 'days'; it has none"),
+    ],
+)
+def test_a_partition_or_parameter_that_makes_no_sense_is_refused(
+    shop: Shop, mart: object, window: Window | None, parameters: dict[str, int], told: str
+) -> None:
+    with pytest.raises(RequestError, match=told):
+        build_partition(shop.database, mart, ACCOUNT, window, parameters=parameters)  # type: ignore[arg-type]  # of pytest's making

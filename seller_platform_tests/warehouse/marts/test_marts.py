@@ -1,0 +1,371 @@
+"""What the rows of each mart say, on rows written one by one."""
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pytest
+from sqlalchemy import text
+
+from seller_platform.errors import RequestError
+from seller_platform.warehouse.frames import read_mart
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts.building import Build
+from seller_platform_tests.warehouse.marts.conftest import ACCOUNT, MARCH, Shop
+
+PROFIT = mart_named("account_profit_daily")
+PRODUCTS = mart_named("product_performance_monthly")
+HEALTH = mart_named("inventory_health")
+PLAN = mart_named("restock_plan")
+SETTLEMENT = mart_named("settlement_reconciliation")
+COVERAGE = mart_named("cost_coverage")
+
+
+def _d(*amounts: str) -> tuple[Decimal, ...]:
+    return tuple(map(Decimal, amounts))
+
+
+def _failed(build: Build) -> list[str]:
+    return [finding.check.name for finding in build.findings if not finding.passed]
+
+
+def _element(amount: str, currency: str | None = "USD") -> str:
+    told = "" if currency is None else f', "currency": "{currency}"'
+    return f'{{"cost_element": "Goods", "amount": {amount}{told}}}'
+
+
+def test_profit_is_sales_less_the_cost_of_the_day_and_the_fees_posted_that_day(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 2, "30.00")
+    shop.sell("2026-03-01", "A", 1, "15.00", channel="non-platform")
+    shop.sell("2026-03-02", "A", 1, "15.00")
+    shop.cost("A", "2026-01-01", "2026-03-01", f"[{_element('2.00')}, {_element('1.50', None)}]")
+    shop.cost("A", "2026-03-02", None, f"[{_element('4.00')}]")
+    for amount in ("-1.25", "-1.25", "0.50"):
+        shop.post("2026-03-01", "Fee", amount, "A")
+    shop.post("2026-03-01", "Refund", "-7.00", "A")
+    shop.post("2026-03-01", "Order", "99.00", "A")
+    shop.post("2026-03-03", "Fee", "-39.99")
+
+    build = shop.build(PROFIT)
+
+    assert shop.rows(
+        "SELECT local_day, currency, units, product_sales, rebates, refunds, platform_fees, product_cost, profit, "
+        "profit_margin, roi, units_without_cost FROM marts.account_profit_daily ORDER BY 1"
+    ) == [
+        (date(2026, 3, 1), "USD", 3, *_d("45.00", "0.10", "7.00", "2.00", "10.50", "32.50", "72.22", "309.52"), 0),
+        (date(2026, 3, 2), "USD", 1, *_d("15.00", "0.05", "0", "0", "4.00", "11.00", "73.33", "275.00"), 0),
+        (date(2026, 3, 3), "USD", 0, *_d("0", "0", "0", "39.99", "0", "-39.99"), None, None, 0),
+    ]
+    assert _failed(build) == []
+
+
+def test_a_cost_that_is_not_known_is_null_and_not_nought(shop: Shop) -> None:
+    shop.sell("2026-03-01", "UNKNOWN", 2, "30.00")
+    shop.sell("2026-03-02", "UNKNOWN", 2, "30.00")
+    shop.sell("2026-03-02", "KNOWN", 1, "10.00")
+    shop.cost("KNOWN", "2026-01-01", None, f"[{_element('4.00')}]")
+
+    build = shop.build(PROFIT)
+
+    assert shop.rows(
+        "SELECT product_cost, profit, profit_margin, units_without_cost, sales_without_cost "
+        "FROM marts.account_profit_daily ORDER BY local_day"
+    ) == [(None, None, None, 2, Decimal("30.00")), (*_d("4.00", "36.00", "90.00"), 2, Decimal("30.00"))]
+    assert _failed(build) == []
+
+
+def test_amounts_in_another_currency_are_rows_of_their_own_and_never_added(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 1, "10.00")
+    shop.post("2026-03-01", "Fee", "-2.00", "A")
+    shop.post("2026-03-01", "Fee", "-3.00", "A", currency=None)
+    shop.post("2026-03-01", "Fee", "-1.00", "A", currency="EUR")
+
+    for mart in (PROFIT, PRODUCTS):
+        build = shop.build(mart)
+
+        assert shop.rows(f"SELECT currency, units, product_sales, platform_fees FROM {mart.table} ORDER BY 1") == [
+            ("EUR", 0, *_d("0", "1.00")),
+            ("USD", 1, *_d("10.00", "5.00")),
+        ]
+        assert _failed(build) == []
+
+
+def test_an_account_whose_currency_is_not_known_has_none(shop: Shop) -> None:
+    with shop.database.begin() as connection:
+        connection.execute(text("UPDATE seller.accounts SET currency_code = NULL"))
+    shop.sell("2026-03-01", "A", 1, "10.00")
+
+    shop.build(PROFIT)
+
+    assert shop.rows("SELECT currency FROM marts.account_profit_daily") == [("XXX",)]
+
+
+def test_only_the_newest_snapshot_of_the_costs_counts_be_it_empty(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 1, "10.00")
+    shop.cost("A", "2026-01-01", None, f"[{_element('1.00')}]", snapshot="2026-03-30")
+    shop.cost("A", "2026-01-01", None, f"[{_element('2.00')}]", snapshot="2026-03-31")
+    shop.build(PROFIT)
+    assert shop.rows("SELECT product_cost FROM marts.account_profit_daily") == [_d("2.00")]
+    with shop.database.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
+                "rows, digest, verdict, changed, started_at, finished_at) VALUES ('cost_periods', :account, "
+                "'2026-04-01', '2026-04-02', 1, 1, 1, 0, '', 'match', true, now(), now())"
+            ),
+            {"account": ACCOUNT},
+        )
+
+    shop.build(PROFIT)
+
+    assert shop.rows("SELECT product_cost FROM marts.account_profit_daily") == [(None,)]
+
+
+def test_products_are_ranked_classed_and_compared_with_the_month_before(shop: Shop) -> None:
+    for sku, sales in (("A", "80.00"), ("B", "15.00"), ("C", "5.00")):
+        shop.sell("2026-03-01", sku, 1, sales)
+    shop.sell("2026-02-28", "A", 3, "100.00")
+    shop.sell("2026-02-01", "GONE", 1, "8.00")
+    shop.sell("2026-01-31", "A", 9, "900.00")
+    shop.post("2026-03-05", "Refund", "-4.00", "B", quantity=2)
+    shop.post("2026-03-05", "Fee", "-39.99")
+    shop.post("2026-03-05", "Fee", "-1.00", "ONLY FEES")
+
+    build = shop.build(PRODUCTS)
+
+    assert shop.rows(
+        "SELECT sku, rank, abc_class, share_of_sales, units_refunded, platform_fees, units_before, sales_before, "
+        "sales_change FROM marts.product_performance_monthly ORDER BY rank, sku"
+    ) == [
+        ("A", 1, "A", Decimal("80.00"), 0, Decimal(0), 3, *_d("100.00", "-20.00")),
+        ("B", 2, "B", Decimal("15.00"), 2, Decimal(0), 0, Decimal(0), None),
+        ("C", 3, "C", Decimal("5.00"), 0, Decimal(0), 0, Decimal(0), None),
+        ("GONE", None, None, Decimal("0.00"), 0, Decimal(0), 1, *_d("8.00", "-100.00")),
+        ("ONLY FEES", None, None, Decimal("0.00"), 0, Decimal("1.00"), 0, Decimal(0), None),
+    ]
+    assert _failed(build) == []
+
+
+def test_the_profit_of_a_product_is_open_while_any_unit_has_no_cost(shop: Shop) -> None:
+    shop.sell("2026-03-01", "A", 1, "10.00")
+    shop.sell("2026-03-20", "A", 1, "10.00")
+    shop.cost("A", "2026-03-01", "2026-03-10", f"[{_element('3.00')}]")
+
+    shop.build(PRODUCTS)
+
+    assert shop.rows("SELECT product_cost, profit, roi, units_without_cost FROM marts.product_performance_monthly") == [
+        (Decimal("3.00"), None, None, 1)
+    ]
+
+
+def test_the_name_of_a_product_is_the_latest(shop: Shop) -> None:
+    for day, name in (("2026-03-02", "New"), ("2026-03-01", "Old"), ("2026-03-03", None)):
+        shop.insert("daily_product_sales", (day, "A", name, None, 1, "1.00", None, None, None, day))
+
+    shop.build(PRODUCTS)
+    shop.build(COVERAGE)
+
+    assert shop.rows("SELECT product_name FROM marts.product_performance_monthly") == [("New",)]
+    assert shop.rows("SELECT product_name FROM marts.cost_coverage") == [("New",)]
+
+
+def test_sales_without_a_valid_cost_are_told_with_the_reason(shop: Shop) -> None:
+    for sku in ("GAP", "NONE", "FOREIGN", "WORDS", "FULL"):
+        for day in ("2026-03-01", "2026-03-15", "2026-03-31"):
+            shop.sell(day, sku, 1, "10.00")
+    shop.cost("GAP", "2026-01-01", "2026-03-01", f"[{_element('1.00')}]")
+    shop.cost("GAP", "2026-03-31", None, f"[{_element('1.00')}]")
+    shop.cost("FOREIGN", "2026-01-01", None, f"[{_element('1.00')}, {_element('1.00', 'EUR')}]")
+    shop.cost("WORDS", "2026-01-01", None, '[{"amount": "much"}, 7, null]')
+    shop.cost("FULL", "2026-01-01", None, f"[{_element('0')}]")
+
+    build = shop.build(COVERAGE)
+
+    middle = date(2026, 3, 15)
+    assert shop.rows(
+        "SELECT sku, units_without_cost, share_covered, days_without_cost, first_day_without_cost, "
+        "last_day_without_cost, problem FROM marts.cost_coverage ORDER BY sku"
+    ) == [
+        ("FOREIGN", 3, Decimal(0), 3, MARCH.start, MARCH.last_day, "other currency"),
+        ("FULL", 0, Decimal(100), 0, None, None, None),
+        ("GAP", 1, Decimal("66.67"), 1, middle, middle, "gap"),
+        ("NONE", 3, Decimal(0), 3, MARCH.start, MARCH.last_day, "no cost"),
+        ("WORDS", 3, Decimal(0), 3, MARCH.start, MARCH.last_day, "no cost"),
+    ]
+    assert _failed(build) == ["sales_are_covered"]
+    assert _failed(shop.build(COVERAGE, least_percent=0)) == []
+
+
+def test_the_risk_of_a_stock_out_follows_from_cover_and_demand(shop: Shop) -> None:
+    for sku, units in (("OUT", 3), ("CRITICAL", 30), ("LOW", 30), ("HEALTHY", 30), ("MUCH", 30)):
+        shop.sell("2026-03-20", sku, units, "1.00")
+    shop.sell("2026-03-01", "EARLIER", 30, "1.00")
+    shop.sell("2026-04-01", "CRITICAL", 500, "1.00")  # the day of the snapshot is not over
+    sellable_units = {
+        "OUT": 0,
+        "CRITICAL": 13,
+        "LOW": 29,
+        "HEALTHY": 30,
+        "MUCH": 30,
+        "IDLE": 5,
+        "EARLIER": 0,
+        "UNKNOWN": None,
+    }
+    for sku, sellable in sellable_units.items():
+        shop.stock(sku, sellable, inbound=200 if sku == "MUCH" else 0)
+    shop.stock("OUT", 0, day="2026-03-31")
+    shop.stock("GONE", 9, day="2026-03-31")
+
+    build = shop.build(HEALTH)
+
+    assert shop.rows(
+        "SELECT sku, stock_out_risk, velocity, days_of_cover, stock_out_date FROM marts.inventory_health ORDER BY sku"
+    ) == [
+        ("CRITICAL", "critical", *_d("1.00", "13.0"), date(2026, 4, 14)),
+        ("EARLIER", "out of stock", Decimal(0), None, None),
+        ("HEALTHY", "healthy", *_d("1.00", "30.0"), date(2026, 5, 1)),
+        ("IDLE", "no demand", Decimal(0), None, None),
+        ("LOW", "low", *_d("1.00", "29.0"), date(2026, 4, 30)),
+        ("MUCH", "overstock", *_d("1.00", "30.0"), date(2026, 5, 1)),
+        ("OUT", "out of stock", *_d("0.10", "0.0"), date(2026, 4, 1)),
+        ("UNKNOWN", "unknown", Decimal(0), None, None),
+    ]
+    assert shop.rows(
+        "SELECT out_of_stock_days, snapshot_days, sales_days FROM marts.inventory_health WHERE sku = 'OUT'"
+    ) == [(2, 2, 1)]
+    assert _failed(build) == []
+
+
+def test_an_order_is_due_when_the_position_covers_lead_time_and_safety_only(shop: Shop) -> None:
+    for sku in ("LATE", "SOON", "LATER"):
+        shop.sell("2026-03-20", sku, 60, "1.00")  # two a day
+    shop.stock("LATE", 10, inbound=10)
+    shop.stock("SOON", 60)
+    shop.stock("LATER", 1_000)
+    shop.stock("IDLE", 1)
+    now = "2026-03-31T10:00:00-07:00"
+    for quantity, status in ((25, "available"), (900, "reserved")):
+        shop.insert("warehouse_stock", ("LATE", "Main", quantity, "A1", status, now, "2026-03-31"))
+
+    build = shop.build(PLAN, lead_time_days=20, safety_days=5, target_cover_days=30)
+
+    # LATE: 20 units last 10 days, and 25 days are needed until an order arrives: 2 * 15 more than 2 * 30.
+    assert shop.rows(
+        "SELECT sku, order_date, order_units, from_own_warehouses, to_buy, urgency, days_without_stock, "
+        "stock_out_date FROM marts.restock_plan ORDER BY sku"
+    ) == [
+        ("IDLE", None, 0, 0, 0, "none", 0, None),
+        ("LATE", date(2026, 4, 1), 90, 25, 65, "now", 10, date(2026, 4, 11)),
+        ("LATER", date(2027, 7, 20), 60, 0, 60, "later", 0, date(2027, 8, 14)),
+        ("SOON", date(2026, 4, 6), 60, 0, 60, "this week", 0, date(2026, 5, 1)),
+    ]
+    assert build.parameters == {"lead_time_days": 20, "safety_days": 5, "target_cover_days": 30}
+    assert _failed(build) == []
+
+
+def _settled(shop: Shop, comparison: str) -> list[tuple[Any, ...]]:
+    return shop.rows(
+        "SELECT expected, found, difference, explained, verdict FROM marts.settlement_reconciliation "
+        "WHERE comparison = :comparison ORDER BY local_day",
+        comparison=comparison,
+    )
+
+
+def test_orders_are_compared_with_the_daily_sales_but_for_those_cancelled(shop: Shop) -> None:
+    shop.order("2026-03-01", "1", "10.25")
+    shop.order("2026-03-01", "2", "99.00", "Cancelled")
+    shop.sell("2026-03-01", "A", 1, "10.00")  # with tax and shipping, less the rebate
+    shop.sell("2026-03-02", "A", 1, "10.00")
+
+    build = shop.build(SETTLEMENT)
+
+    assert _settled(shop, "orders and daily sales") == [
+        (*_d("10.25", "10.25", "0", "0"), "equal"),
+        (*_d("0", "10.25", "10.25", "0"), "unexplained"),
+    ]
+    assert _failed(build) == ["everything_is_explained"]
+    assert build.findings[-1].examples[0]["comparison"] == "orders and daily sales"
+
+
+def test_what_the_ledger_need_not_have_paid_yet_is_explained(shop: Shop) -> None:
+    shop.order("2026-03-01", "PAID IN APRIL", "10.00")
+    shop.order("2026-03-02", "PENDING", "11.00", "Pending")
+    shop.order("2026-03-03", "ELSEWHERE", "12.00", channel="non-platform")
+    shop.order("2026-03-04", "FORGOTTEN", "13.00")
+    shop.order("2026-03-30", "NEW", "14.00")
+    shop.post("2026-04-10", "Order", "10.00", order="PAID IN APRIL")
+
+    shop.build(SETTLEMENT)
+
+    assert _settled(shop, "orders and payments") == [
+        (*_d("10.00", "10.00", "0.00", "0"), "equal"),
+        (*_d("11.00", "0", "-11.00", "-11.00"), "explained"),
+        (*_d("12.00", "0", "-12.00", "-12.00"), "explained"),
+        (*_d("13.00", "0", "-13.00", "0"), "unexplained"),
+        (*_d("14.00", "0", "-14.00", "-14.00"), "explained"),
+    ]
+
+
+def test_without_a_ledger_or_statistics_nothing_is_compared_with_them(shop: Shop) -> None:
+    shop.order("2026-03-01", "1", "10.00")
+    shop.sell("2026-03-01", "A", 1, "10.00")
+
+    shop.build(SETTLEMENT)
+
+    assert _settled(shop, "orders and payments") == [(Decimal("10.00"), None, None, None, "not comparable")]
+    assert _settled(shop, "daily sales and statistics") == [(Decimal("10.00"), None, None, None, "not comparable")]
+
+
+def test_sales_and_fees_are_compared_with_the_statistics(shop: Shop) -> None:
+    for day, sales, fees in (("2026-03-01", "10.00", "1.00"), ("2026-03-02", "1000.00", "2.00")):
+        row = (day, 1, sales, "0", fees, "0", None, None, None, day)
+        shop.insert("sales_by_date", row)
+    shop.sell("2026-03-01", "A", 1, "10.00")
+    shop.sell("2026-03-02", "A", 1, "1000.90")
+    shop.post("2026-03-01", "Fee", "-1.00")
+    shop.post("2026-03-02", "Fee", "-2.00")
+    shop.post("2026-03-02", "Fee", "-1.00", currency="EUR")
+
+    shop.build(SETTLEMENT)
+
+    assert _settled(shop, "daily sales and statistics") == [
+        (*_d("10.00", "10.00", "0.00", "0"), "equal"),
+        (*_d("1000.90", "1000.00", "-0.90", "0"), "explained"),
+    ]
+    assert _settled(shop, "fees and statistics") == [
+        (*_d("1.00", "1.00", "0.00", "0"), "equal"),
+        (None, Decimal("2.00"), None, None, "not comparable"),
+    ]
+
+
+def test_a_mart_is_read_as_a_frame(shop: Shop) -> None:
+    with shop.database.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO platform.connections (name, base_url, auth_url, client_id) "
+                "VALUES ('default', 'x', 'x', 'x')"
+            )
+        )
+        connection.execute(
+            text(
+                "INSERT INTO platform.accounts (key, connection, id, title, timezone, currency_code) "
+                "VALUES (:account, 'default', 1, 'Shop', 'America/Los_Angeles', 'USD')"
+            ),
+            {"account": ACCOUNT},
+        )
+    for day in ("2026-03-02", "2026-03-01"):
+        shop.sell(day, "A", 1, "10.00")
+    shop.stock("A", 5)
+    shop.build(PROFIT)
+    shop.build(HEALTH)
+
+    days, stock = read_mart(shop.database, PROFIT, ACCOUNT, MARCH), read_mart(shop.database, HEALTH, ACCOUNT)
+
+    assert list(days.columns) == [column.name for column in PROFIT.columns]
+    assert list(days["local_day"]) == [pd.Timestamp("2026-03-01"), pd.Timestamp("2026-03-02")]
+    assert list(days["product_sales"]) == list(_d("10.00", "10.00"))
+    assert days["units"].dtype == "Int64"
+    assert list(stock["fulfillable_units"]) == [5]
+    with pytest.raises(RequestError, match="of an account as a whole"):
+        read_mart(shop.database, HEALTH, ACCOUNT, MARCH)

@@ -1,0 +1,80 @@
+"""Days due: what one statement says of all accounts is what `unsettled` says of each."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+import time_machine
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.receipts import AccountDay, days_due, days_read, pairs_read, unsettled
+from seller_platform.warehouse.slices import Measured, Slice, open_load
+
+ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
+
+
+def _load(database: Database, dataset: Dataset, account: str, window: Window, at: datetime) -> None:
+    with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, account, window)) as load:
+        load.store(Measured(1, 1, 0, 0, "match", at, "run"))
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles", "Australia/Lord_Howe", "Africa/Cairo"])
+@pytest.mark.parametrize("today", [date(2026, 3, 9), date(2026, 4, 5), date(2026, 11, 2), date(2026, 5, 20)])
+def test_days_due_are_those_that_a_run_would_read(zone: str, today: date, database: Database) -> None:
+    there, month = ZoneInfo(zone), Window.month_of(today - timedelta(days=35))
+    for days_ago, hour in ((40, 1), (36, 23), (33, 12), (5, 0)):
+        at = datetime.combine(today - timedelta(days=days_ago), time(hour, 30), there)
+        _load(database, ORDERS, "A", month.until(at.date() - timedelta(days=days_ago % 7)), at)
+    day = AccountDay.at(datetime.combine(today, time(12), there), "A", there)
+
+    due = days_due(database, [ORDERS], [day], since=month.start)
+
+    until_today = Window(month.start, today + timedelta(days=1))
+    expected = unsettled(ORDERS, until_today, days_read(database, ORDERS, "A", until_today, there))
+    assert expected is not None
+    first, after = due[("orders", "A")][0].start, due[("orders", "A")][-1].end
+    assert after == expected.end
+    # A read within the first hour of a day of summer time may count for the day before, never the other way round.
+    assert expected.start - timedelta(days=1) <= first <= expected.start
+
+
+def test_days_read_since_midnight_are_not_due(database: Database) -> None:
+    tokyo, today = ZoneInfo("Asia/Tokyo"), date(2026, 5, 20)
+    midnight = datetime(2026, 5, 19, 15, tzinfo=UTC)
+    _load(database, ORDERS, "A", Window(date(2026, 5, 1), today), midnight - timedelta(minutes=1))
+    _load(database, ORDERS, "A", Window(date(2026, 5, 10), date(2026, 5, 15)), midnight)
+    _load(database, INVENTORY, "A", Window.day(today), midnight)
+    day = AccountDay.at(datetime(2026, 5, 20, 11, tzinfo=UTC), "A", tokyo)
+
+    due = days_due(database, [ORDERS, INVENTORY], [day], since=date(2026, 5, 1))
+
+    assert (day.today, day.begins_at) == (today, midnight)
+    assert due == {
+        ("orders", "A"): (
+            Window(date(2026, 5, 1), date(2026, 5, 10)),
+            Window(date(2026, 5, 15), date(2026, 5, 21)),
+        )
+    }
+
+
+def test_each_account_and_dataset_is_looked_at_by_itself(database: Database) -> None:
+    at = datetime(2026, 5, 20, 11, tzinfo=UTC)
+    _load(database, ORDERS, "A", Window(date(2026, 1, 1), date(2026, 5, 21)), at)
+    days = [AccountDay.at(at, key, ZoneInfo("Europe/Berlin")) for key in ("A", "B")]
+
+    due = days_due(database, [ORDERS, INVENTORY], days, since=date(2026, 1, 1))
+
+    today = (Window.day(date(2026, 5, 20)),)
+    everything = (Window(date(2026, 1, 1), date(2026, 5, 21)),)
+    assert due == {("orders", "B"): everything, ("inventory", "A"): today, ("inventory", "B"): today}
+    assert pairs_read(database, [ORDERS, INVENTORY]) == {("orders", "A")}
+    assert days_due(database, [], days, since=date(2026, 1, 1)) == {}
+    assert days_due(database, [ORDERS], [], since=date(2026, 1, 1)) == {}
+
+
+def test_a_history_that_begins_tomorrow_has_no_days(database: Database) -> None:
+    day = AccountDay.at(datetime(2026, 5, 20, 11, tzinfo=UTC), "A", ZoneInfo("Europe/Berlin"))
+
+    assert days_due(database, [ORDERS], [day], since=date(2026, 5, 21)) == {}
+    assert days_due(database, [ORDERS], [day], since=date(2026, 6, 21)) == {}
