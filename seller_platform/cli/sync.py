@@ -13,6 +13,7 @@ import click
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, Window, dataset_named
+from seller_platform.contract.datasets.costs import COSTS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import (
     CheckFailedError,
@@ -103,7 +104,7 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
         NotConnectedError: Nobody has authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
-    datasets = datasets_named(selection.datasets)
+    datasets = datasets_named(selection.datasets, beside=COSTS)
     if not connections(place.database):
         raise NotConnectedError
     with output.progress("Starting Dagster", None):
@@ -194,13 +195,16 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
     )
 
 
-def datasets_named(names: Sequence[str] | None) -> tuple[Dataset, ...]:
-    """Return the lists of these names; every list where none are given.
+def datasets_named(names: Sequence[str] | None, *, beside: Sequence[Dataset] = ()) -> tuple[Dataset, ...]:
+    """Return the datasets of these names; every list where none are given.
+
+    Args:
+        beside: What may be named beside the lists.
 
     Raises:
-        UnknownDatasetError: There is no list of that name.
+        UnknownDatasetError: There is no such dataset.
     """
-    known = [dataset.name for dataset in LISTS]
+    known = [dataset.name for dataset in (*LISTS, *beside)]
     for name in names or ():
         if name not in known:
             raise UnknownDatasetError(name, known)

@@ -207,7 +207,8 @@ def _summary(known: Alerts, problem: str | None) -> str:
 
 
 def _run_url(settings: Settings, cause: Cause) -> str | None:
-    return f"{settings.dagster_url}/runs/{cause.run_id}" if settings.dagster_url else None
+    """Return where the run is shown; a sensor's own evaluations have none."""
+    return f"{settings.dagster_url}/runs/{cause.run_id}" if settings.dagster_url and cause.run_id else None
 
 
 def _secrets(settings: Settings) -> list[str]:

@@ -1,6 +1,6 @@
 """One asset per dataset, all from one factory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 import dagster as dg
@@ -46,10 +46,15 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        wanted = [Wanted(dataset, *read_partition_key(key)) for key in context.partition_keys]
+        wanted = _newest_first(Wanted(dataset, *read_partition_key(key)) for key in context.partition_keys)
         yield from report_outcomes(context, dataset, seller_api, _outcomes(context, warehouse, seller_api, wanted))
 
     return land
+
+
+def _newest_first(wanted: Iterable[Wanted]) -> list[Wanted]:
+    """Return the slices in the order of their use: Dagster hands over the oldest months first."""
+    return sorted(wanted, key=lambda each: each.month.start if each.month else date.max, reverse=True)
 
 
 def _outcomes(

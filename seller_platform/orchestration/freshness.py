@@ -8,8 +8,8 @@ from seller_platform.contract import Dataset, Slicing, Source
 
 # A refresh a day, and two hours for its runs; after a second day without one, something has stopped.
 _DAILY = (timedelta(hours=26), timedelta(hours=50))
-# Accounts are asked for every six hours; what stands still for a day does not find new ones.
-_DISCOVERY = (timedelta(hours=8), timedelta(hours=26))
+# Every connection is asked for its accounts each hour; what stands still for half a day does not find new ones.
+_DISCOVERY = (timedelta(hours=3), timedelta(hours=12))
 
 
 def freshness_for(dataset: Dataset) -> dg.FreshnessPolicy | None:

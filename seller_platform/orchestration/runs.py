@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.contract import Dataset, Slicing, Source, Window
 from seller_platform.orchestration.assets import CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.partitions import ACCOUNTS, partition_key, read_partition_key
@@ -89,8 +89,11 @@ def plan_runs(
     snapshots = tuple(dataset for dataset in datasets if dataset.slicing is Slicing.SNAPSHOT)
     if dated:
         yield from plan_months(dated, dict.fromkeys(months, accounts), listed=listed, whole=whole)
-    if snapshots:
-        yield from plan_snapshots(snapshots, accounts, listed=listed, whole=whole)
+    # What is looked up product by product follows the inventory, in a run of its own.
+    for follows in (False, True):
+        group = tuple(each for each in snapshots if (each.source is Source.PRODUCT_LOOKUP) is follows)
+        if group:
+            yield from plan_snapshots(group, accounts, listed=listed, whole=whole)
 
 
 def plan_months(

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Dataset, Slicing, Source, Window
+from seller_platform.contract import DATASETS, Dataset, Source, Window
 from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
@@ -26,12 +26,11 @@ from seller_platform.warehouse.accounts import accounts
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.receipts import AccountDay, days_due, pairs_read
 
-# Reports have a schedule of their own, which requests them.
-SCHEDULED = tuple(each for each in DATASETS if each.source is not Source.REPORT)
+# A sensor discovers the accounts, and reports are requested by a schedule of their own.
+SCHEDULED = tuple(each for each in DATASETS if each.source in (Source.LIST, Source.PRODUCT_LOOKUP))
 
 REFRESH_HOUR = 11
 _REFRESH = f"0 {REFRESH_HOUR},12,14,18 * * *"
-_DISCOVERY = f"45 4,{REFRESH_HOUR - 1},16,22 * * *"
 _HOURLY = "30 * * * *"
 _WEEKLY = "0 13 * * 0"
 
@@ -93,26 +92,15 @@ def schedule_definitions(history_start: date, datasets: Sequence[Dataset] = SCHE
 
 
 def _schedules_of(area: str, datasets: Sequence[Dataset], history_start: date) -> Iterator[dg.ScheduleDefinition]:
-    listed = [dataset for dataset in datasets if dataset.slicing is not Slicing.CONNECTION]
-    discovered = [dataset for dataset in datasets if dataset.slicing is Slicing.CONNECTION]
-    snapshots = [dataset for dataset in listed if not dataset.is_dated and dataset.source is Source.LIST]
-    dated = [dataset for dataset in listed if dataset.is_dated]
-    if discovered:
-        yield _schedule(
-            f"discover_{area}",
-            "Asks every connection for its accounts; new ones get partitions, and are refreshed next.",
-            discovered,
-            lambda _: [PlannedRun(tuple(discovered))],
-            cron=_DISCOVERY,
-        )
-    if listed:
-        yield _schedule(
-            f"refresh_{area}",
-            "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
-            listed,
-            lambda tick: _refresh(tick, listed, history_start),
-            cron=_REFRESH,
-        )
+    snapshots = [dataset for dataset in datasets if not dataset.is_dated and dataset.source is Source.LIST]
+    dated = [dataset for dataset in datasets if dataset.is_dated]
+    yield _schedule(
+        f"refresh_{area}",
+        "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
+        datasets,
+        lambda tick: _refresh(tick, datasets, history_start),
+        cron=_REFRESH,
+    )
     if dated:
         yield _schedule(
             f"reread_{area}",

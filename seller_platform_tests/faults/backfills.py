@@ -110,7 +110,7 @@ def deployment(home: Path, *, accounts: int, months: int) -> Iterator[Deployment
             start_new_session=True,
         )
         assert process.stdout is not None
-        told = dict(found.groups() for found in map(_TOLD.fullmatch, _until_told(process)) if found)
+        told = {found[1]: found[2] for found in map(_TOLD.fullmatch, _until_told(process)) if found}
         try:
             yield Deployment(process, home, told["Dagster UI"])
         finally:
@@ -152,8 +152,13 @@ class Backfill:
 
     @classmethod
     def launch(cls, place: Deployment) -> "Backfill":
+        """Launch it, once the code location has told the web server of its assets."""
         query = f"{{ {_STATS % (DATED[0].name, 'partitionKeys')} }}"
-        keys = place.ask(query)["assetNodeOrError"]["partitionKeys"]
+        deadline = time.monotonic() + 120
+        while "partitionKeys" not in (found := place.ask(query)["assetNodeOrError"]):
+            assert time.monotonic() < deadline, "there are no assets; look into code-location.log"
+            time.sleep(0.5)
+        keys = found["partitionKeys"]
         assets = [{"path": ["seller", dataset.name]} for dataset in DATED]
         launched = place.ask(_LAUNCH, assets=assets, keys=keys)["launchPartitionBackfill"]
         return cls(place, keys, launched["backfillId"])
@@ -252,7 +257,7 @@ def _different(folder: Path, datasets: Sequence[Dataset]) -> list[str]:
     finally:
         server.close()
     keys = {*expected, *found}
-    return sorted({dataset for dataset, account in keys if expected.get((dataset, account)) != found.get((dataset, account))})  # fmt: skip
+    return sorted({dataset for dataset, account in keys if expected.get(key := (dataset, account)) != found.get(key)})
 
 
 def main() -> int:

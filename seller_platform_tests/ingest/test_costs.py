@@ -115,7 +115,6 @@ def test_two_thousand_products_are_loaded(shop: Shop) -> None:
     receipt = _load(shop)
 
     assert (receipt.rows, receipt.requests) == (4, 2_000)
-    assert receipt.seconds < 60
 
 
 def _foreign(

@@ -49,7 +49,7 @@ def test_a_connection_of_before_takes_its_secret_from_the_settings_of_its_own_ap
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_connection(database, KnownConnection("old", "http://api.one", "http://auth.one", "one"))
-    with pytest.raises(MissingSettingError, match="application one at http://api.one, which connection 'old'"):
+    with pytest.raises(MissingSettingError, match=r"application one at http://api\.one, which connection 'old'"):
         upstream_of("old", read_settings(), database, BOX)
 
     alone = _set(monkeypatch, CLIENT_SECRET="canary")

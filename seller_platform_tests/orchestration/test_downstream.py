@@ -46,6 +46,11 @@ def _materialize(platform: Platform, name: str, partition: str) -> dict[str, Any
     return {key: value.value for key, value in event.metadata.items()}
 
 
+def _orders(channel: str) -> list[dict[str, Any]]:
+    seller = next(seller for seller, key in foreign.KEYS.items() if key == KEYS[0])
+    return foreign.order_rows(seller, channel, foreign.MONTHS[1])
+
+
 def test_an_asset_of_another_location_reads_the_same_partition(landed: Platform) -> None:
     told = _materialize(landed, "monthly_revenue", FEBRUARY)
 
@@ -54,6 +59,61 @@ def test_an_asset_of_another_location_reads_the_same_partition(landed: Platform)
     assert told["EUR"] == str(sum(Decimal(row["order_total"].replace(",", "")) for row in rows))
 
 
-def _orders(channel: str) -> list[dict[str, Any]]:
-    seller = next(seller for seller, key in foreign.KEYS.items() if key == KEYS[0])
-    return foreign.order_rows(seller, channel, foreign.MONTHS[1])
+def test_an_asset_by_account_reads_all_its_months(landed: Platform) -> None:
+    told = _materialize(landed, "whole_history", KEYS[0])
+
+    assert told == {"orders": 723, "first_day": "2026-01-01", "last_day": "2026-03-01"}
+
+
+def test_an_arrow_input_is_exact(landed: Platform) -> None:
+    told = _materialize(landed, "ledger_total", FEBRUARY)
+
+    assert told["entries"] == 3
+    assert Decimal(told["total"]) == 2 * Decimal("-4835.92") - Decimal("0.1")
+
+
+def test_months_before_snapshots_marts_and_what_has_no_partitions_are_read_together(landed: Platform) -> None:
+    told = _materialize(landed, "outlook", FEBRUARY)
+
+    assert told == {"orders": 713, "first_day": "2026-01-01", "skus": 45, "accounts": 2, "days_of_profit": 0}
+
+
+def test_a_script_loads_values_by_key(landed: Platform) -> None:
+    resources = {IO_MANAGER_KEY: WarehouseIOManager(database_url=landed.database.url)}
+    defs = dg.Definitions(assets=seller_asset_specs(HISTORY_START), resources=resources)
+
+    frame = defs.load_asset_value(["seller", "orders"], partition_key=FEBRUARY, instance=landed.instance)
+    table = defs.load_asset_value(
+        ["seller", "orders"], python_type=pa.Table, partition_key=FEBRUARY, instance=landed.instance
+    )
+    named = defs.load_asset_value(
+        ["seller", "inventory"], metadata={"seller_platform/form": "arrow"}, partition_key=KEYS[1]
+    )
+
+    assert isinstance(frame, pd.DataFrame)
+    assert isinstance(table, pa.Table)
+    assert isinstance(named, pa.Table)
+    assert (len(frame), table.num_rows, named.num_rows) == (703, 703, 45)
+    assert set(frame["account"]) == {KEYS[0]}
+
+
+def test_our_assets_are_declared_as_they_are(landed: Platform) -> None:
+    from seller_platform.orchestration import definitions
+
+    ours = {spec.key: spec for spec in definitions.defs.resolve_all_asset_specs()}
+    theirs = {spec.key: spec for spec in seller_asset_specs(definitions.read_settings().history_start)}
+
+    assert set(theirs) == {key for key in ours if key.path[0] in ("seller", "marts")}
+    assert [key for key in theirs if theirs[key].partitions_def != ours[key].partitions_def] == []
+    assert [key for key in theirs if theirs[key].group_name != ours[key].group_name] == []
+    assert [key for key in theirs if theirs[key].description != ours[key].description] == []
+
+
+def test_it_refuses_to_write_and_to_read_what_is_not_ours(landed: Platform) -> None:
+    manager = WarehouseIOManager(database_url=landed.database.url)
+    output, strange = dg.build_output_context(asset_key=["seller", "orders"]), dg.AssetKey(["seller", "order"])
+
+    with pytest.raises(ReadOnlyAssetError, match=r"seller/orders cannot be written.*io_manager_key"):
+        manager.handle_output(output, pd.DataFrame())
+    with pytest.raises(UnknownRelationError, match=r"no asset 'seller/order' here; choose one of seller/accounts, "):
+        manager.load_input(dg.build_input_context(asset_key=strange, upstream_output=output))

@@ -11,10 +11,7 @@ import pytest
 from sqlalchemy import insert
 
 from seller_platform.contract import LISTS, Account, Window, dataset_named
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.orchestration.assets import CHANGED, REFRESH_TAG, asset_for
-from seller_platform.orchestration.discovery import accounts_asset
-from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.runs import ACCOUNT_TAG
@@ -73,14 +70,14 @@ def tick(
     schedule: str, at: datetime, instance: dg.DagsterInstance, database_url: str, history_start: date = HISTORY_START
 ) -> list[dg.RunRequest]:
     """Return the runs that a schedule asks for at a moment."""
-    assets = dg.Definitions([accounts_asset(ACCOUNTS), *(asset_for(dataset, history_start) for dataset in LISTS)])
+    assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS])
     resources = dg.Definitions(
         resources={
             "warehouse": WarehouseResource(database_url=database_url),
             "seller_api": dg.ResourceDefinition.none_resource(),
         }
     )
-    definitions = dg.Definitions.merge(schedule_definitions(history_start, [ACCOUNTS, *LISTS]), assets, resources)
+    definitions = dg.Definitions.merge(schedule_definitions(history_start, LISTS), assets, resources)
     found = definitions.resolve_schedule_def(schedule)
     with dg.build_schedule_context(
         instance, scheduled_execution_time=at, resources={"warehouse": WarehouseResource(database_url=database_url)}
@@ -310,18 +307,15 @@ def test_a_tick_waits_for_the_runs_of_the_one_before(
     assert tick("refresh_sales", at, instance, database_url) != []
 
 
-def test_accounts_are_discovered_and_snapshots_taken_every_hour_where_that_is_switched_on(
+def test_snapshots_are_taken_every_hour_where_that_is_switched_on(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     register(database, instance, {"A": "Europe/Berlin", "B": "Europe/Berlin"})
     at = datetime(2026, 5, 20, 11, 30, tzinfo=UTC)
     read(database, NAMES, "A", Window.day(date(2026, 5, 20)), at - timedelta(minutes=5))
 
-    (discovery,) = tick("discover_user", at, instance, database_url)
     hourly = tick("snapshot_inventory_hourly", at, instance, database_url)
 
-    assert discovery.asset_selection == [asset_key(ACCOUNTS)]
-    assert START not in discovery.tags
     assert [(first, last) for _, first, last in asked(hourly)] == [("A", "B")]
     status = {each.name: each.default_status for each in schedule_definitions(HISTORY_START).schedules or ()}
     stopped = {name for name, found in status.items() if found is dg.DefaultScheduleStatus.STOPPED}

@@ -22,7 +22,8 @@ from seller_platform.warehouse.tables import LOADS
 # statement that runs a tenth of a second is a loss.
 _SETTINGS = """
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-SET LOCAL work_mem = '128MB'; SET LOCAL jit = off; SET LOCAL enable_nestloop = off
+SET LOCAL work_mem = '128MB'; SET LOCAL jit = off;
+SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
 _SHOWN = 5
 

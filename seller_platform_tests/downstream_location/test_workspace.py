@@ -1,0 +1,181 @@
+"""Both code locations in one real webserver: one graph, and a run of theirs over rows that were stored by us."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform_tests.journeys.processes import environment, free_port
+
+pytestmark = pytest.mark.journey
+
+TOP = Path(__file__).parents[2]
+ACCOUNT = "S1.EU"
+PARTITION = f"{ACCOUNT}|2026-02-01"
+
+_LOCATIONS = """
+{
+  workspaceOrError {
+    ... on Workspace { locationEntries { name loadStatus locationOrLoadError { __typename
+      ... on PythonError { message } } } }
+  }
+}
+"""
+_NODES = """
+{
+  assetNodes(assetKeys: [{path: ["seller", "orders"]}, {path: ["finance", "monthly_revenue"]}]) {
+    assetKey { path } repository { location { name } } isExecutable jobNames
+    dependencyKeys { path } dependedByKeys { path } partitionDefinition { name type }
+  }
+}
+"""
+_LAUNCH = """
+mutation ($partition: String!) {
+  launchPipelineExecution(executionParams: {
+    selector: {
+      repositoryLocationName: "finance", repositoryName: "__repository__", pipelineName: "__ASSET_JOB",
+      assetSelection: [{path: ["finance", "monthly_revenue"]}]
+    }
+    runConfigData: {}
+    executionMetadata: {tags: [
+      {key: "dagster/partition", value: $partition},
+      {key: "dagster/partition/account", value: "S1.EU"}, {key: "dagster/partition/month", value: "2026-02-01"}
+    ]}
+  }) { __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } }
+}
+"""
+_RUN = """
+query ($id: ID!) {
+  runOrError(runId: $id) { ... on Run { status } }
+  assetOrError(assetKey: {path: ["finance", "monthly_revenue"]}) { ... on Asset {
+    assetMaterializations(limit: 1) { partition metadataEntries { label
+      ... on IntMetadataEntry { intValue } ... on TextMetadataEntry { text } } }
+  } }
+}
+"""
+
+
+@pytest.fixture
+def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine that knows the warehouse and nothing of the API."""
+    home = tmp_path / "dagster"
+    home.mkdir()
+    # Runs start at once here: the daemon that would take them from the queue is another process.
+    settings = (TOP / "dagster.yaml").read_text().split("run_queue:")[0]
+    launched_at_once = "run_coordinator: {module: dagster, class: DefaultRunCoordinator}\ntelemetry: {enabled: false}\n"
+    (home / "dagster.yaml").write_text(settings + launched_at_once)
+    return environment(
+        tmp_path,
+        DAGSTER_HOME=str(home),
+        SELLER_PLATFORM_DATABASE_URL=database_url,
+        SELLER_PLATFORM_HISTORY_START="2026-01-01",
+        PYTHONPATH=str(TOP),
+    )
+
+
+@pytest.fixture
+def webserver(variables: dict[str, str], database: Database, tmp_path: Path) -> Iterator[str]:
+    """The URL of a webserver over both locations, and a warehouse with a month of orders."""
+    _store(database, dataset_named("orders"))
+    subprocess.run(
+        [sys.executable, "-c", _ADD_ACCOUNT], env=variables, check=True, timeout=120, capture_output=True
+    )
+    port = free_port()
+    workspace = Path(__file__).with_name("workspace.yaml")
+    command = [sys.executable, "-m", "dagster_webserver", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)]
+    with (tmp_path / "webserver.log").open("wb") as log:
+        process = subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _await(url, process, tmp_path / "webserver.log")
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+_ADD_ACCOUNT = f"""
+import dagster as dg
+with dg.DagsterInstance.get() as instance:
+    instance.add_dynamic_partitions("accounts", ["{ACCOUNT}"])
+"""
+
+
+def _store(database: Database, orders: Dataset) -> None:
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    save_accounts(database, "default", [(ACCOUNT, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1"))])
+    rows = [
+        (f"o{number}", f"2026-02-{number:02d}T10:00:00+01:00", "Shipped", Decimal("0.10"), "EUR", 1, "SKU", None, None)
+        for number in range(1, 4)
+    ]
+    with open_load(database, Slice(orders, ACCOUNT, Window.month_of(date(2026, 2, 1)))) as load:
+        load.spool.write([(*row, row[1][:10]) for row in rows], tags=("platform",), page=1)
+        load.store(Measured(1, 1, 0, len(rows), "match", datetime.now(UTC)))
+
+
+def _await(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + 150
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()
+        try:
+            if httpx.get(f"{url}/server_info", timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.5)
+    raise AssertionError(log.read_text())
+
+
+def _ask(url: str, query: str, **variables: Any) -> dict[str, Any]:
+    answer = httpx.post(f"{url}/graphql", json={"query": query, "variables": variables}, timeout=120).json()
+    assert "errors" not in answer, answer
+    found = answer["data"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_both_locations_are_one_graph_and_theirs_reads_what_ours_stored(webserver: str) -> None:
+    entries = _ask(webserver, _LOCATIONS)["workspaceOrError"]["locationEntries"]
+    nodes = _ask(webserver, _NODES)["assetNodes"]
+    launched = _ask(webserver, _LAUNCH, partition=PARTITION)["launchPipelineExecution"]
+    assert launched["__typename"] == "LaunchRunSuccess", launched
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        told = _ask(webserver, _RUN, id=launched["run"]["runId"])
+        if told["runOrError"]["status"] in ("SUCCESS", "FAILURE", "CANCELED"):
+            break
+        time.sleep(0.5)
+
+    assert {entry["name"]: entry["locationOrLoadError"] for entry in entries} == {
+        name: {"__typename": "RepositoryLocation"} for name in ("seller_platform", "finance")
+    }
+    by_key = {"/".join(node["assetKey"]["path"]): node for node in nodes}
+    assert len(nodes) == 2
+    orders, revenue = by_key["seller/orders"], by_key["finance/monthly_revenue"]
+    assert orders["repository"]["location"]["name"] == "seller_platform"
+    assert orders["isExecutable"]
+    assert {"path": ["finance", "monthly_revenue"]} in orders["dependedByKeys"]
+    assert revenue["dependencyKeys"] == [{"path": ["seller", "orders"]}]
+    assert revenue["partitionDefinition"] == orders["partitionDefinition"]
+    assert told["runOrError"]["status"] == "SUCCESS"
+    (event,) = told["assetOrError"]["assetMaterializations"]
+    assert event["partition"] == PARTITION
+    facts = {entry["label"]: entry.get("intValue", entry.get("text")) for entry in event["metadataEntries"]}
+    assert (facts["orders"], facts["EUR"]) == (3, "0.30")
