@@ -17,6 +17,12 @@ def keys() -> None:
 
 
 @keys.command()
+def generate() -> None:
+    """Print a new key for SELLER_PLATFORM_SECRET_KEY; nothing is stored."""
+    Output(as_json=False).line(new_key())
+
+
+@keys.command()
 @click.option("--finish", is_flag=True, help="Make no new key; end a rotation, and check that the old key can go.")
 @json_option
 def rotate(*, finish: bool, as_json: bool) -> None:

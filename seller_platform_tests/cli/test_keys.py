@@ -1,0 +1,13 @@
+"""`seller-platform keys generate`."""
+
+from click.testing import CliRunner
+from cryptography.fernet import Fernet
+
+from seller_platform.cli.keys import keys
+
+
+def test_a_key_is_printed_that_fernet_takes_and_each_is_another() -> None:
+    told = [CliRunner().invoke(keys, ["generate"]).output.strip() for _ in range(2)]
+
+    assert told[0] != told[1]
+    assert all(Fernet(key) for key in told)
