@@ -87,6 +87,16 @@ class InexactNumberError(RequestError):
         )
 
 
+class NotLoadedError(RequestError):
+    """A slice was never loaded, so that it is not known whether it has rows."""
+
+    next_step = "Load it first: `seller-platform sync`, or a backfill of the asset that the message names."
+
+    def __init__(self, dataset: str, wanted: str) -> None:
+        self.dataset = dataset
+        super().__init__(f"{wanted} was never loaded. Materialize seller/{dataset} for the partition first")
+
+
 class ReadOnlyAssetError(RequestError):
     """Another code location tries to write an asset that is only read there."""
 
@@ -97,6 +107,32 @@ class ReadOnlyAssetError(RequestError):
         super().__init__(
             f"{asset} cannot be written: the warehouse is only read from here. "
             "Give the asset an `io_manager_key` other than that of the Seller Platform assets it reads"
+        )
+
+
+class InvalidRowKeyError(RequestError):
+    """The words of a key do not name a row of a dataset."""
+
+    next_step = "Give the values of the key columns in their order, or `column=value` for any column."
+
+    def __init__(self, dataset: str, problem: str, key: Sequence[str], columns: Sequence[str]) -> None:
+        self.dataset = dataset
+        keyed = f"the values of {', '.join(key)} in this order, or " if key else ""
+        super().__init__(f"{dataset}: {problem}. Give {keyed}column=value with one of {', '.join(columns)}")
+
+
+class RowNotFoundError(RequestError):
+    """No stored row is the one that was asked for."""
+
+    next_step = "Look with `seller-platform status` whether its days were loaded."
+
+    def __init__(self, dataset: str, conditions: Mapping[str, str], account: str | None) -> None:
+        self.dataset, self.conditions = dataset, dict(conditions)
+        named = " and ".join(f"{name} = {value!r}" for name, value in conditions.items())
+        of = f" of {account}" if account else ""
+        super().__init__(
+            f"{dataset} has no stored row{of} with {named}. "
+            f"Look with `seller-platform status` whether its days were loaded"
         )
 
 
@@ -674,6 +710,19 @@ class BackupError(WarehouseError):
 
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(f"backup or restore of {what}: {problem}")
+
+
+class ExportFolderError(SellerPlatformError):
+    """A Parquet file cannot be written."""
+
+    next_step = "Make the folder writable, or name another in SELLER_PLATFORM_EXPORT_DIR."
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: cannot be written ({problem}). What was there is as it was. "
+            "Make the folder writable, or name another in SELLER_PLATFORM_EXPORT_DIR"
+        )
 
 
 class WebhookError(SellerPlatformError):

@@ -26,6 +26,7 @@ class Settings(BaseSettings):
     secret_key: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SECRET_KEY")
     history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")
     owner: str = Field("team:data", alias="SELLER_PLATFORM_OWNER")
+    export_dir: Path | None = Field(None, alias="SELLER_PLATFORM_EXPORT_DIR")
     base_url: str | None = Field(None, alias="SELLER_API_BASE_URL")
     auth_url: str | None = Field(None, alias="SELLER_API_AUTH_URL")
     client_id: str | None = Field(None, alias="SELLER_API_CLIENT_ID")
@@ -34,10 +35,10 @@ class Settings(BaseSettings):
     dagster_url: str | None = Field(None, alias="SELLER_PLATFORM_DAGSTER_URL")
     redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
 
-    @field_validator("home")
+    @field_validator("home", "export_dir")
     @classmethod
-    def _absolute(cls, home: Path) -> Path:
-        return home.expanduser().absolute()
+    def _absolute(cls, folder: Path | None) -> Path | None:
+        return None if folder is None else folder.expanduser().absolute()
 
     @field_validator(
         "database_url",
@@ -49,6 +50,7 @@ class Settings(BaseSettings):
         "client_secret",
         "alert_webhook_url",
         "dagster_url",
+        "export_dir",
         mode="before",
     )
     @classmethod

@@ -17,6 +17,7 @@ _COMMANDS = {
     "sync": "Land the API's lists in PostgreSQL, through Dagster.",
     "costs": "Write product costs back, as a plan that is reviewed before it is applied.",
     "status": "Show what is covered, how old it is, and how the grants are.",
+    "explain": "Show where a stored row came from: request, page, time and run.",
     "verify": "Ask source and replica the same questions, and compare the answers.",
     "metrics": "Serve the warehouse's measures to Prometheus, until Ctrl-C.",
     "migrate": "Bring the database to the schema of this version: ours and Dagster's.",

@@ -88,12 +88,12 @@ class PartReader:
         return walk(self.fetcher, self.request(part), first, lambda page: self._write(part, page))
 
     def _smaller(self, part: Part, first: Page) -> list[Part]:
-        """Return parts of fewer days that fit one page each, where that takes no more requests than the pages do."""
+        """Return parts of fewer days that fit one page each, where that takes no more requests than two walks do."""
         size, window = len(first.rows), part.window
         if window is None or not self.dataset.is_divisible or not first.total or not size or first.total <= size:
             return []
         days = int(_FILL * size / (first.total / window.days))
-        if not days or -(-window.days // days) > -(-first.total // size):
+        if not days or -(-window.days // days) > 2 * -(-first.total // size):
             return []
         return [Part(smaller, part.value, part.tags) for smaller in window.split(days)]
 

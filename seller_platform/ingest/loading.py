@@ -18,6 +18,7 @@ from seller_platform.errors import (
     NotOfferedError,
     RequestRefusedError,
     SellerPlatformError,
+    UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
 from seller_platform.warehouse.accounts import KnownAccount
@@ -177,7 +178,8 @@ def load_each(
 ) -> Iterator[Outcome]:
     """Load slices side by side and yield their outcomes in order; one that fails does not stop the others.
 
-    A slice whose warehouse went away is loaded again after each of the pauses: it was stored whole or not at all.
+    A slice whose warehouse went away is loaded again after each of the pauses: it was stored whole or not at all. One
+    whose upstream gave no good answer, for all the patience of its requests, is loaded once more.
 
     Errors that are not ours are bugs: they are raised, after the slices under way have ended.
     """
@@ -203,10 +205,18 @@ def load_each(
 def _load_patiently(
     load: Callable[[Wanted], Receipt | None], wanted: Wanted, pauses_seconds: Sequence[float]
 ) -> Receipt | None:
-    for pause in pauses_seconds:
+    pauses, may_ask_again = iter(pauses_seconds), True
+    while True:
         try:
             return load(wanted)
         except WarehouseUnavailableError as error:
+            pause = next(pauses, None)
+            if pause is None:
+                raise
             _LOG.warning("%s: %s; it is loaded again in %g s", wanted, error, pause)
             time.sleep(pause)
-    return load(wanted)
+        except UpstreamUnavailableError as error:
+            if not may_ask_again:
+                raise
+            may_ask_again = False
+            _LOG.warning("%s: %s; it is loaded once more", wanted, error)

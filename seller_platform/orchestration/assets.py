@@ -40,6 +40,8 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         metadata=definition_metadata(dataset),
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
+        # For Dagster's own storage going away: what failed by itself is told by a Failure that forbids it.
+        retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         check_specs=check_specs(dataset, partitions),
         output_required=False,
     )

@@ -67,8 +67,8 @@ def _held_still(_: Dataset, receipt: Receipt) -> Judgement:
             "They add up to a total it had in between; the next refresh reads the days again.",
             severity=dg.AssetCheckSeverity.WARN,
         )
-    again = "" if attempts == 1 else f" It was read {attempts} times until it did."
-    return Judgement(passed=True, description=f"The list held still while its {receipt.pages} pages were read.{again}")
+    again = "" if attempts == 1 else f", and {attempts} readings of it were made until that was sure"
+    return Judgement(passed=True, description=f"The list held still while its {receipt.pages} pages were read{again}.")
 
 
 def _keys_are_unique(dataset: Dataset, receipt: Receipt) -> Judgement:

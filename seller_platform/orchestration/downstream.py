@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Slicing, Window
+from seller_platform.contract import DATASETS, Window
 from seller_platform.errors import ReadOnlyAssetError
 from seller_platform.orchestration.partitions import ACCOUNTS, account_months, partitions_for, read_partition_key
 from seller_platform.settings import read_settings

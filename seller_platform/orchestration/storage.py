@@ -7,6 +7,7 @@ Which server it is, the settings say, so that `dagster.yaml` holds neither a pat
 """
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -17,12 +18,16 @@ from dagster._config import UserConfigSchema
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.storage import DagsterPostgresStorage
+from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import driver_url
 from seller_platform.warehouse.location import warehouse_url
+
+_RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
 
 
 class PooledPostgresStorage(DagsterPostgresStorage):
@@ -64,6 +69,22 @@ class _EventLogStorage(PostgresEventLogStorage):
         return bool(super().supports_asset_checks)
 
     def store_event(self, event: EventLogEntry) -> None:
+        """Store an event, again where the server went away meanwhile: a run need not fail because of a restart.
+
+        An event whose commit was not confirmed may then be there twice, which does no harm.
+        """
+        for pause in _RESTART_PAUSES_SECONDS:
+            try:
+                return self._store_once(event)
+            except DagsterPostgresException:
+                pass  # it could not connect, although it tried for some seconds
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+            time.sleep(pause)
+        return self._store_once(event)
+
+    def _store_once(self, event: EventLogEntry) -> None:
         with super()._connect() as connection:
             self._of_event.connection = connection
             try:

@@ -5,8 +5,10 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -17,17 +19,27 @@ from starlette.responses import Response
 from seller_platform.contract.endpoints import AUTHORIZE, METADATA, REVOKE, TOKEN
 from seller_platform.contract.wire_errors import error_body
 from seller_platform.errors import ApiError, MissingSettingError, WarehouseUnavailableError
-from seller_platform.service.answers import allowed_methods, base_url_of, error_answer, json_answer
+from seller_platform.service.answers import JSON, allowed_methods, base_url_of, error_answer, json_answer
 from seller_platform.service.authorize import Authorization
 from seller_platform.service.compression import Compress
 from seller_platform.service.costs import cost_routes
 from seller_platform.service.developers import DELETE, NEW, Developers
-from seller_platform.service.docs import docs_page
+from seller_platform.service.docs import docs_text
 from seller_platform.service.document import DOCS, OPENAPI, openapi_document
 from seller_platform.service.lists import SERVED, Clock, Route, route_for
 from seller_platform.service.login import DEVELOPERS, LOGIN, LOGOUT, Login
 from seller_platform.service.middleware import Envelop
-from seller_platform.service.pages import HOME, SCRIPT, STYLE, Page, answer_home, answer_static, page_of, render_message
+from seller_platform.service.pages import (
+    HOME,
+    SCRIPT,
+    STYLE,
+    Page,
+    answer_home,
+    answer_static,
+    page_of,
+    page_with_script,
+    render_message,
+)
 from seller_platform.service.reports import report_routes
 from seller_platform.service.statistics import statistics_route
 from seller_platform.service.status import status_route
@@ -38,6 +50,8 @@ from seller_platform.service.worker import Pace, WorkerThread
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
+
+_MOST_ADDRESSES = 16  # under which the service is reached, and its documentation is kept
 
 
 def utc_now() -> datetime:
@@ -161,11 +175,16 @@ def _add_pages(app: FastAPI, store: Store) -> None:
 
 
 def _add_documentation(app: FastAPI, routes: Sequence[Route]) -> None:
+    @lru_cache(_MOST_ADDRESSES)
+    def documentation(base_url: str) -> tuple[bytes, str]:
+        document = openapi_document(routes, base_url)
+        return msgspec.json.encode(document), docs_text(document)
+
     async def answer_document(request: Request) -> Response:
-        return json_answer(openapi_document(routes, base_url_of(request)))
+        return Response(documentation(base_url_of(request))[0], media_type=JSON)
 
     async def answer_docs(request: Request) -> Response:
-        return docs_page(openapi_document(routes, base_url_of(request)))
+        return page_with_script(documentation(base_url_of(request))[1])
 
     app.add_route(OPENAPI, answer_document, ["GET"])
     app.add_route(DOCS, page_of(answer_docs), ["GET"])

@@ -18,7 +18,7 @@ from seller_platform.service.bodies import read_form
 from seller_platform.service.grants import RegisteredApplication, find_application, issue_code
 from seller_platform.service.login import ForeignFormError, login_for
 from seller_platform.service.pages import redirect, render
-from seller_platform.service.parameters import is_storable, parse_form, shown
+from seller_platform.service.parameters import parse_fields, shown
 from seller_platform.service.sessions import user_of, visit_of
 from seller_platform.service.store import Connection, Store
 
@@ -130,17 +130,9 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
 
 def _fields(request: Request) -> dict[str, str]:
     try:
-        pairs = parse_form(request.scope["query_string"])
+        return parse_fields(request.scope["query_string"])
     except ValueError as error:
         raise ApiError(f"The link that led here {error}.") from None
-    fields: dict[str, str] = {}
-    for name, text in pairs:
-        if name in fields:
-            raise ApiError(f"The link that led here is wrong: {shown(name)} occurs more than once.")
-        if not is_storable(text):
-            raise ApiError(f"The link that led here is wrong: {shown(name)} must be UTF-8 without NUL characters.")
-        fields[name] = text
-    return fields
 
 
 def _pkce_problem(application: RegisteredApplication, challenge: str | None, method: str | None) -> str | None:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from seller_platform.errors import ApiError, BodyTooLargeError, InvalidParametersError, WrongContentTypeError
 from seller_platform.service.answers import JSON
-from seller_platform.service.parameters import is_storable, parse_form, shown
+from seller_platform.service.parameters import parse_fields, shown
 
 FORM = "application/x-www-form-urlencoded"
 LARGEST_JSON_BYTES = 1 << 20
@@ -29,16 +29,9 @@ async def read_form(request: Request) -> dict[str, str]:
         raise WrongContentTypeError(found[:100], FORM)
     body = await read_body(request, _LARGEST_FORM_BYTES)
     try:
-        pairs = parse_form(body)
+        fields = parse_fields(body)
     except ValueError as error:
         raise ApiError(f"the form {error}") from None
-    fields: dict[str, str] = {}
-    for name, text in pairs:
-        if name in fields:
-            raise ApiError(f"the field {shown(name)} was sent more than once")
-        if not is_storable(text):
-            raise ApiError(f"the field {shown(name)} must be UTF-8 without NUL characters")
-        fields[name] = text
     return {name: text for name, text in fields.items() if text}
 
 

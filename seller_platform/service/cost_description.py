@@ -16,14 +16,21 @@ _DAY = {"type": "string", "format": "date"}
 _MONEY = {"type": ["number", "null"], "minimum": 0, "exclusiveMaximum": int(LARGEST_AMOUNT)}
 _TEXT = {"type": ["string", "null"], "maxLength": 1000}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 1000}
+_SAID = {
+    "cost_element": "A cost category, such as Manufacturing.",
+    "currency": "ISO 4217 code of `amount`.",
+    "provider": "Who is paid.",
+    "notes": "Anything worth remembering.",
+}
 _ELEMENT = {
+    "title": "CostElement",
     "type": "object",
     "properties": {
-        "cost_element": {"type": "string", "description": "A cost category, such as Manufacturing."},
+        "cost_element": {"type": "string", "description": _SAID["cost_element"]},
         "amount": {"type": "number", "description": "What it costs for one unit."},
-        "currency": {"type": "string", "description": "ISO 4217 code of `amount`."},
-        "provider": {**_TEXT, "description": "Who is paid."},
-        "notes": {**_TEXT, "description": "Anything worth remembering."},
+        "currency": {"type": "string", "description": _SAID["currency"]},
+        "provider": {**_TEXT, "description": _SAID["provider"]},
+        "notes": {**_TEXT, "description": _SAID["notes"]},
     },
 }
 _PERIODS = {
@@ -32,29 +39,43 @@ _PERIODS = {
     "properties": {
         "data": {
             "type": "array",
+            "description": "The periods of each product, by their days.",
             "items": {
+                "title": "CostPeriod",
                 "type": "object",
                 "required": ["from_date", "to_date", "cost_elements"],
                 "properties": {
                     "from_date": {**_DAY, "description": "First day on which the costs hold."},
                     "to_date": {**_DAY, "type": ["string", "null"], "description": "Last day on which they hold."},
-                    "cost_elements": {"type": "array", "items": _ELEMENT},
+                    "cost_elements": {
+                        "type": "array",
+                        "items": _ELEMENT,
+                        "description": "What the costs are made of.",
+                    },
                 },
             },
         }
     },
 }
 _ELEMENT_INPUT = {
+    "title": "CostElementInput",
     "type": "object",
     "required": ["cost_element", "currency"],
     "properties": {
-        "cost_element": _NAME,
-        "provider": _TEXT,
-        "notes": _TEXT,
-        "currency": {"type": "string", "pattern": "^[A-Z]{3}$"},
+        "cost_element": {**_NAME, "description": _SAID["cost_element"]},
+        "provider": {**_TEXT, "description": _SAID["provider"]},
+        "notes": {**_TEXT, "description": _SAID["notes"]},
+        "currency": {"type": "string", "pattern": "^[A-Z]{3}$", "description": _SAID["currency"]},
         "total_amount": {**_MONEY, "description": "What all units cost; from it follows `amount`."},
-        "conversion_rate": {"type": ["string", "null"], "description": 'A positive decimal number; by default "1".'},
-        "units": {"type": ["number", "null"], "exclusiveMinimum": 0, "description": "By default 1."},
+        "conversion_rate": {
+            "type": ["string", "null"],
+            "description": 'What `total_amount` is multiplied by: a positive decimal number; by default "1".',
+        },
+        "units": {
+            "type": ["number", "null"],
+            "exclusiveMinimum": 0,
+            "description": "How many units `total_amount` is for; by default 1.",
+        },
         "amount": {
             **_MONEY,
             "description": "total_amount * conversion_rate / units; sent with it, both must agree to the cent.",
@@ -62,23 +83,57 @@ _ELEMENT_INPUT = {
     },
 }
 _INPUT = {
+    "title": "CostPeriods",
     "type": "object",
     "required": ["data"],
+    "examples": [
+        {
+            "account_title": "Shop US",
+            "sku": "MUG-BLUE-350",
+            "data": [
+                {
+                    "dates": {"from_date": "2026-03-01", "to_date": "2026-03-31"},
+                    "cost_elements": [
+                        {
+                            "cost_element": "Manufacturing",
+                            "provider": "Example Pottery",
+                            "total_amount": 1250,
+                            "conversion_rate": "1.08",
+                            "units": 500,
+                            "currency": "USD",
+                        },
+                        {"cost_element": "Freight", "amount": 0.45, "currency": "USD"},
+                    ],
+                }
+            ],
+        }
+    ],
     "properties": {
         **{parameter.name: {"type": "string", "description": parameter.doc} for parameter in (*SELECTION, SKU)},
         "data": {
             "type": "array",
             "minItems": 1,
+            "description": "The periods, no two of which may have a day in common.",
             "items": {
+                "title": "CostPeriodInput",
                 "type": "object",
                 "required": ["dates", "cost_elements"],
                 "properties": {
                     "dates": {
                         "type": "object",
                         "required": ["from_date", "to_date"],
-                        "properties": {"from_date": _DAY, "to_date": _DAY},
+                        "description": "The days on which the costs hold.",
+                        "properties": {
+                            "from_date": {**_DAY, "description": "The first of them."},
+                            "to_date": {**_DAY, "description": "The last of them, inclusive."},
+                        },
                     },
-                    "cost_elements": {"type": "array", "minItems": 1, "items": _ELEMENT_INPUT},
+                    "cost_elements": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": _ELEMENT_INPUT,
+                        "description": "What the costs are made of.",
+                    },
                 },
             },
         },
@@ -87,7 +142,11 @@ _INPUT = {
 
 
 def _done_schema(facts: Mapping[str, object]) -> dict[str, object]:
-    told = {"status": {"const": "success"}, "code": {"type": "integer"}, "message": {"type": "string"}}
+    told = {
+        "status": {"const": "success", "description": "Always `success`."},
+        "code": {"type": "integer", "description": "The HTTP status of the answer."},
+        "message": {"type": "string", "description": "What was done, in a sentence."},
+    }
     properties = {**told, **facts}
     return {"type": "object", "required": list(properties), "properties": properties}
 
@@ -104,7 +163,12 @@ WRITE = Description(
     "write_cost_periods",
     "costs",
     "Store cost periods of a product, all or none; those with the same dates are replaced.",
-    _done_schema({"sku": {"type": "string"}, "periods": {"type": "integer"}}),
+    _done_schema(
+        {
+            "sku": {"type": "string", "description": "The product."},
+            "periods": {"type": "integer", "description": "How many periods were stored, in all accounts together."},
+        }
+    ),
     (*SELECTION, SKU),
     (401, 403, 404, 413, 415, 422, 503),
     extra={"requestBody": {"required": True, "content": {JSON: {"schema": _INPUT}}}},
@@ -113,7 +177,7 @@ DELETE = Description(
     "delete_cost_periods",
     "costs",
     "Delete the cost periods of a product, or the one with the given dates.",
-    _done_schema({"deleted": {"type": "integer"}}),
+    _done_schema({"deleted": {"type": "integer", "description": "How many periods were deleted."}}),
     (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE),
     (401, 403, 404, 413, 415, 422, 503),
 )

@@ -2,6 +2,9 @@
 
 A change waits for others of the same account, so that what was checked still holds when it is written. It is made in
 the newest snapshot, and those before it are forgotten: else they would come back when the newest becomes empty.
+
+An account that a connection of this database lists, or ever listed, is a copy: its next load would undo a change, so
+none is taken. Receipts decide nothing: they tell what was read once, not where an account belongs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +35,7 @@ WHERE period.local_day = {newest_day}
 ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, period.to_date
 """
 
-_LOADED = "SELECT account FROM platform.loads WHERE account = ANY(%s) LIMIT 1"
+_COPIED = "SELECT key FROM platform.accounts WHERE key = ANY(%s) ORDER BY key LIMIT 1"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods ' || %s, 0))"
 _SNAPSHOT = "SELECT max(local_day) FROM seller.cost_periods WHERE account = %s"
 _FORGET = "DELETE FROM seller.cost_periods WHERE account = %s AND local_day < %s"
@@ -136,10 +139,10 @@ async def delete_periods(
 async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
     """Let no other change of these accounts begin before this transaction ends."""
     keys = sorted(account.key for account in selected.accounts)
-    loaded = await (await connection.execute(_LOADED, (keys,))).fetchone()
-    if loaded is not None:
+    copied = await (await connection.execute(_COPIED, (keys,))).fetchone()
+    if copied is not None:
         raise ReplicaError(
-            f"the rows of account {loaded[0]} are a copy, loaded from another service: "
+            f"the rows of account {copied[0]} are a copy, loaded from another service: "
             "change its costs there, and the next load brings them here"
         )
     for key in keys:

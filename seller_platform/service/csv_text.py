@@ -7,7 +7,9 @@ apostrophe before it, which spreadsheets do not show. Numbers are left alone, ne
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+import anyio.to_thread
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
@@ -25,6 +27,17 @@ def csv_lines(columns: Sequence[str], chunk: bytes) -> bytes:
     """
     rows: list[Mapping[str, object]] = json.loads(b"[%b]" % chunk, parse_float=_Number, parse_int=_Number)
     return _lines([_cell(row.get(column)) for column in columns] for row in rows)
+
+
+async def csv_parts(columns: Sequence[str], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the first line, then the lines of each chunk; they are written in a thread, so that nobody waits for them.
+
+    Args:
+        chunks: The rows as JSON objects with commas between.
+    """
+    yield csv_header(columns)
+    async for chunk in chunks:
+        yield await anyio.to_thread.run_sync(csv_lines, columns, chunk)
 
 
 class _Number(str):

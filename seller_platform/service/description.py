@@ -1,4 +1,7 @@
-"""What the OpenAPI document says of the endpoints, from the contract."""
+"""What the OpenAPI document says of the endpoints, from the contract.
+
+A schema with a title stands in the document once, under that name, and is referred to.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +9,7 @@ from typing import Any
 
 from seller_platform.contract import Column, Dataset, Kind
 from seller_platform.contract.envelope import CURRENT_PAGE, ENVELOPE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
-from seller_platform.contract.wire_errors import CODE, ERROR, MESSAGE, PARAMETERS, STATUS
+from seller_platform.contract.wire_errors import CODE, ERROR, MESSAGE, PARAMETERS, STATUS, error_body
 from seller_platform.service.parameters import Parameter
 
 _SCHEMAS: Mapping[Kind, dict[str, object]] = {
@@ -21,6 +24,7 @@ _SCHEMAS: Mapping[Kind, dict[str, object]] = {
 }
 
 ERROR_SCHEMA = {
+    "title": "Error",
     "type": "object",
     "required": [STATUS, CODE, MESSAGE],
     "properties": {
@@ -33,6 +37,7 @@ ERROR_SCHEMA = {
             "description": ERROR[PARAMETERS],
         },
     },
+    "examples": [error_body(404, "there is no such account")],
 }
 
 _REFUSALS = {
@@ -87,16 +92,17 @@ def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]]) -> 
         name=f"list_{dataset.name}",
         area=dataset.area,
         summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
-        schema=envelope_schema(row_schema(dataset.columns), announces_total=dataset.announces_total),
+        schema=envelope_schema(row_schema(dataset.name, dataset.columns), announces_total=dataset.announces_total),
         parameters=parameters,
         refusals=(401, 404, 422, 503),
     )
 
 
-def row_schema(columns: Sequence[Column]) -> dict[str, object]:
-    """Return the schema of a row."""
+def row_schema(name: str, columns: Sequence[Column]) -> dict[str, object]:
+    """Return the schema of a row of the list of that name."""
+    title = "".join(part.capitalize() for part in (*name.split("_"), "row"))
     properties = {column.name: _column_schema(column) for column in columns}
-    return {"type": "object", "required": list(properties), "properties": properties}
+    return {"title": title, "type": "object", "required": list(properties), "properties": properties}
 
 
 def envelope_schema(row: Mapping[str, object], *, announces_total: bool) -> dict[str, object]:

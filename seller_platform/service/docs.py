@@ -10,19 +10,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from starlette.responses import Response
-
 from seller_platform.service.answers import JSON
 from seller_platform.service.bodies import FORM
-from seller_platform.service.document import example_of, operations
-from seller_platform.service.pages import render
+from seller_platform.service.document import example_of, operations, without_references
+from seller_platform.service.pages import render_text
 
 _OPTIONAL_EXAMPLES = ("account_title", "start_date", "end_date", "sku")
 _DEEPEST = 5
 
 
-def docs_page(document: Mapping[str, Any]) -> Response:
-    """Return the page that shows a document."""
+def docs_text(document: Mapping[str, Any]) -> str:
+    """Return the HTML of the page that shows a document."""
+    document = without_references(document)
     endpoints = [_endpoint(document, *operation) for operation in operations(document)]
     areas = [
         {**tag, "endpoints": [endpoint for endpoint in endpoints if endpoint["area"] == tag["name"]]}
@@ -37,7 +36,7 @@ def docs_page(document: Mapping[str, Any]) -> Response:
         "error": list(_fields(document["components"]["schemas"]["Error"])),
         "areas": areas,
     }
-    return render("docs.html", values, has_script=True)
+    return render_text("docs.html", values)
 
 
 def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from seller_platform.contract.endpoints import API_VERSION, AUTHORIZE, TOKEN
-from seller_platform.contract.wire_errors import error_body
-from seller_platform.service.description import ERROR_SCHEMA
 from seller_platform.service.lists import Route
 from seller_platform.service.oauth_description import oauth_paths
 
@@ -36,7 +34,7 @@ _HEADERS = {
     "Retry-After": "Seconds after which trying again makes sense.",
 }
 _HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "503": ("Retry-After",)}
-_ERROR_NAME = "Error"
+_SCHEMAS = "#/components/schemas/"
 _EXAMPLES: Mapping[str, object] = {
     "account_title": "Shop US",
     "seller_id": "A1EXAMPLE",
@@ -67,6 +65,9 @@ _EXAMPLES: Mapping[str, object] = {
     "cost_element": "Manufacturing",
     "conversion_rate": "1",
     "severity": "high",
+    "code": 200,
+    "message": "What was done, in a sentence.",
+    "periods": 1,
 }
 
 
@@ -80,9 +81,10 @@ def openapi_document(routes: Sequence[Route], base_url: str) -> dict[str, Any]:
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = route.description.operation
     paths |= oauth_paths()
+    schemas: dict[str, Any] = {}
     for item in paths.values():
         for name, operation in item.items():
-            item[name] = _completed(operation)
+            item[name] = _named(_completed(operation), schemas)
     used = dict.fromkeys(area for item in paths.values() for operation in item.values() for area in operation["tags"])
     return {
         "openapi": "3.1.0",
@@ -91,7 +93,7 @@ def openapi_document(routes: Sequence[Route], base_url: str) -> dict[str, Any]:
         "tags": [{"name": area, "description": _AREAS[area]} for area in _AREAS if area in used],
         "paths": paths,
         "components": {
-            "schemas": {_ERROR_NAME: {**ERROR_SCHEMA, "examples": [error_body(404, "there is no such account")]}},
+            "schemas": dict(sorted(schemas.items())),
             "headers": {name: {"description": doc, "schema": {"type": "string"}} for name, doc in _HEADERS.items()},
             "securitySchemes": {
                 "oauth2": {
@@ -119,10 +121,29 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[
             yield method.upper(), path, operation
 
 
+def without_references(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document in which every schema stands where it is used."""
+    schemas = document["components"]["schemas"]
+
+    def inline(described: Any) -> Any:
+        if isinstance(described, list):
+            return [inline(each) for each in described]
+        if not isinstance(described, Mapping):
+            return described
+        reference = described.get("$ref", "")
+        if isinstance(reference, str) and reference.startswith(_SCHEMAS):
+            return inline(schemas[reference.removeprefix(_SCHEMAS)])
+        return {name: inline(each) for name, each in described.items()}
+
+    inlined: dict[str, Any] = inline(document)
+    return inlined
+
+
 def example_of(schema: Mapping[str, Any], name: str = "") -> Any:
     """Return a value that a schema allows, for documentation."""
-    if "const" in schema or "enum" in schema:
-        return schema.get("const", schema.get("enum", [None])[0])
+    told = [*schema.get("examples", ()), *([schema["const"]] if "const" in schema else ()), *schema.get("enum", ())]
+    if told:
+        return told[0]
     if "oneOf" in schema:
         return example_of(schema["oneOf"][0])
     kind = schema.get("type")
@@ -155,8 +176,19 @@ def _answer(status: str, response: Mapping[str, Any]) -> dict[str, Any]:
     headers = {
         name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *_HEADERS_OF.get(status, ()))
     }
-    content = {
-        kind: {"schema": {"$ref": f"#/components/schemas/{_ERROR_NAME}"}} if body["schema"] == ERROR_SCHEMA else body
-        for kind, body in response.get("content", {}).items()
-    }
-    return {**response, "headers": headers, **({"content": content} if content else {})}
+    return {**response, "headers": headers}
+
+
+def _named(described: Any, schemas: dict[str, Any]) -> Any:
+    """Return a description in which schemas that have a title are referred to; they are added to those known."""
+    if isinstance(described, list):
+        return [_named(each, schemas) for each in described]
+    if not isinstance(described, Mapping):
+        return described
+    inner = {name: _named(each, schemas) for name, each in described.items()}
+    title = described.get("title")
+    if not isinstance(title, str):  # a field may be called title, too
+        return inner
+    if schemas.setdefault(title, inner) != inner:
+        raise ValueError(f"two schemas are called {title}: {schemas[title]} and {inner}")
+    return {"$ref": f"{_SCHEMAS}{title}"}

@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import LiteralString
 
+from psycopg import sql
 from psycopg.rows import class_row
 
 from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
@@ -48,34 +50,34 @@ INSERT INTO service.authorization_codes (code_hash, family, redirect_uri, code_c
 SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, now() + %(lifetime)s FROM consent
 """
 
+
+@dataclass(frozen=True)
+class _SingleUse:
+    """What works once, and ends its family when it is used again: where it is stored, and what must hold beside."""
+
+    table: str
+    hash_column: str
+    condition: LiteralString
+
+
+_CODE = _SingleUse(
+    "authorization_codes",
+    "code_hash",
+    "once.redirect_uri = %(redirect_uri)s AND once.code_challenge IS NOT DISTINCT FROM %(code_challenge)s",
+)
+_REFRESH_TOKEN = _SingleUse("refresh_tokens", "token_hash", "true")
+
 # The UPDATE locks the row: of any number of simultaneous requests one finds it unused, the others find it used.
-_USE_CODE = """
+_USE = """
 WITH used AS (
-    UPDATE service.authorization_codes AS code
+    UPDATE {table} AS once
     SET used_at = now()
     FROM service.authorizations AS consent
     JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
-    WHERE code.code_hash = %(hash)s AND code.used_at IS NULL AND code.expires_at > now()
-      AND code.redirect_uri = %(redirect_uri)s
-      AND code.code_challenge IS NOT DISTINCT FROM %(code_challenge)s
-      AND consent.family = code.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
-    RETURNING code.family
+    WHERE once.{hash} = %(hash)s AND once.used_at IS NULL AND once.expires_at > now() AND {condition}
+      AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+    RETURNING once.family
 ),
-"""
-
-_USE_REFRESH = """
-WITH used AS (
-    UPDATE service.refresh_tokens AS token
-    SET used_at = now()
-    FROM service.authorizations AS consent
-    JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
-    WHERE token.token_hash = %(hash)s AND token.used_at IS NULL AND token.expires_at > now()
-      AND consent.family = token.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
-    RETURNING token.family
-),
-"""
-
-_ISSUE = """
 access AS (
     INSERT INTO service.access_tokens (token_hash, family, expires_at)
     SELECT %(access_hash)s, family, now() + %(access_lifetime)s FROM used
@@ -87,34 +89,18 @@ refresh AS (
 SELECT family FROM used
 """
 
-_END_FAMILY_OF_USED_CODE = """
+_END_FAMILY = """
 UPDATE service.authorizations AS consent
 SET revoked_at = now()
-FROM service.authorization_codes AS code
-WHERE code.code_hash = %(hash)s AND code.used_at IS NOT NULL
-  AND consent.family = code.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
-"""
-
-_END_FAMILY_OF_USED_REFRESH = """
-UPDATE service.authorizations AS consent
-SET revoked_at = now()
-FROM service.refresh_tokens AS token
-WHERE token.token_hash = %(hash)s AND token.used_at IS NOT NULL
-  AND consent.family = token.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+FROM {table} AS once
+WHERE once.{hash} = %(hash)s AND {condition}
+  AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
 """
 
 _END_ACCESS = """
 DELETE FROM service.access_tokens AS token
 USING service.authorizations AS consent
 WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.client_id = %(client_id)s
-"""
-
-_END_FAMILY_OF_REFRESH = """
-UPDATE service.authorizations AS consent
-SET revoked_at = now()
-FROM service.refresh_tokens AS token
-WHERE token.token_hash = %(hash)s
-  AND consent.family = token.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
 """
 
 
@@ -161,7 +147,7 @@ async def exchange_code(
         "redirect_uri": redirect_uri,
         "code_challenge": challenge_of(code_verifier) if code_verifier is not None else None,
     }
-    return await _use(connection, _USE_CODE, _END_FAMILY_OF_USED_CODE, values)
+    return await _use(connection, _CODE, values)
 
 
 async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> TokenPair | None:
@@ -170,14 +156,14 @@ async def rotate(connection: Connection, application: RegisteredApplication, ref
     A token that was used before revokes its family.
     """
     values = {"hash": hash_of(refresh_token), "client_id": application.client_id}
-    return await _use(connection, _USE_REFRESH, _END_FAMILY_OF_USED_REFRESH, values)
+    return await _use(connection, _REFRESH_TOKEN, values)
 
 
 async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> None:
     """Revoke a token of an application: of a refresh token the whole family (RFC 7009 section 2.1)."""
     values = {"hash": hash_of(token), "client_id": application.client_id}
     async with connection.transaction():
-        await connection.execute(_END_FAMILY_OF_REFRESH, values)
+        await _end_family(connection, _REFRESH_TOKEN, values)
         await connection.execute(_END_ACCESS, values)
 
 
@@ -187,7 +173,7 @@ def challenge_of(code_verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-async def _use(connection: Connection, use: str, end_family: str, values: Mapping[str, object]) -> TokenPair | None:
+async def _use(connection: Connection, once: _SingleUse, values: Mapping[str, object]) -> TokenPair | None:
     pair = TokenPair(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
     issued = {
         "access_hash": hash_of(pair.access_token),
@@ -195,8 +181,24 @@ async def _use(connection: Connection, use: str, end_family: str, values: Mappin
         "access_lifetime": timedelta(seconds=ACCESS_TOKEN_SECONDS),
         "refresh_lifetime": timedelta(seconds=REFRESH_TOKEN_SECONDS),
     }
-    used = await connection.execute((use + _ISSUE).encode(), {**values, **issued})
+    used = await connection.execute(_statement(_USE, once, once.condition), {**values, **issued})
     if await used.fetchone() is not None:
         return pair
-    await connection.execute(end_family.encode(), values)
+    await _end_family(connection, once, values, only_used=True)
     return None
+
+
+async def _end_family(
+    connection: Connection, once: _SingleUse, values: Mapping[str, object], *, only_used: bool = False
+) -> None:
+    """Revoke the family of a code or refresh token; with `only_used`, if that was used before."""
+    condition: LiteralString = "once.used_at IS NOT NULL" if only_used else "true"
+    await connection.execute(_statement(_END_FAMILY, once, condition), values)
+
+
+def _statement(template: LiteralString, once: _SingleUse, condition: LiteralString) -> sql.Composed:
+    return sql.SQL(template).format(
+        table=sql.Identifier("service", once.table),
+        hash=sql.Identifier(once.hash_column),
+        condition=sql.SQL(condition),
+    )

@@ -27,7 +27,7 @@ from seller_platform.service.sessions import (
     visit_of,
 )
 from seller_platform.service.store import Store
-from seller_platform.service.throttle import LoginThrottle
+from seller_platform.service.throttle import begin_attempt, forgive
 
 LOGIN = "/login"
 LOGOUT = "/logout"
@@ -43,7 +43,6 @@ class Login:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._throttle = LoginThrottle()
         self._passwords = PasswordChecker()
 
     async def show(self, request: Request) -> Response:
@@ -93,16 +92,16 @@ class Login:
         async with self._passwords.turn:
             async with self._store.connection() as connection:
                 user = await find_user(connection, email)
-            # By number where there is one: an address has several spellings that find the same user.
-            subject = str(user.id) if user else hash_of(email.lower()).hex()
-            await self._throttle.check(subject, address)
+                # By number where there is one: an address has several spellings that find the same user.
+                subject = str(user.id) if user else hash_of(email.lower()).hex()
+                attempt = await begin_attempt(connection, subject, address)
             is_right = len(password) <= LONGEST_PASSWORD and await self._passwords.verify(
                 user.password_hash if user else None, password
             )
-            if user is None or not is_right or user.status != "active":
-                await self._throttle.count_failure(subject, address)
-                return None
-        await self._throttle.forget(subject)
+        if user is None or not is_right or user.status != "active":
+            return None
+        async with self._store.connection() as connection:
+            await forgive(connection, attempt)
         return user.id
 
     def _form(

@@ -11,6 +11,7 @@ _AREA = "oauth"
 _HTML = {"text/html": {"schema": {"type": "string"}}}
 _TEXT = {"type": "string"}
 _TOKEN_PAIR = {
+    "title": "TokenPair",
     "type": "object",
     "required": ["token_type", "expires_in", "access_token", "refresh_token"],
     "properties": {
@@ -24,6 +25,7 @@ _TOKEN_PAIR = {
     },
 }
 _REFUSAL = {
+    "title": "TokenError",
     "type": "object",
     "required": ["error", "error_description"],
     "properties": {
@@ -40,7 +42,7 @@ _CLIENT = {
 }
 _EXCHANGE = {
     "type": "object",
-    "title": "Code exchange",
+    "title": "CodeExchange",
     "required": ["grant_type", "code", "redirect_uri"],
     "properties": {
         "grant_type": {"const": "authorization_code", "description": "Exchanges a code for a token pair."},
@@ -61,6 +63,7 @@ _REFRESH = {
     },
 }
 _REVOCATION = {
+    "title": "Revocation",
     "type": "object",
     "required": ["token"],
     "properties": {

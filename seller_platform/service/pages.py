@@ -37,17 +37,25 @@ def render(
     *,
     status: int = 200,
     form_target: str = "",
-    has_script: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return a page.
 
     Args:
         form_target: An origin beside ours to which a form of the page may lead.
-        has_script: Whether the page loads our script, which may ask our API.
     """
-    text = _templates().get_template(template).render(values)
-    return HTMLResponse(text, status, {**(headers or {}), **_protection(form_target, has_script=has_script)})
+    protection = _protection(form_target, has_script=False)
+    return HTMLResponse(render_text(template, values), status, {**(headers or {}), **protection})
+
+
+def render_text(template: str, values: Mapping[str, Any]) -> str:
+    """Return the HTML of a page."""
+    return _templates().get_template(template).render(values)
+
+
+def page_with_script(text: str) -> Response:
+    """Return a page that loads our script, which may ask our API."""
+    return HTMLResponse(text, 200, _protection("", has_script=True))
 
 
 def render_message(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -109,12 +117,18 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["marked"] = _marked
+    environment.filters["breakable"] = _breakable
     return environment
 
 
 def _marked(text: str) -> Markup:
     """Return a text of the contract in HTML: what stands in backticks as code."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped before
+
+
+def _breakable(path: str) -> Markup:
+    """Return the path of a field in HTML, so that a long one breaks between its names."""
+    return Markup(".<wbr>").join(path.split("."))
 
 
 @cache

@@ -122,6 +122,22 @@ def parse_form(raw: bytes) -> list[tuple[str, str]]:
         raise ValueError(f"has more than {_MOST_FIELDS} fields") from None
 
 
+def parse_fields(raw: bytes) -> dict[str, str]:
+    """Return the fields of a query string or a form body in which each may occur once.
+
+    Raises:
+        ValueError: One occurs twice, or holds what no text may hold, or there are too many of them.
+    """
+    fields: dict[str, str] = {}
+    for name, text in parse_form(raw):
+        if name in fields:
+            raise ValueError(f"has {shown(name)} more than once")
+        if not is_storable(text):
+            raise ValueError(f"has {shown(name)}, which must be UTF-8 without NUL characters")
+        fields[name] = text
+    return fields
+
+
 def is_storable(text: str) -> bool:
     """Whether PostgreSQL can hold a text: Unicode without NUL and lone surrogates."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

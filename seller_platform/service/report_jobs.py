@@ -2,6 +2,9 @@
 
 `progress` only rises. The content and the state `completed` are written in one transaction, so that a report is either
 there as a whole or still being written. A report expires a week after it was requested.
+
+The queue counts how often a job was begun. What counts against a report is counted here: a worker that was told to end
+puts back what it has begun, and that is nobody's failure.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -82,7 +85,7 @@ UPDATE service.report_jobs SET state = 'failed', problem = %s, finished_at = now
 WHERE id = %s AND state = 'processing'
 """
 _READ_CHUNK = "SELECT rows FROM service.report_chunks WHERE report_id = %s AND position = %s"
-_EXPIRE = "DELETE FROM service.report_jobs WHERE requested_at <= now() - %s * interval '1 day'"
+_COUNT_FAILURE = "UPDATE service.report_jobs SET failures = failures + 1 WHERE id = %s RETURNING failures"
 
 
 async def request_report(
@@ -175,14 +178,15 @@ async def complete_report(connection: Connection, report_id: int, *, rows: int, 
     await connection.execute(_COMPLETE, (rows, chunks, report_id))
 
 
+async def count_failure(connection: Connection, report_id: int) -> int:
+    """Count that writing a report failed or killed its worker, and return how often that has happened."""
+    found = await (await connection.execute(_COUNT_FAILURE, (report_id,))).fetchone()
+    return int(found[0]) if found is not None else 0
+
+
 async def fail_report(connection: Connection, report_id: int, problem: str) -> None:
     """Mark a report as failed, unless it is done already."""
     await connection.execute(_FAIL, (problem, report_id))
-
-
-async def delete_expired_reports(connection: Connection) -> int:
-    """Delete the reports that nobody may read any more, and return how many."""
-    return (await connection.execute(_EXPIRE, (RETENTION_DAYS,))).rowcount
 
 
 @cache

@@ -17,6 +17,7 @@ from seller_platform.service.queries import ChosenRows, Days, count_rows, open_r
 from seller_platform.service.report_jobs import (
     ReportJob,
     complete_report,
+    count_failure,
     fail_report,
     find_open_report,
     find_owner,
@@ -73,10 +74,14 @@ async def write_report(store: Store, report_id: int) -> None:
             await fail_report(connection, report_id, error.message)
 
 
-async def give_up(store: Store, report_id: int, problem: str) -> None:
-    """Mark a report as failed after all attempts."""
+async def may_try_again(store: Store, report_id: int, *, attempts: int, problem: str) -> bool:
+    """Count a failure of writing a report, and tell whether to try again; after all attempts it is marked as failed."""
     async with store.connection() as connection:
+        failures = await count_failure(connection, report_id)
+        if failures < attempts:
+            return True
         await fail_report(connection, report_id, problem)
+        return False
 
 
 def chosen_rows(selector: str, value: str) -> ChosenRows:

@@ -21,7 +21,7 @@ from seller_platform.service.access import (
 )
 from seller_platform.service.answers import JSON, json_answer
 from seller_platform.service.bodies import read_json
-from seller_platform.service.csv_text import csv_header, csv_lines
+from seller_platform.service.csv_text import csv_parts
 from seller_platform.service.description import Description, row_schema
 from seller_platform.service.lists import Route, keeps_own_currency
 from seller_platform.service.parameters import (
@@ -62,10 +62,25 @@ _MESSAGES = {
     COMPLETED: f"The report is ready. Download it within {RETENTION_DAYS} days of its request.",
 }
 _CSV = "text/csv; charset=utf-8; header=present"
+_MESSAGE = {"type": "string", "description": "How far the report is, and what to do next, in a sentence."}
 _STATUS_FIELDS = {
-    "status": {"enum": [PROCESSING, COMPLETED, FAILED]},
-    "progress": {"type": "integer", "minimum": 0, "maximum": 100},
-    "message": {"type": "string"},
+    "status": {
+        "enum": [PROCESSING, COMPLETED, FAILED],
+        "description": "How the report is: still being written, ready for download, or given up.",
+    },
+    "progress": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 100,
+        "description": "How much of it is written, in percent; never falls.",
+    },
+    "message": _MESSAGE,
+}
+
+_REQUEST = {
+    "title": "ReportRequest",
+    "type": "object",
+    "examples": [{"account_title": "Shop US", "dps_date": "2026-03-01"}],
 }
 
 
@@ -103,7 +118,8 @@ def report_routes(store: Store) -> tuple[Route, ...]:
             )
         if form == "csv":
             headers = {"Content-Disposition": f'attachment; filename="report-{job.id}.csv"'}
-            return StreamingResponse(_as_csv(store, job), media_type=_CSV, headers=headers)
+            columns = [column.name for column in DATASET_OF[job.selector].columns]
+            return StreamingResponse(csv_parts(columns, read_chunks(store, job)), media_type=_CSV, headers=headers)
         return StreamingResponse(_as_json(store, job), media_type=JSON)
 
     return (
@@ -153,13 +169,6 @@ async def _as_json(store: Store, job: ReportJob) -> AsyncIterator[bytes]:
     yield b"]" if separator == b",\n" else b"[]"
 
 
-async def _as_csv(store: Store, job: ReportJob) -> AsyncIterator[bytes]:
-    columns = [column.name for column in DATASET_OF[job.selector].columns]
-    yield csv_header(columns)
-    async for chunk in read_chunks(store, job):
-        yield csv_lines(columns, chunk)
-
-
 def _request_description() -> Description:
     fields = (*SELECTION, *_SELECTORS)
     properties = {parameter.name: {**parameter.schema, "description": parameter.doc} for parameter in fields}
@@ -171,14 +180,18 @@ def _request_description() -> Description:
             "type": "object",
             "required": ["report_id", "status", "message"],
             "properties": {
-                "report_id": {"type": "string", "pattern": "^[0-9]+$"},
-                "status": {"const": PROCESSING},
-                "message": {"type": "string"},
+                "report_id": {
+                    "type": "string",
+                    "pattern": "^[0-9]+$",
+                    "description": "Number of the report, for its status and its download.",
+                },
+                "status": {"const": PROCESSING, "description": "Always `processing`."},
+                "message": _MESSAGE,
             },
         },
         fields,
         (401, 404, 413, 415, 422, 503),
-        extra={"requestBody": {"content": {JSON: {"schema": {"type": "object", "properties": properties}}}}},
+        extra={"requestBody": {"content": {JSON: {"schema": {**_REQUEST, "properties": properties}}}}},
     )
 
 
@@ -194,7 +207,7 @@ def _status_description() -> Description:
 
 
 def _download_description() -> Description:
-    kinds = (row_schema(dataset.columns) for dataset in dict.fromkeys(DATASET_OF.values()))
+    kinds = (row_schema(dataset.name, dataset.columns) for dataset in dict.fromkeys(DATASET_OF.values()))
     described = Description(
         "download_report",
         "reports",

@@ -186,7 +186,10 @@ def _start_of(period: str | None, day: date) -> date:
 
 def _description() -> Description:
     always = {column.name for column in SALES_BY_DATE.columns} - {TREND.name, "date"}
-    row = {**row_schema(_COLUMNS), "required": [column.name for column in _COLUMNS if column.name in always]}
+    row = {
+        **row_schema("statistics", _COLUMNS),
+        "required": [column.name for column in _COLUMNS if column.name in always],
+    }
     return Description(
         name="list_statistics",
         area=SALES_BY_DATE.area,

@@ -14,6 +14,7 @@ from seller_platform.service.store import Store
 _UP = "All systems are operational."
 _DOWN = "The service's store cannot be reached."
 _STATUS = {
+    "title": "ServiceStatus",
     "type": "object",
     "required": ["status", "code", "message"],
     "properties": {

@@ -12,6 +12,7 @@ from seller_platform.service.lists import Route
 from seller_platform.service.store import Store
 
 _USER = {
+    "title": "User",
     "type": "object",
     "required": ["id", "name", "email", "status", "active"],
     "description": "The user on whose behalf the token was issued.",
@@ -37,7 +38,11 @@ _ACCOUNTS = {
     "type": "object",
     "required": ["accounts"],
     "properties": {
-        "accounts": {"type": "array", "items": row_schema(ACCOUNTS.columns), "description": "Every account, by number."}
+        "accounts": {
+            "type": "array",
+            "items": row_schema(ACCOUNTS.name, ACCOUNTS.columns),
+            "description": "Every account, by number.",
+        }
     },
 }
 

@@ -3,6 +3,8 @@
 A job is retried when it fails, and when its worker dies: a worker that lives says so every few seconds, and upkeep,
 which every worker does, puts back the jobs of those that no longer do. Whoever writes a report holds a lock on it that
 PostgreSQL gives back with the connection, so that a job that was put back too early does not run twice at a time.
+
+Upkeep also deletes what is over, of the whole service.
 """
 
 import asyncio
@@ -21,14 +23,15 @@ from procrastinate.jobs import Status
 from psycopg_pool import PoolTimeout
 
 from seller_platform.errors import WarehouseUnavailableError
-from seller_platform.service.report_jobs import QUEUE, TASK, delete_expired_reports
-from seller_platform.service.report_writing import ReportBusyError, give_up, write_report
-from seller_platform.service.store import Store
+from seller_platform.service.expiry import delete_what_is_over
+from seller_platform.service.report_jobs import QUEUE, TASK
+from seller_platform.service.report_writing import ReportBusyError, may_try_again, write_report
+from seller_platform.service.store import Connection, Store
 from seller_platform.warehouse.database import conninfo
 
 _LOG = logging.getLogger("seller_platform.service.worker")
 _PASSING = (WarehouseUnavailableError, ConnectorException, psycopg.Error, PoolTimeout, OSError)
-_UPKEEP_LOCK = 0x5EC4E
+_RESCUE_LOCK, _TIDY_LOCK = 0x5EC4E, 0x5EC4F
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,12 @@ class Pace:
 
     Attributes:
         reports: How many reports it writes at a time.
-        attempts: How often a report is tried before it counts as failed.
+        attempts: How often writing a report may fail, or kill its worker, before it counts as failed.
         heartbeat_seconds: How often it says that it lives.
         stalled_seconds: After how long without a word it counts as dead.
         poll_seconds: How often it looks for jobs that no notification told of.
         grace_seconds: How long it may finish its reports when it is told to end; then they are put back.
+        tidy_seconds: How often it deletes what is over.
         again_seconds: How long it waits when PostgreSQL is away, or when a report failed.
     """
 
@@ -51,6 +55,7 @@ class Pace:
     stalled_seconds: float = 20
     poll_seconds: float = 5
     grace_seconds: float = 5
+    tidy_seconds: float = 600
     again_seconds: int = 3
 
 
@@ -108,7 +113,7 @@ async def work(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
 
 
 async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
-    store = Store(database_url, connections=2 * pace.reports + 1)
+    store = Store(database_url, connections=2 * pace.reports + 2)
     await store.open()
     try:
         async with store.connection():
@@ -117,8 +122,9 @@ async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pa
         async with queue.open_async():
             worker = asyncio.create_task(queue.run_worker_async(**_options(pace)))
             upkeep = asyncio.create_task(_keep_up(queue, store, pace))
+            tidying = asyncio.create_task(_tidy_up(store, pace))
             ended = asyncio.create_task(stop.wait())
-            tasks = (worker, upkeep, ended)
+            tasks = (worker, upkeep, tidying, ended)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 task.cancel()
@@ -147,17 +153,19 @@ def _queue(database_url: str, store: Store, pace: Pace) -> procrastinate.App:
     # Without end, because `write` itself decides when a report is given up: never while PostgreSQL is away.
     retry = procrastinate.RetryStrategy(max_attempts=None, wait=pace.again_seconds)
 
-    @queue.task(name=TASK, queue=QUEUE, retry=retry, pass_context=True)
-    async def write(context: procrastinate.JobContext, report_id: int) -> None:
+    @queue.task(name=TASK, queue=QUEUE, retry=retry)
+    async def write(report_id: int) -> None:
         try:
             await write_report(store, report_id)
         except ReportBusyError:
             raise
         except Exception as error:
-            _LOG.warning("report %d: attempt %d failed: %s", report_id, context.job.attempts + 1, type(error).__name__)
-            if context.job.attempts + 1 < pace.attempts or isinstance(error, WarehouseUnavailableError):
+            _LOG.warning("report %d: writing it failed: %s", report_id, type(error).__name__)
+            if isinstance(error, WarehouseUnavailableError):
                 raise
-            await give_up(store, report_id, "the report could not be written; request it again")
+            problem = "the report could not be written; request it again"
+            if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
+                raise
 
     return queue
 
@@ -176,27 +184,43 @@ def _options(pace: Pace) -> dict[str, Any]:
 
 
 async def _keep_up(queue: procrastinate.App, store: Store, pace: Pace) -> None:
-    """Put back the jobs of workers that died, and delete the reports that expired, for ever."""
+    """Put back the jobs of workers that died, for ever."""
     while True:
         async with store.connection() as connection, connection.transaction():
-            # Where two workers did this at once, the second could put back what the first has already begun again.
-            found = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (_UPKEEP_LOCK,))).fetchone()
-            if found is not None and found[0]:
+            if await _is_alone(connection, _RESCUE_LOCK):
                 await _rescue(queue, store, pace)
-                await delete_expired_reports(connection)
         await asyncio.sleep(pace.heartbeat_seconds)
+
+
+async def _tidy_up(store: Store, pace: Pace) -> None:
+    """Delete what is over, for ever."""
+    while True:
+        async with store.connection() as connection, connection.transaction():
+            deleted = await delete_what_is_over(connection) if await _is_alone(connection, _TIDY_LOCK) else {}
+        if any(deleted.values()):
+            _LOG.info(
+                "deleted what is over: %s", ", ".join(f"{count} {kind}" for kind, count in deleted.items() if count)
+            )
+        await asyncio.sleep(pace.tidy_seconds)
+
+
+async def _is_alone(connection: Connection, lock: int) -> bool:
+    """Try to become the only worker that does something, until the end of the transaction.
+
+    Where two workers rescued at once, the second could put back what the first has already begun again.
+    """
+    found = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (lock,))).fetchone()
+    return found is not None and bool(found[0])
 
 
 async def _rescue(queue: procrastinate.App, store: Store, pace: Pace) -> None:
     stalled = await queue.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=pace.stalled_seconds)
     for job in stalled:
         report_id = int(str(job.task_kwargs["report_id"]))
-        if job.attempts + 1 < pace.attempts:
+        problem = f"writing it failed in each of {pace.attempts} attempts; request it again"
+        if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
             _LOG.warning("report %d: its worker died; it is put back", report_id)
             await queue.job_manager.retry_job(job)
         else:
-            _LOG.warning("report %d: its worker died in attempt %d; it is given up", report_id, job.attempts + 1)
-            await give_up(
-                store, report_id, f"writing it was interrupted in each of {job.attempts + 1} attempts; request it again"
-            )
+            _LOG.warning("report %d: its worker died in the last attempt; it is given up", report_id)
             await queue.job_manager.finish_job(job, Status.FAILED, delete_job=True)

@@ -96,9 +96,7 @@ def schema_of(relation: Relation, *, numbers_as_text: bool = False) -> pa.Schema
 
 def _schema(columns: Iterable[tuple[str, Kind]], *, numbers_as_text: bool) -> pa.Schema:
     types = ((name, _TYPES[kind]) for name, kind in columns)
-    return pa.schema(
-        [(name, pa.string() if numbers_as_text and each == NUMBER else each) for name, each in types]
-    )
+    return pa.schema([(name, pa.string() if numbers_as_text and each == NUMBER else each) for name, each in types])
 
 
 def _as_decimals(relation: Relation, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -95,7 +95,8 @@ def relation_at(path: Sequence[str]) -> Relation:
     Raises:
         UnknownRelationError: It is no asset of ours.
     """
-    relations = {relation.table: relation for relation in map(relation_of, (*DATASETS, *MARTS))}
+    sources: tuple[Dataset | Mart, ...] = (*DATASETS, *MARTS)
+    relations = {relation.table: relation for relation in map(relation_of, sources)}
     try:
         return relations[".".join(path)]
     except KeyError:

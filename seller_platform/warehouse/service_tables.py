@@ -148,6 +148,16 @@ SESSIONS = Table(
     comment="Browser sessions of the login, consent and developer pages.",
 )
 
+LOGIN_ATTEMPTS = Table(
+    "login_attempts",
+    METADATA,
+    Column("subject", Text, primary_key=True, comment="The account or the address that the attempts are counted by."),
+    Column("made_at", ARRAY(DateTime(timezone=True)), nullable=False, comment="When each was made, the newest last."),
+    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When none of them counts any more."),
+    schema=SERVICE,
+    comment="The logins that failed or are under way, for as long as they count against the next.",
+)
+
 PRODUCTS = Table(
     "products",
     METADATA,
@@ -196,6 +206,13 @@ REPORT_JOBS = Table(
     Column("value", Text, nullable=False, comment="The value of that parameter."),
     Column("state", Text, nullable=False, server_default="processing", comment="processing, completed or failed."),
     Column("progress", Integer, nullable=False, server_default="0", comment="Percent; never falls."),
+    Column(
+        "failures",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="How often writing it failed, or killed a worker.",
+    ),
     Column("problem", Text, comment="Why it failed."),
     Column("rows", BigInteger, comment="How many rows it has; null until it is completed."),
     Column("chunks", Integer, comment="How many chunks hold them."),
@@ -262,6 +279,7 @@ __all__ = [
     "DAILY_COUNTS",
     "DAILY_FEES",
     "EXCHANGE_RATES",
+    "LOGIN_ATTEMPTS",
     "PRODUCTS",
     "REFRESH_TOKENS",
     "REPORT_CHUNKS",

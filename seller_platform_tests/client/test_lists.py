@@ -149,16 +149,15 @@ def test_a_window_of_few_pages_is_split_by_days_at_no_more_requests() -> None:
     assert [asked["page"] for asked in upstream.requests] == ["1", "1", "1"]
 
 
-def test_a_longer_list_is_walked_and_page_1_looked_at_again() -> None:
+def test_a_longer_list_is_read_in_windows_of_one_page_where_that_costs_no_more_than_two_walks() -> None:
     upstream, sink = platform_orders(orders(4400), page_size=500), KeptRows()
 
     reading = read(upstream, ORDERS, sink, look_ahead=4)
 
-    assert (sink.count, reading.verdict, reading.pages) == (4400, Verdict.MATCH, 10)
-    assert sink.pages == list(range(1, 11))
-    asked_for = [asked["page"] for asked in upstream.requests if asked.get("sales_channel") == "platform"]
-    assert sorted(asked_for[:-1], key=int) == [str(number) for number in range(1, 10)]
-    assert asked_for[-1] == "1"
+    asked = [asked for asked in upstream.requests if asked.get("sales_channel") == "platform"]
+    assert (sink.count, reading.verdict, reading.notes) == (4400, Verdict.MATCH, {})
+    assert {each["page"] for each in asked} == {"1"}
+    assert 9 < len(asked) <= 18
 
 
 def test_an_undated_list_of_several_pages_is_read_until_two_walks_agree() -> None:

@@ -92,14 +92,16 @@ def outlook(
     )
 
 
+ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [
+    *seller_asset_specs(HISTORY_START),
+    monthly_revenue,
+    whole_history,
+    ledger_total,
+    outlook,
+]
+
 defs = dg.Definitions(
-    assets=[
-        *seller_asset_specs(HISTORY_START),
-        monthly_revenue,
-        whole_history,
-        ledger_total,
-        outlook,
-    ],
+    assets=ASSETS,
     resources={IO_MANAGER_KEY: WarehouseIOManager()},
     executor=dg.in_process_executor,
 )

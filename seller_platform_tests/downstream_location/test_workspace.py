@@ -73,8 +73,8 @@ def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
     home.mkdir()
     # Runs start at once here: the daemon that would take them from the queue is another process.
     settings = (TOP / "dagster.yaml").read_text().split("run_queue:")[0]
-    launched_at_once = "run_coordinator: {module: dagster, class: DefaultRunCoordinator}\ntelemetry: {enabled: false}\n"
-    (home / "dagster.yaml").write_text(settings + launched_at_once)
+    coordinator = "run_coordinator: {module: dagster._core.run_coordinator, class: DefaultRunCoordinator}\n"
+    (home / "dagster.yaml").write_text(settings + coordinator + "telemetry: {enabled: false}\n")
     return environment(
         tmp_path,
         DAGSTER_HOME=str(home),
@@ -88,9 +88,7 @@ def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
 def webserver(variables: dict[str, str], database: Database, tmp_path: Path) -> Iterator[str]:
     """The URL of a webserver over both locations, and a warehouse with a month of orders."""
     _store(database, dataset_named("orders"))
-    subprocess.run(
-        [sys.executable, "-c", _ADD_ACCOUNT], env=variables, check=True, timeout=120, capture_output=True
-    )
+    subprocess.run([sys.executable, "-c", _ADD_ACCOUNT], env=variables, check=True, timeout=120, capture_output=True)
     port = free_port()
     workspace = Path(__file__).with_name("workspace.yaml")
     command = [sys.executable, "-m", "dagster_webserver", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)]

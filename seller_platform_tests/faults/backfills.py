@@ -228,7 +228,7 @@ def break_and_wait(place: Deployment) -> list[Figure]:
             # An immediate stop, the harshest that leaves no shared memory behind; the others get no time at all.
             os.kill(pid, signal.SIGQUIT if name == "PostgreSQL" else signal.SIGKILL)
             killed.append(name)
-        print(f"{time.monotonic() - began:.0f} s: killed {name} {pid}: {look}", file=sys.stderr)
+            print(f"{name} killed after {time.monotonic() - began:.0f} s, {look.materialized} partitions", flush=True)
     while not look.is_over and time.monotonic() < began + LONGEST_SECONDS:
         time.sleep(1)
         look = backfill.look()

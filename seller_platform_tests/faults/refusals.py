@@ -8,7 +8,6 @@ import random
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import product
@@ -16,11 +15,11 @@ from pathlib import Path
 
 from seller_platform.client.api import SellerApi
 from seller_platform.contract import Account, Dataset, Window, dataset_named
-from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.loading import load_slice
+from seller_platform.ingest.loading import Wanted, load_each, load_slice
 from seller_platform.ingest.upstream import Upstream
 from seller_platform.warehouse.accounts import KnownAccount
 from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.slices import Receipt
 from seller_platform_tests.faults import proxy
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.faults.proxy import Fault, Proxy, Request, open_proxy
@@ -111,18 +110,21 @@ def _loaded(
 ) -> tuple[dict[tuple[str, str, Window], bytes], int, list[str]]:
     """Return the digests of the slices, how many requests they took, and what went wrong."""
     before, problems = between.requests, []
+    known_of = {known.key: known for known, _, _ in wanted}
+    digests: dict[tuple[str, str, Window], bytes] = {}
 
-    def load(each: _Wanted) -> tuple[tuple[str, str, Window], bytes]:
-        known, dataset, window = each
-        try:
-            receipt = load_slice(api, database, known, dataset, window, run_id=None)
-        except SellerPlatformError as error:
-            problems.append(f"{type(error).__name__}: {error}")
-            return (dataset.name, known.key, window), b""
-        return (dataset.name, known.key, window), receipt.digest
+    def load(each: Wanted) -> Receipt:
+        assert each.month is not None
+        return load_slice(api, database, known_of[each.account], each.dataset, each.month, run_id=None)
 
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        digests = dict(threads.map(load, wanted))
+    slices = [Wanted(dataset, known.key, window) for known, dataset, window in wanted]
+    for outcome in load_each(slices, load, at_once=AT_ONCE):
+        each = outcome.wanted
+        assert each.month is not None
+        if outcome.error is not None:
+            problems.append(f"{type(outcome.error).__name__}: {outcome.error}")
+        digest = outcome.receipt.digest if outcome.receipt else b""
+        digests[each.dataset.name, each.account, each.month] = digest
     return digests, between.requests - before, problems
 
 

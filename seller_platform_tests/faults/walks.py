@@ -9,10 +9,10 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import cycle, islice, product
 from typing import Any
 
 import httpx
@@ -116,23 +116,18 @@ class Upstream:
         return self.list(request)
 
 
-def walk_lists(walks: int, *, look_ahead: int = 4, seed: int = 7) -> dict[Kind, Tally]:
+def walk_lists(walks: int, *, kinds: Sequence[Kind] = KINDS, look_ahead: int = 4, seed: int = 7) -> dict[Kind, Tally]:
     """Read so many lists, of every kind and with every number of changes in turn."""
-    upstream, tallies = Upstream(), {kind: Tally() for kind in KINDS}
+    upstream, tallies = Upstream(), {kind: Tally() for kind in kinds}
+    turns = islice(cycle(product(kinds, CHANGES)), walks)
     with api_of(upstream) as api:
-        for number, (kind, changes) in enumerate(_turns(walks)):
+        for number, (kind, changes) in enumerate(turns):
             mover = Mover(kind, random.Random(f"{seed} {number}"), changes)
             upstream.list = mover.list
             tally = tallies[kind]
             tally.ends[_read(api, kind, mover, look_ahead)] += 1
             tally.requests += len(mover.list.requests)
     return tallies
-
-
-def _turns(walks: int) -> Iterator[tuple[Kind, int]]:
-    turns = list(product(KINDS, CHANGES))
-    for number in range(walks):
-        yield turns[number % len(turns)]
 
 
 def _read(api: SellerApi, kind: Kind, mover: Mover, look_ahead: int) -> str:

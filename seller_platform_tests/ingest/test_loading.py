@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from seller_platform.client.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.errors import ContractViolationError, RequestRefusedError
+from seller_platform.errors import ContractViolationError, RequestRefusedError, WarehouseUnavailableError
 from seller_platform.ingest.loading import Wanted, load_each, load_slice, window_to_load
 from seller_platform.warehouse.accounts import KnownAccount
 from seller_platform.warehouse.database import Database
@@ -161,3 +161,17 @@ def test_a_bug_is_raised() -> None:
 
     with pytest.raises(ZeroDivisionError):
         list(load_each(_wanted(3), load))
+
+
+def test_a_slice_is_loaded_again_when_the_warehouse_is_back() -> None:
+    absences = {"S1": 2, "S2": 3}
+
+    def load(each: Wanted) -> None:
+        if absences.get(each.account):
+            absences[each.account] -= 1
+            raise WarehouseUnavailableError("/warehouse", "the server closed the connection")
+
+    outcomes = list(load_each(_wanted(3), load, pauses_seconds=(0, 0)))
+
+    assert [type(outcome.error) for outcome in outcomes] == [type(None), type(None), WarehouseUnavailableError]
+    assert absences == {"S1": 0, "S2": 0}

@@ -1,5 +1,11 @@
 """The OpenAPI document: valid, complete, and equal to the contract and to what is served."""
 
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from html import unescape
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -11,9 +17,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.endpoints import AUTHORIZE, REVOKE, TOKEN
 from seller_platform.service.app import create_app
-from seller_platform.service.document import example_of, operations
-from seller_platform.service.lists import SERVED, ListParameters
-from seller_platform_tests.service.conftest import ANN, Served
+from seller_platform.service.description import Description
+from seller_platform.service.document import example_of, openapi_document, operations, without_references
+from seller_platform.service.lists import SERVED, ListParameters, Route
+from seller_platform_tests.service.conftest import ANN, Served, execute
 
 _TYPES = {
     Kind.TEXT: "string",
@@ -33,6 +40,12 @@ def document(reading: Served) -> dict[str, Any]:
     assert answer.status_code == 200
     found: dict[str, Any] = answer.json()
     return found
+
+
+@pytest.fixture(scope="module")
+def inlined(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with every schema where it is used."""
+    return without_references(document)
 
 
 def _schema(operation: Any, status: str = "200") -> dict[str, Any]:
@@ -72,8 +85,8 @@ def test_every_operation_has_a_name_an_area_and_its_errors(document: dict[str, A
 
 
 @pytest.mark.parametrize("dataset", SERVED, ids=lambda dataset: dataset.name)
-def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Dataset, document: dict[str, Any]) -> None:
-    operation = document["paths"][dataset.path]["get"]
+def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Dataset, inlined: dict[str, Any]) -> None:
+    operation = inlined["paths"][dataset.path]["get"]
 
     parameters = {parameter["name"]: parameter for parameter in operation["parameters"]}
     assert list(parameters) == [parameter.name for parameter in ListParameters(dataset).all]
@@ -99,37 +112,88 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
     assert {"200", "401", "404", "422", "503"} <= set(operation["responses"])
 
 
-def test_every_field_of_an_envelope_and_of_an_error_has_a_sentence(document: dict[str, Any]) -> None:
-    for dataset in SERVED:
-        for name, field in _schema(document["paths"][dataset.path]["get"])["properties"].items():
-            assert field["description"].endswith("."), (dataset.name, name)
-    for name, field in document["components"]["schemas"]["Error"]["properties"].items():
-        assert field["description"].endswith("."), name
+def test_every_parameter_and_every_field_has_a_sentence(document: dict[str, Any]) -> None:
+    said = dict(_described(document, "", document["components"]["schemas"]))
+
+    assert len(said) > 300
+    assert [place for place, sentence in said.items() if not sentence.endswith(".")] == []
 
 
-def test_every_example_is_allowed(document: dict[str, Any]) -> None:
-    for _, _, operation in operations(document):
+def _described(found: Any, place: str, schemas: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield where each parameter and each field of each schema stands, and what is said of it."""
+    if isinstance(found, list):
+        for number, each in enumerate(found):
+            yield from _described(each, f"{place}[{number}]", schemas)
+    if not isinstance(found, dict):
+        return
+    for each in found.get("parameters", ()):
+        yield f"{place} {each['name']}", each.get("description", "")
+    properties = found.get("properties", {})
+    for name, each in properties.items() if "type" in found else ():
+        schema = schemas[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
+        yield f"{place}.{name}", schema.get("description", "")
+    for name, each in found.items():
+        yield from _described(each, f"{place}/{name}", schemas)
+
+
+def test_rows_bodies_and_errors_are_schemas_with_a_name(document: dict[str, Any]) -> None:
+    named = document["components"]["schemas"]
+
+    assert {"OrdersRow", "StatisticsRow", "CostPeriod", "CostElementInput", "User", "TokenPair", "Error"} <= set(named)
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            for response in operation["responses"].values():
+                for body in response.get("content", {}).values():
+                    rows = body["schema"].get("properties", {}).get("data", {})
+                    assert "properties" not in rows.get("items", {}), path
+
+
+def test_two_schemas_of_one_name_are_refused() -> None:
+    def route(path: str, field: str) -> Route:
+        schema = {"title": "Row", "type": "object", "properties": {field: {"type": "string"}}}
+        return Route(path, lambda request: None, Description(field, "user", "List rows.", schema))
+
+    with pytest.raises(ValueError, match="two schemas are called Row"):
+        openapi_document((route("/one", "a"), route("/two", "b")), "http://127.0.0.1")
+
+
+def test_the_documentation_is_made_once_for_each_address(reading: Served) -> None:
+    def seconds(**headers: str) -> float:
+        began = time.perf_counter()
+        assert client.get("/docs", headers=headers).status_code == 200
+        return time.perf_counter() - began
+
+    with httpx.Client(base_url=reading.base_url) as client:
+        first = min(seconds(Host=f"a{number}.example") for number in range(5))
+        again = min(seconds(Host="a4.example") for _ in range(5))
+        other = client.get("/openapi.json", headers={"Host": "b.example"}).json()
+
+    assert again < first / 2
+    assert other["servers"] == [{"url": "http://b.example"}]
+
+
+def test_every_example_is_allowed(inlined: dict[str, Any]) -> None:
+    for _, _, operation in operations(inlined):
         for parameter in operation.get("parameters", ()):
             Draft202012Validator(parameter["schema"]).validate(parameter["example"])
         for response in operation["responses"].values():
             for body in response.get("content", {}).values():
-                if "$ref" not in body["schema"]:
-                    Draft202012Validator(body["schema"]).validate(example_of(body["schema"]))
+                Draft202012Validator(body["schema"]).validate(example_of(body["schema"]))
 
 
-def test_what_is_served_is_what_is_described(reading: Served, document: dict[str, Any]) -> None:
+def test_what_is_served_is_what_is_described(reading: Served, inlined: dict[str, Any]) -> None:
     values = {"account_title": "Shop US", "per_page": "500", "notification_type": "price_alerts"}
-    error = document["components"]["schemas"]["Error"]
+    error = inlined["components"]["schemas"]["Error"]
     with reading.client(ANN) as client:
         for dataset in SERVED:
-            operation = document["paths"][dataset.path]["get"]
+            operation = inlined["paths"][dataset.path]["get"]
             answer, refused = client.get(dataset.path, params=values), client.get(dataset.path)
 
             assert answer.status_code == 200, answer.text
             Draft202012Validator(_schema(operation)).validate(answer.json())
             Draft202012Validator(error).validate(refused.json())
         for path in ("/user/me", "/user/accounts", "/service-status"):
-            Draft202012Validator(_schema(document["paths"][path]["get"])).validate(client.get(path).json())
+            Draft202012Validator(_schema(inlined["paths"][path]["get"])).validate(client.get(path).json())
 
 
 def test_the_security_schemes_name_the_real_addresses(reading: Served, document: dict[str, Any]) -> None:
@@ -166,7 +230,32 @@ def test_the_documentation_page_holds_every_endpoint_and_field(reading: Served, 
         assert path in answer.text
     for dataset in SERVED:
         for column in dataset.columns:
-            assert f"data[].{column.name}<" in answer.text
+            assert f"data[].<wbr>{column.name}<" in answer.text
+
+
+def test_the_commands_on_the_documentation_page_work(service: Served) -> None:
+    statement = "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
+    execute(service.database, f"{statement} VALUES ('S1.US', 'MUG-BLUE-350', 'A', 'P', 'Mug')")
+    with service.client(ANN) as client:
+        page = client.get("/docs")
+        commands = [unescape(command) for command in re.findall("<code>(curl .*?)</code>", page.text, re.DOTALL)]
+        statuses = {
+            f"{answer.request.method} {answer.request.url.path}": answer.status_code
+            for answer in (_run(client, command) for command in commands if "ACCESS_TOKEN" in command)
+        }
+
+    assert len(statuses) == 16
+    assert statuses.pop("GET /reports/download") == 409  # nobody writes reports here
+    assert {name: status for name, status in statuses.items() if status != 200} == {}
+
+
+def _run(client: httpx.Client, command: str) -> httpx.Response:
+    """Send what a curl command would send, with the token of the client."""
+    words = shlex.split(command)
+    options = dict(pairwise(words))
+    headers = {"Content-Type": "application/json"} if "-d" in options else {}
+    method = options.get("-X", "POST" if "-d" in options else "GET")
+    return client.request(method, words[1], content=options.get("-d"), headers=headers)
 
 
 def _links(text: str) -> str:

@@ -1,5 +1,6 @@
 """Login and consent pages: who gets in, what a page is protected by, and what it says."""
 
+import asyncio
 import re
 import statistics
 import time
@@ -8,8 +9,12 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from seller_platform.errors import TooManyAttemptsError
+from seller_platform.service.store import Store
+from seller_platform.service.throttle import MOST_OF_AN_ACCOUNT, begin_attempt
 from seller_platform.service.users import add_user, ensure_user
-from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, execute, submit
+from seller_platform.warehouse.database import Database
+from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, execute, running_app, submit
 
 
 def _consent_page(service: Served, browser: httpx.Client) -> httpx.Response:
@@ -238,6 +243,98 @@ def test_one_address_cannot_try_many_accounts(service: Served) -> None:
         statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(51)]
 
     assert statuses == [401] * 50 + [429]
+
+
+def test_failures_are_counted_for_all_processes_together(service: Served, database_url: str) -> None:
+    with running_app(database_url) as base_url, httpx.Client(base_url=base_url) as other, service.client() as browser:
+        here, there = service.request_code(browser), other.get("/login")
+        statuses = [
+            submit(client, page, email=ANN, password="wrong").status_code
+            for client, page in ((browser, here), (other, there)) * 5
+        ]
+        answer = submit(other, there, email=ANN, password=PASSWORD)
+
+    assert statuses == [401] * 10
+    assert (answer.status_code, 800 < int(answer.headers["retry-after"]) <= 900) == (429, True)
+
+
+def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(service: Served, database_url: str) -> None:
+    async def attempt(store: Store) -> bool:
+        async with store.connection() as connection:
+            try:
+                await begin_attempt(connection, "17", "192.0.2.1")
+            except TooManyAttemptsError:
+                return False
+        return True
+
+    async def attempt_together() -> list[bool]:
+        store = Store(database_url)
+        await store.open()
+        try:
+            return await asyncio.gather(*(attempt(store) for _ in range(60)))
+        finally:
+            await store.close()
+
+    assert sum(asyncio.run(attempt_together())) == MOST_OF_AN_ACCOUNT
+    with service.database.begin() as connection:
+        kept = connection.exec_driver_sql(
+            "SELECT subject, cardinality(made_at) FROM service.login_attempts ORDER BY subject"
+        ).all()
+    assert [tuple(row) for row in kept] == [("account 17", 10), ("address 192.0.2.1", 10)]
+
+
+def test_failures_stop_counting_one_by_one_as_they_grow_old(service: Served) -> None:
+    with service.client() as browser:
+        page = browser.get("/login")
+        for _ in range(10):
+            submit(browser, page, email=ANN, password="wrong")
+        execute(
+            service.database,
+            "UPDATE service.login_attempts SET made_at[1] = now() - interval '16 minutes', "
+            "made_at[2] = now() - interval '14 minutes 30 seconds' WHERE subject LIKE 'account %%'",
+        )
+        statuses = [submit(browser, page, email=ANN, password="wrong").status_code for _ in range(2)]
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+
+    assert statuses == [401, 429]
+    assert 1 <= int(answer.headers["retry-after"]) <= 30
+
+
+def test_a_login_gives_back_what_it_took(service: Served) -> None:
+    with service.client() as browser:
+        page = browser.get("/login")
+        submit(browser, page, email=ANN, password="wrong")
+        submit(browser, page, email=ANN, password=PASSWORD)
+    with service.database.begin() as connection:
+        kept = connection.exec_driver_sql("SELECT subject, cardinality(made_at) FROM service.login_attempts").all()
+
+    assert [tuple(row) for row in kept] == [("address 127.0.0.1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_one"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("unknown", "unknown", True),
+    ],
+)
+def test_addresses_of_one_customer_are_counted_as_one(
+    database: Database, database_url: str, first: str, second: str, are_one: bool
+) -> None:
+    async def attempt_from_both() -> set[str]:
+        store = Store(database_url)
+        await store.open()
+        try:
+            async with store.connection() as connection:
+                return {(await begin_attempt(connection, "17", address)).address for address in (first, second)}
+        finally:
+            await store.close()
+
+    assert len(asyncio.run(attempt_from_both())) == (1 if are_one else 2)
 
 
 def test_a_visit_that_somebody_else_chose_is_not_the_session(reading: Served) -> None:

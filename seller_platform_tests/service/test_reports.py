@@ -12,7 +12,7 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date
@@ -21,20 +21,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from seller_platform.contract import Dataset, dataset_named
-from seller_platform.service.csv_text import csv_header, csv_lines
+from seller_platform.service.csv_text import csv_header, csv_lines, csv_parts
 from seller_platform.service.report_writing import ReportBusyError, write_report
 from seller_platform.service.store import Store
 from seller_platform.service.worker import Pace
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.database import Database, conninfo
 from seller_platform_tests.service.conftest import ANN, BOB, Served, execute, insert_rows, running_app, served
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
 US = {"account_title": "Shop US"}
 DAY = date(2026, 3, 1)
-PACE = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
+PACE = Pace(
+    heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, tidy_seconds=0.2, again_seconds=0
+)
 _WORKER = """
 import sys
 from seller_platform.service.worker import Pace, run_worker
@@ -246,6 +249,33 @@ def test_numbers_in_csv_keep_their_digits() -> None:
 
     assert csv_lines(["a", "b"], chunk) == b"-5.50,12345678901234567890.10\r\n0.00,-3\r\n"
     assert csv_header(["a", "b"]) == b"a,b\r\n"
+
+
+def test_others_are_answered_while_rows_become_csv() -> None:
+    chunk = b",".join(b'{"a":%d,"b":"some text"}' % number for number in range(200_000))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield chunk
+
+    async def turns_while_written() -> tuple[int, int]:
+        turns = written = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0.001)
+                turns += 1
+
+        others = asyncio.create_task(take_turns())
+        async for part in csv_parts(["a", "b"], chunks()):
+            written += len(part)
+        others.cancel()
+        return turns, written
+
+    turns, written = asyncio.run(turns_while_written())
+
+    assert written > 3_000_000
+    assert turns > 5
 
 
 @pytest.mark.parametrize(
@@ -472,18 +502,47 @@ def test_a_worker_that_is_told_to_end_puts_back_what_it_has_begun(idle: Served, 
     assert left + done == 1
 
 
+def test_workers_that_are_told_to_end_do_not_use_up_the_attempts(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
+        report_id = _request(client)
+        for restart in range(1, PACE.attempts + 2):
+            with running_app(database_url, worker_pace=PACE):
+                _wait_until(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
+            put_back = f"status = 'todo' AND attempts = {restart}"
+            assert _count(idle.database, "service.procrastinate_jobs", put_back) == 1
+        assert _count(idle.database, "service.report_jobs", "failures = 0 AND state = 'processing'") == 1
+        lock.rollback()
+        with running_app(database_url, worker_pace=PACE):
+            assert _await(client, report_id)["status"] == "completed"
+
+
+def test_a_worker_that_dies_counts_against_the_report(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
+        report_id = _request(client)
+        with _worker(database_url) as worker:
+            _wait_until(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+        lock.rollback()
+        with running_app(database_url, worker_pace=PACE):
+            assert _await(client, report_id)["status"] == "completed"
+
+    assert _count(idle.database, "service.report_jobs", "failures = 1") == 1
+
+
 def test_a_report_that_kills_its_workers_is_given_up(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client:
         report_id = _request(client)
         execute(
             idle.database,
-            "UPDATE service.procrastinate_jobs SET attempts = 4, status = 'doing' "
+            "UPDATE service.procrastinate_jobs SET status = 'doing' "
             "FROM (SELECT set_config('search_path', 'service', true)) AS path",
         )
+        execute(idle.database, "UPDATE service.report_jobs SET failures = 4")
         with running_app(database_url, worker_pace=PACE):
             status = _await(client, report_id)
 
-    assert (status["status"], "interrupted in each of 5 attempts" in status["message"]) == ("failed", True)
+    assert (status["status"], "failed in each of 5 attempts" in status["message"]) == ("failed", True)
     assert _count(idle.database, "service.procrastinate_jobs") == 0
 
 
@@ -606,6 +665,21 @@ def test_the_server_writes_reports_unless_it_is_told_not_to(
             server.wait()
 
     assert "Traceback" not in log.read_text()
+
+
+@contextmanager
+def _lock_on_daily_sales(database_url: str) -> Iterator[psycopg.Connection]:
+    """Let whoever writes a report of daily sales wait, until the transaction ends."""
+    with psycopg.connect(conninfo(database_url)) as connection:
+        connection.execute("LOCK TABLE seller.daily_product_sales IN ACCESS EXCLUSIVE MODE")
+        yield connection
+
+
+def _wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def _assert_whole(database: Database, rows: int) -> None:

@@ -1,0 +1,163 @@
+"""`seller-platform explain`: from a stored row to the request, page, time and run it came from."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.workplace import open_workplace
+from seller_platform.contract import DATASETS, Dataset, Slicing, dataset_named
+from seller_platform.errors import UnknownDatasetError
+from seller_platform.settings import Settings
+from seller_platform.warehouse.provenance import Provenance, conditions_of
+from seller_platform.warehouse.provenance import explain as find_origins
+from seller_platform.warehouse.slices import Receipt
+
+_LOADS = ("load", "finished (UTC)", "window", "rows", "verdict", "changed", "restated")
+
+
+@click.command()
+@click.argument("dataset")
+@click.argument("key", nargs=-1, required=True)
+@click.option("--account", metavar="KEY", help="Of one account only.")
+@json_option
+def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json: bool) -> None:
+    """Show where a stored row came from: request, page, time and run, and what was restated since.
+
+    KEY is the row's key, such as the id of an order; the values of further key columns narrow it down. A value of any
+    column is given as column=value. Of snapshots the newest is meant, unless local_day=DAY names another.
+
+    \b
+    seller-platform explain orders 028-1234567-1234567
+    seller-platform explain transactions order_id=028-1234567-1234567 transaction_type=Refund
+    seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.market.example
+    """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
+    output = Output(as_json=as_json)
+    wanted = _dataset(dataset)
+    conditions = conditions_of(wanted, key)
+    with open_workplace() as place:
+        count, origins = find_origins(place.database, wanted, conditions, account=account)
+        told = [_told(origin, place.settings) for origin in origins]
+    if as_json:
+        output.document({"asset": f"seller/{wanted.name}", "table": wanted.table, "found": count, "rows": told})
+        return
+    for number, each in enumerate(told, start=1):
+        _show(output, each, f"{wanted.table}, row {number} of {count}")
+    if count > len(told):
+        output.say(f"{count - len(told)} more rows meet this; give more of the key.")
+
+
+def _dataset(name: str) -> Dataset:
+    known = [each.name for each in DATASETS]
+    plain = name.removeprefix("seller/").removeprefix("seller.")
+    if plain not in known:
+        raise UnknownDatasetError(name, known)
+    return dataset_named(plain)
+
+
+def _told(origin: Provenance, settings: Settings) -> dict[str, Any]:
+    receipt, request = origin.receipt, origin.request
+    return {
+        "row": dict(origin.row),
+        "extra": origin.extra,
+        "account": origin.account,
+        _place(origin.dataset): str(origin.place),
+        "page": origin.page,
+        "load_id": origin.load_id,
+        "load": receipt and _load(receipt),
+        "request": request
+        and {
+            "url": f"{request.url}?{urlencode(request.params)}" if request.params else request.url,
+            "params": dict(request.params),
+            "is_exact": request.is_exact,
+        },
+        "run": receipt and _run(receipt, settings),
+        "confirmed_by_loads": [each.id for each in origin.confirmed],
+        "history": [_load(each) for each in origin.history],
+    }
+
+
+def _place(dataset: Dataset) -> str:
+    return "connection" if dataset.slicing is Slicing.CONNECTION else "local_day"
+
+
+def _load(receipt: Receipt) -> dict[str, Any]:
+    return {
+        "id": receipt.id,
+        "window": str(receipt.window),
+        "verdict": receipt.verdict,
+        "announced": receipt.announced,
+        "rows": receipt.rows,
+        "pages": receipt.pages,
+        "requests": receipt.requests,
+        "changed": receipt.changed,
+        "restatement": receipt.restatement,
+        "notes": receipt.notes,
+        "digest": receipt.digest.hex(),
+        "started_at": receipt.started_at.isoformat(),
+        "finished_at": receipt.finished_at.isoformat(),
+        "run_id": receipt.run_id,
+    }
+
+
+def _run(receipt: Receipt, settings: Settings) -> dict[str, str] | None:
+    if receipt.run_id is None:
+        return None
+    path = f"/runs/{receipt.run_id}"
+    if settings.dagster_url:
+        return {"id": receipt.run_id, "open": f"{settings.dagster_url}{path}"}
+    return {"id": receipt.run_id, "open": f"{path} of the Dagster UI (SELLER_PLATFORM_DAGSTER_URL is not set)"}
+
+
+def _show(output: Output, told: Mapping[str, Any], title: str) -> None:
+    extra = {f"{name} (not in the contract)": value for name, value in (told["extra"] or {}).items()}
+    place = {name: told[name] for name in ("account", "local_day", "connection") if name in told}
+    _list(output, title, {**place, **told["row"], **extra})
+    _list(output, "It came from", _origin(told))
+    output.table("Every load of its day", _LOADS, [_columns(load) for load in told["history"]])
+
+
+def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
+    """Print facts in full, one a line: a table would cut them off."""
+    width = max(map(len, facts))
+    output.line(title)
+    for name, value in facts.items():
+        output.line(f"  {name:<{width}}  {_printable(value)}")
+    output.line("")
+
+
+def _origin(told: Mapping[str, Any]) -> dict[str, object]:
+    load, request, run = told["load"], told["request"], told["run"]
+    if load is None:
+        return {"load": f"{told['load_id']}, whose receipt was pruned", "page": f"{told['page']} of the load"}
+    about = "" if request["is_exact"] else " (asks for the days of the rows on that page: the list was read in parts)"
+    confirmed = ", ".join(map(str, told["confirmed_by_loads"])) or "none"
+    return {
+        "request": f"GET {request['url']}{about}",
+        "page": f"{told['page']} of the {load['pages']} that the load read of all its lists",
+        "load": f"{load['id']}: {load['window']}, {load['verdict']}, {load['rows']} rows, {load['requests']} requests",
+        "started": load["started_at"],
+        "finished": load["finished_at"],
+        "digest": load["digest"],
+        "run": run["id"] if run else "none: no Dagster run made it",
+        "open the run": run["open"] if run else None,
+        "confirmed by loads": confirmed,
+    }
+
+
+def _columns(load: Mapping[str, Any]) -> tuple[object, ...]:
+    changes = "; ".join(
+        f"{name} {change['before']} -> {change['after']}" for name, change in (load["restatement"] or {}).items()
+    )
+    finished = load["finished_at"][:19].replace("T", " ")
+    # The id is text, or it would be shown with separators of thousands.
+    return str(load["id"]), finished, load["window"], load["rows"], load["verdict"], load["changed"], changes or None
+
+
+def _printable(value: object) -> str:
+    """Return a value on one line, without what would move a terminal's cursor."""
+    if value is None:
+        return "–"
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))

@@ -1,0 +1,172 @@
+"""Parquet in Dagster: one asset for each dataset, which writes its slices to files and follows what is loaded.
+
+For those who live in DuckDB, Spark or a lakehouse. There are such assets only where SELLER_PLATFORM_EXPORT_DIR names
+the folder; it may be one that is mounted on every machine that runs them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from seller_platform.contract import DATASETS, Dataset, Slicing
+from seller_platform.errors import SellerPlatformError
+from seller_platform.orchestration.assets import EXIT_CODE
+from seller_platform.orchestration.events import asset_key, column_schema, partition_tags
+from seller_platform.orchestration.partitions import partitions_for, read_partition_key
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.database import Database
+
+if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
+    from seller_platform.warehouse.parquet import Exported
+
+GROUP = "export"
+SENSOR = "exports_follow_their_inputs"
+
+EXPORTED: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.slicing is not Slicing.CONNECTION)
+"""The datasets that have files: all that have accounts."""
+
+_PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
+_SECONDS_BETWEEN_TICKS = 30
+
+
+def export_definitions(history_start: date, folder: Path | None) -> dg.Definitions:
+    """Return an asset for each dataset and the sensor that requests them, without the resource `warehouse`.
+
+    Args:
+        folder: Where the files go; without one there is nothing to define.
+    """
+    if folder is None:
+        return dg.Definitions()
+    return dg.Definitions(
+        assets=[export_asset(dataset, history_start, folder) for dataset in EXPORTED],
+        sensors=[
+            dg.AutomationConditionSensorDefinition(
+                SENSOR,
+                target=dg.AssetSelection.groups(GROUP),
+                description="Writes the Parquet files of slices that were loaded and are not what they were.",
+                minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
+                default_status=dg.DefaultSensorStatus.RUNNING,
+            )
+        ],
+    )
+
+
+def export_key(dataset: Dataset) -> dg.AssetKey:
+    """Return the key of the asset that writes a dataset's files."""
+    return dg.AssetKey([GROUP, dataset.name])
+
+
+def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.AssetsDefinition:
+    """Return the asset that writes a dataset's slices as Parquet, partition by partition.
+
+    A run may ask for any number of partitions. Each is reported by itself; those that fail are named at the end
+    and do not stop the others.
+    """
+
+    @dg.asset(
+        key=export_key(dataset),
+        description=f"Parquet files of {asset_key(dataset).to_user_string()}, one for each slice. {dataset.doc}",
+        group_name=GROUP,
+        kinds={"parquet"},
+        metadata={
+            "dagster/column_schema": column_schema(dataset),
+            "folder": dg.MetadataValue.path(folder / dataset.name),
+        },
+        deps=[asset_key(dataset)],
+        partitions_def=partitions_for(dataset, history_start),
+        backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
+        automation_condition=_follows_its_input(),
+        output_required=False,
+    )
+    def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        failures: dict[str, SellerPlatformError] = {}
+        for key in context.partition_keys:
+            try:
+                exported = _export(warehouse.database, dataset, key, folder)
+            except SellerPlatformError as error:
+                failures[str(key)] = error
+                context.log.error("%s of %s: %s", dataset.name, key, error)
+            else:
+                yield materialization(dataset, key, folder, exported)
+        _raise(failures, dataset)
+
+    return export
+
+
+def materialization(
+    dataset: Dataset, partition: str, folder: Path, exported: Sequence["Exported"]
+) -> dg.AssetMaterialization:
+    """Return the event that the files of a partition are what is stored."""
+    version = exported[0].digest if len(exported) == 1 else _digest_of(exported)
+    newest = exported[-1]
+    return dg.AssetMaterialization(
+        asset_key=export_key(dataset),
+        partition=partition,
+        tags={"dagster/data_version": version, **partition_tags(partition)},
+        metadata={
+            "dagster/partition_row_count": newest.rows,
+            "dagster/uri": newest.path.as_uri(),
+            "path": dg.MetadataValue.path(newest.path),
+            "rows": newest.rows,
+            "files": len(exported),
+            "files_replaced": sum(each.replaced for each in exported),
+            "load_ids": list(newest.load_ids),
+            "digest": newest.digest,
+            "files_of_all": dg.MetadataValue.path(folder / dataset.name / "*" / "*" / "*.parquet"),
+        },
+    )
+
+
+def _export(database: Database, dataset: Dataset, key: str, folder: Path) -> Sequence["Exported"]:
+    # Its import takes a while.
+    from seller_platform.warehouse.parquet import export_month, export_snapshots
+
+    account, month = read_partition_key(key)
+    if month is None:
+        return export_snapshots(database, dataset, account, folder)
+    return (export_month(database, dataset, account, month, folder),)
+
+
+def _follows_its_input() -> dg.AutomationCondition[Any]:
+    """Return the condition on which a partition is written: once its input was loaded, and whenever that changed.
+
+    An input that was loaded anew and is what it was before has the same data version, and asks for nothing. A
+    partition that could not be written waits for its input to change. Only a request settles a change, and none that
+    was made before it.
+    """
+    condition = dg.AutomationCondition
+    is_new = condition.missing() & ~condition.execution_failed()
+    changes = condition.any_deps_match(condition.data_version_changed())
+    has_changed = changes.since((condition.newly_requested() | condition.initial_evaluation()) & ~changes)
+    lacks_input = condition.any_deps_match(condition.missing())
+    is_loading = condition.any_deps_match(condition.in_progress())
+    return ((is_new | has_changed) & ~lacks_input & ~is_loading & ~condition.in_progress()).with_label(
+        "follows its input"
+    )
+
+
+def _digest_of(exported: Sequence["Exported"]) -> str:
+    told = "\n".join(f"{each.path.parent.name} {each.digest}" for each in exported)
+    return sha256(told.encode()).hexdigest()
+
+
+def _raise(failures: Mapping[str, SellerPlatformError], dataset: Dataset) -> None:
+    """Fail the step if any partition failed, naming each with its reason.
+
+    Raises:
+        dagster.Failure: One did. It is not retried here: what it waits for is a load, or a folder.
+    """
+    if failures:
+        raise dg.Failure(
+            f"{len(failures)} partitions of {dataset.name} were not exported: {', '.join(failures)}. All others were. "
+            "Mend the cause, then backfill the failed and missing partitions",
+            metadata={
+                **{key: str(error) for key, error in failures.items()},
+                EXIT_CODE: max(error.exit_code for error in failures.values()),
+            },
+            allow_retries=False,
+        )

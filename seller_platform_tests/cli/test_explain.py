@@ -1,0 +1,146 @@
+"""`seller-platform explain`: from a stored row to the request that brings it again."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import dataset_named
+from seller_platform.orchestration.partitions import partition_key
+from seller_platform_tests.journeys import foreign
+from seller_platform_tests.journeys.processes import document, environment, run
+from seller_platform_tests.orchestration.conftest import MONTHS, Platform
+from seller_platform_tests.orchestration.conftest import platform as _platform
+
+platform = _platform
+KEYS = sorted(foreign.KEYS.values())
+ORDER = "A1FOREIGN-platform-02-650"
+
+
+@pytest.fixture
+def variables(platform: Platform, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A fresh shell's, over a warehouse with every account's orders and more."""
+    platform.discover()
+    for name in ("orders", "transactions", "daily_product_sales"):
+        platform.months(dataset_named(name))
+    for name in ("inventory", "notifications"):
+        platform.run([dataset_named(name)], KEYS[0], KEYS[-1])
+    own = {"SELLER_PLATFORM_DATABASE_URL": platform.database.url, "SELLER_PLATFORM_DAGSTER_URL": "http://dagster:3000"}
+    yield environment(tmp_path, **own)
+
+
+def _explain(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return run(["explain", *words], variables)
+
+
+def _rows(variables: dict[str, str], *words: str) -> list[dict[str, Any]]:
+    rows = document(_explain(variables, *words, "--json"))["rows"]
+    assert isinstance(rows, list)
+    return rows
+
+
+def _ask(platform: Platform, url: str) -> list[dict[str, Any]]:
+    token = platform.upstream.issue()["access_token"]
+    answer = httpx.get(url, headers={"Authorization": f"Bearer {token}"}).raise_for_status()
+    data = answer.json()["data"]
+    return list(data.values()) if isinstance(data, dict) else list(data)
+
+
+def test_the_request_that_is_shown_brings_the_row_again(platform: Platform, variables: dict[str, str]) -> None:
+    # A list read in parts of days, one in a single page, one of a facet's several pages, and one of an ignored facet.
+    asked = {
+        "orders": (ORDER, "platform_order_id", ORDER),
+        "inventory": ("SKU 44", "sku", "SKU 44"),
+        "notifications": ("60", "id", 60),
+        "daily_product_sales": ("date=2026-02-02", "date", "2026-02-02"),
+    }
+    for name, (word, field, value) in asked.items():
+        (row,) = _rows(variables, name, word, "--account", foreign.KEYS["A1FOREIGN"])
+
+        assert value in [each[field] for each in _ask(platform, row["request"]["url"])], name
+
+
+def test_a_row_of_a_paged_list_is_explained_with_its_page_load_and_run(
+    platform: Platform, variables: dict[str, str]
+) -> None:
+    (row,) = _rows(variables, "notifications", "60", "--account", KEYS[0])
+
+    assert row["request"]["is_exact"]
+    assert row["request"]["params"]["page"] == "3"
+    assert row["load"]["verdict"] == "unverifiable"
+    assert row["load_id"] == row["load"]["id"]
+    assert row["load"]["requests"] >= row["load"]["pages"] >= row["page"]
+    assert row["run"]["open"] == f"http://dagster:3000/runs/{row['load']['run_id']}"
+    assert [load["id"] for load in row["history"]] == [row["load_id"]]
+
+
+def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, variables: dict[str, str]) -> None:
+    (before,) = _rows(variables, "orders", ORDER)
+    february = partition_key(foreign.KEYS["A1FOREIGN"], MONTHS[1])
+    platform.run([dataset_named("orders")], february, february)
+    (confirmed,) = _rows(variables, "orders", ORDER)
+    with platform.database.begin() as connection:
+        connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
+        connection.execute(text("UPDATE seller.orders SET order_total = 0 WHERE platform_order_id = :o"), {"o": ORDER})
+    platform.run([dataset_named("orders")], february, february)
+    (restated,) = _rows(variables, "orders", ORDER)
+
+    assert confirmed["load_id"] == before["load_id"]
+    assert len(confirmed["confirmed_by_loads"]) == 1
+    assert restated["load_id"] > confirmed["load_id"]
+    assert [load["changed"] for load in restated["history"]] == [True, False, True]
+    assert "order_total EUR" in restated["history"][-1]["restatement"]
+
+
+def test_equal_entries_of_a_ledger_are_all_shown(variables: dict[str, str]) -> None:
+    words = ("transactions", "order_id=order", "transaction_type=Refund", "local_day=2026-02-01")
+    rows = _rows(variables, *words, "--account", KEYS[0])
+
+    assert [row["row"]["amount"] for row in rows] == ["-4835.92", "-4835.92"]
+
+
+def test_a_person_reads_the_same_in_full(platform: Platform, variables: dict[str, str]) -> None:
+    result = _explain(variables, "seller/orders", ORDER)
+
+    assert result.returncode == 0, result.stderr
+    (row,) = _rows(variables, "orders", ORDER)
+    assert f"GET {row['request']['url']}" in result.stdout
+    assert row["run"]["open"] in result.stdout
+    assert 'None\\t"x"\\' in result.stdout
+    assert "is_gift (not in the contract)" in result.stdout
+    assert "Every load of its day" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        (["order", "x"], "UnknownDatasetError", "there is no dataset 'order'; choose one of accounts, orders"),
+        (["orders", "x"], "RowNotFoundError", "orders has no stored row with platform_order_id = 'x'"),
+        (["transactions", "x"], "InvalidRowKeyError", "'x' is of no key column. Give column=value with one of posted"),
+        (["notifications", "sixty"], "InvalidRowKeyError", 'invalid input syntax for type bigint: "sixty"'),
+        (["orders", "x", "platform_order_id=y"], "InvalidRowKeyError", "platform_order_id is given twice"),
+        (["orders", "x", "--account", "nobody"], "UnknownAccountError", "there is no account 'nobody'"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_the_next_step(
+    database_url: str, tmp_path: Path, words: list[str], error: str, message: str
+) -> None:
+    result = _explain(environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url), *words, "--json")
+
+    assert result.returncode == 2
+    told = json.loads(result.stdout)
+    assert told["error"] == error
+    assert message in told["message"]
+    assert told["next_step"]
+
+
+def test_every_dataset_can_be_asked(platform: Platform, variables: dict[str, str]) -> None:
+    (row,) = _rows(variables, "accounts", "42")
+
+    assert row["request"]["url"] == f"{platform.upstream.url}/api/user/accounts"
+    assert row["connection"] == "default"

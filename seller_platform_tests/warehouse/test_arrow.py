@@ -1,0 +1,184 @@
+"""Any number of parts read back by one statement, as Arrow and as DataFrames: exact, ordered, none twice."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import psycopg
+import pyarrow as pa
+import pytest
+
+from seller_platform.contract import DATASETS, Account, Dataset, Kind, Window, dataset_named
+from seller_platform.errors import InexactNumberError, RequestError
+from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.arrow import NUMBER, read_arrow, read_batches, schema_of
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.frames import read_frames
+from seller_platform.warehouse.marts import MARTS, mart_named
+from seller_platform.warehouse.reading import Part, relation_of
+from seller_platform.warehouse.rows import Row, copy_rows
+from seller_platform.warehouse.slices import Measured, Slice, open_load
+
+BERLIN, ADELAIDE = "S1.EU", "S2.AU"
+ORDERS, STOCK, LEDGER = map(dataset_named, ("orders", "warehouse_stock", "transactions"))
+ORDER_ROWS, STOCK_ROWS, LEDGER_ROWS = map(relation_of, (ORDERS, STOCK, LEDGER))
+MARCH, APRIL, MAY = (Window.month_of(date(2026, month, 1)) for month in (3, 4, 5))
+STRANGE = ["", "None", 'a "quoted",\nline\r\n', "\\N", "tab\t|", "Ünïcode 🎈", None]
+
+
+@pytest.fixture(autouse=True)
+def _accounts(database: Database) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    accounts = [
+        (BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1")),
+        (ADELAIDE, Account(2, "Shop", "AU", "AUD", "Australia/Adelaide", "AU", "S2")),
+    ]
+    save_accounts(database, "default", accounts)
+
+
+def _insert(database: Database, dataset: Dataset, rows: list[Row], account: str = BERLIN) -> None:
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        copy_rows(driver, dataset, rows, account=account, tags=("platform",) * len(dataset.tags))
+
+
+def _order(name: str, day: str, total: Decimal | None = None, product: str | None = None) -> Row:
+    return (name, f"{day}T10:00:00+00:00", "Shipped", total, "EUR", 2, "SKU", None, product, day)
+
+
+def _names(table: pa.Table) -> list[Any]:
+    return list(table["platform_order_id"].to_pylist())
+
+
+def _read(database: Database, *parts: Part) -> list[Any]:
+    return _names(read_arrow(database, ORDER_ROWS, parts))
+
+
+def test_every_value_comes_back_as_it_was_stored(database: Database) -> None:
+    totals = [Decimal("0.10"), Decimal("-12345678901234567890.123456789012345678"), None, Decimal(0)]
+    rows = [_order(f"o{number}", "2026-03-01", total) for number, total in enumerate(totals)]
+    rows += [_order(f"p{number}", "2026-03-02", None, product) for number, product in enumerate(STRANGE)]
+    _insert(database, ORDERS, rows)
+
+    table = read_arrow(database, ORDER_ROWS, [Part(BERLIN, MARCH)])
+
+    assert table["order_total"].type == NUMBER
+    assert table["order_total"].to_pylist()[: len(totals)] == totals
+    assert table["product_name"].to_pylist()[len(totals) :] == STRANGE
+    assert table["purchase_date"][0].as_py() == datetime(2026, 3, 1, 10, tzinfo=UTC)
+    assert table["local_day"][0].as_py() == date(2026, 3, 1)
+    assert set(table["account"].to_pylist()) == {BERLIN}
+
+
+def test_many_parts_are_read_together_and_no_row_twice(database: Database) -> None:
+    for account in (BERLIN, ADELAIDE):
+        days = ("2026-03-31", "2026-04-01", "2026-04-30", "2026-05-01")
+        _insert(database, ORDERS, [_order(f"{account[:2]}-{day}", day) for day in days], account)
+
+    apart = _read(database, Part(ADELAIDE, MAY), Part(BERLIN, APRIL))
+    overlapping = _read(database, Part(BERLIN, APRIL), Part(BERLIN, MARCH), Part(BERLIN, APRIL), Part(BERLIN))
+    everything = _names(read_arrow(database, ORDER_ROWS, None))
+
+    assert apart == ["S1-2026-04-01", "S1-2026-04-30", "S2-2026-05-01"]
+    assert overlapping == ["S1-2026-03-31", "S1-2026-04-01", "S1-2026-04-30", "S1-2026-05-01"]
+    assert len(everything) == 8
+    assert _read(database) == []
+    assert _read(database, Part("nobody", APRIL)) == []
+
+
+def test_each_account_has_its_own_newest_snapshot_even_an_empty_one(database: Database) -> None:
+    now = datetime.now(UTC).isoformat()
+    for account, day in ((BERLIN, "2026-03-01"), (BERLIN, "2026-03-02"), (ADELAIDE, "2026-03-01")):
+        _insert(database, STOCK, [("SKU", "Main", 1, "A1", "available", now, day)], account)
+
+    before = read_arrow(database, STOCK_ROWS, None)
+    with open_load(database, Slice(STOCK, BERLIN, Window.day(date(2026, 3, 3)))) as load:
+        load.store(Measured(1, 1, 0, 0, "match", datetime.now(UTC)))
+    after = read_arrow(database, STOCK_ROWS, [Part(BERLIN), Part(ADELAIDE)])
+    day = read_arrow(database, STOCK_ROWS, [Part(BERLIN, Window.day(date(2026, 3, 1)))])
+
+    assert [str(day) for day in before["local_day"].to_pylist()] == ["2026-03-02", "2026-03-01"]
+    assert after["account"].to_pylist() == [ADELAIDE]
+    assert day.num_rows == 1
+
+
+def test_rows_that_the_list_orders_alike_always_come_in_one_order(database: Database) -> None:
+    rows: list[Row] = [
+        ("2026-03-01T00:00:00+00:00", "Fee", None, "SKU", note, 1, Decimal("-1.5"), "EUR", None, "2026-03-01")
+        for note in ("two", None, "one", None)
+    ]
+    _insert(database, LEDGER, rows)
+
+    table = read_arrow(database, LEDGER_ROWS, [Part(BERLIN)])
+
+    assert table["description"].to_pylist() == ["one", "two", None, None]
+
+
+def test_batches_hold_no_more_than_their_rows(database: Database) -> None:
+    _insert(database, ORDERS, [_order(f"o{number:02d}", "2026-03-01") for number in range(25)])
+
+    batches = list(read_batches(database, ORDER_ROWS, [Part(BERLIN)], rows_per_batch=10))
+
+    assert [batch.num_rows for batch in batches] == [10, 10, 5]
+
+
+def test_a_reader_that_stops_gives_the_connection_back(database: Database) -> None:
+    _insert(database, ORDERS, [_order(f"o{number:02d}", "2026-03-01") for number in range(25)])
+
+    with Database(database.url, connections=1) as single:
+        batches = read_batches(single, ORDER_ROWS, [Part(BERLIN)], rows_per_batch=10)
+        first = next(batches)
+        del batches
+        again = read_arrow(single, ORDER_ROWS, [Part(BERLIN)])
+
+    assert (first.num_rows, again.num_rows) == (10, 25)
+
+
+def test_a_number_that_arrow_cannot_hold_is_refused_and_whole_as_text_and_in_a_frame(database: Database) -> None:
+    total = Decimal("0.1234567890123456789012")
+    _insert(database, ORDERS, [_order("o", "2026-03-01", total)])
+
+    with pytest.raises(InexactNumberError, match=r"seller\.orders\.order_total .* decimal128\(38, 18\).*as_text=True"):
+        read_arrow(database, ORDER_ROWS, None)
+    text = read_arrow(database, ORDER_ROWS, None, numbers_as_text=True)
+    frame = read_frames(database, ORDER_ROWS, None)
+
+    assert text["order_total"].to_pylist() == [str(total)]
+    assert list(frame["order_total"]) == [total]
+
+
+def test_a_frame_of_many_parts_keeps_digits_and_tells_accounts_apart(database: Database) -> None:
+    for account in (BERLIN, ADELAIDE):
+        _insert(database, ORDERS, [_order("o", "2026-03-01", Decimal("0.10"))], account)
+
+    frame = read_frames(database, ORDER_ROWS, [Part(BERLIN, MARCH), Part(ADELAIDE, MARCH)])
+
+    assert list(frame["account"]) == [BERLIN, ADELAIDE]
+    assert [str(total) for total in frame["order_total"]] == ["0.10", "0.10"]
+    assert str(frame["purchase_date"].dtype) == "datetime64[us, UTC]"
+    assert str(frame["local_day"].dtype) == "datetime64[s]"
+    assert frame["asin"].isna().all()
+
+
+@pytest.mark.parametrize("source", [*DATASETS, *MARTS], ids=lambda source: source.table)
+def test_every_dataset_and_mart_is_read_in_its_types_though_it_is_empty(database: Database, source: Any) -> None:
+    relation = relation_of(source)
+
+    table, frame = read_arrow(database, relation, None), read_frames(database, relation, None)
+
+    assert table.schema == schema_of(relation)
+    assert list(frame.columns) == table.column_names == list(dict.fromkeys(table.column_names))
+    for name, kind in relation.columns:
+        assert not pd.api.types.is_float_dtype(frame[name].dtype)
+        assert isinstance(frame[name].dtype, pd.DatetimeTZDtype) == (kind is Kind.TIMESTAMP)
+
+
+def test_parts_that_a_relation_has_not_are_refused(database: Database) -> None:
+    with pytest.raises(RequestError, match=r"seller\.accounts as a whole"):
+        read_arrow(database, relation_of(dataset_named("accounts")), [Part(BERLIN)])
+    with pytest.raises(RequestError, match=r"marts\.inventory_health is of an account as a whole"):
+        read_arrow(database, relation_of(mart_named("inventory_health")), [Part(BERLIN, MARCH)])
+    with pytest.raises(RequestError, match=r"either for the newest snapshot of S1\.EU or for days"):
+        read_arrow(database, STOCK_ROWS, [Part(BERLIN, MARCH), Part(BERLIN)])
