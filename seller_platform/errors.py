@@ -150,6 +150,8 @@ class NotConnectedError(RequestError):
 class OtherApplicationError(RequestError):
     """The settings name another application than the one as which a connection was authorised."""
 
+    next_step = "Take another name for the connection, or run `connect` with --replace to point it elsewhere."
+
     def __init__(self, connection: str, *, stored: str, configured: str) -> None:
         self.connection, self.stored, self.configured = connection, stored, configured
         super().__init__(

@@ -11,6 +11,7 @@ from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.costs import cost_definitions
 from seller_platform.orchestration.discovery import discovery_definitions
 from seller_platform.orchestration.events import asset_key
+from seller_platform.orchestration.export import export_definitions
 from seller_platform.orchestration.freshness import freshness_for
 from seller_platform.orchestration.marts import mart_definitions
 from seller_platform.orchestration.reports import report_definitions
@@ -54,6 +55,7 @@ def _definitions(settings: Settings) -> dg.Definitions:
         cost_definitions(),
         report_definitions(since),
         mart_definitions(since),
+        export_definitions(since, settings.export_dir),
         schedule_definitions(since, _REFRESHED),
         alert_definitions(),
         _resources(),

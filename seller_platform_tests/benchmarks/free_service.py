@@ -1,4 +1,4 @@
-"""A service that costs nothing: every page is encoded before the first request arrives.
+"""A service that costs next to nothing: a page is encoded once, however often it is asked for.
 
 It answers the orders and transactions of some accounts and months, over plain sockets; what is measured against it
 is the reader. `python -m seller_platform_tests.benchmarks.free_service --help`.
@@ -8,6 +8,10 @@ import argparse
 import asyncio
 import json
 import random
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
@@ -15,10 +19,10 @@ from zoneinfo import ZoneInfo
 from seller_platform.contract import Window
 
 ZONE = ZoneInfo("America/Los_Angeles")
-PER_PAGE = 2000
 CHANNELS = {"platform": 0.9, "non-platform": 0.1}
 FIRST_MONTH = date(2025, 1, 1)
-_Key = tuple[str, str, str, int, int]
+_Key = tuple[str, str, str, str, str, str]
+_DAY = re.compile(r'_date":"(.{10})')
 
 
 def accounts(count: int) -> list[dict[str, object]]:
@@ -99,33 +103,43 @@ def _instants(month: Window, count: int) -> list[str]:
     return [(start + step * number).astimezone(ZONE).isoformat(timespec="seconds") for number in range(count)]
 
 
-def encode(account_count: int, month_count: int, rows_per_month: int) -> dict[_Key, bytes]:
-    """Return the body of every page, by list, seller, channel, month and page."""
-    pages: dict[_Key, bytes] = {}
-    for month in months(month_count):
-        orders, ledger = order_rows(month, rows_per_month), transaction_rows(month, rows_per_month)
+class Lists:
+    """The rows of every list, and the pages of them that were asked for before."""
+
+    def __init__(self, month_count: int, rows_per_month: int) -> None:
+        self._rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+        self._pages: dict[_Key, bytes] = {}
         border = int(rows_per_month * CHANNELS["platform"])
-        lists = {
-            ("/sales/orders", "platform"): orders[:border],
-            ("/sales/orders", "non-platform"): orders[border:],
-            ("/sales/orders", ""): orders,
-            ("/sales/transactions", ""): ledger,
-        }
-        for (path, channel), rows in lists.items():
-            per_page = 250 if (path, channel) == ("/sales/orders", "") else PER_PAGE
-            last = max(1, -(-len(rows) // per_page))
-            for page in range(1, (1 if per_page == 250 else last) + 1):
-                body = (
-                    f'{{"current_page":{page},"data":[{",".join(rows[(page - 1) * per_page : page * per_page])}],'
-                    f'"total":{len(rows)},"per_page":{per_page},"last_page":{last}}}'
-                ).encode()
-                head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-                for number in range(1, account_count + 1):
-                    pages[(path, f"S{number}", channel, month.start.toordinal(), page)] = head.encode() + body
-    return pages
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for month in months(month_count):
+            orders = order_rows(month, rows_per_month)
+            found["/sales/orders", "platform"] += orders[:border]
+            found["/sales/orders", "non-platform"] += orders[border:]
+            found["/sales/orders", ""] += orders
+            found["/sales/transactions", ""] += transaction_rows(month, rows_per_month)
+        for name, rows in found.items():
+            self._rows[name] = (rows, [_DAY.search(row)[1] for row in rows])  # type: ignore[index]  # every row has one
+
+    def page(self, path: str, channel: str, query: Mapping[str, str]) -> bytes:
+        """Return an answer, from the second time on without any work; the rows are those of every seller."""
+        key = (path, channel, query["start_date"], query["end_date"], query.get("page", "1"), query["per_page"])
+        if key not in self._pages:
+            self._pages[key] = self._encoded(key)
+        return self._pages[key]
+
+    def _encoded(self, key: _Key) -> bytes:
+        path, channel, start, end, page, per_page = key
+        rows, days = self._rows[path, channel]
+        first, after = bisect_left(days, start), bisect_right(days, end)
+        size, number = int(per_page), int(page)
+        begin = first + (number - 1) * size
+        shown = ",".join(rows[begin : min(after, begin + size)])
+        last = max(1, -(-(after - first) // size))
+        envelope = f'"total":{after - first},"per_page":{size},"last_page":{last}'
+        return _answered(f'{{"current_page":{number},"data":[{shown}],{envelope}}}'.encode())
 
 
-async def serve(pages: dict[_Key, bytes], account_count: int, latency_seconds: float) -> None:
+async def serve(lists: Lists, account_count: int, latency_seconds: float) -> None:
     """Serve until the process is ended; the port is the first line of standard output."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -134,7 +148,7 @@ async def serve(pages: dict[_Key, bytes], account_count: int, latency_seconds: f
                 head = await reader.readuntil(b"\r\n\r\n")
                 if latency_seconds:
                     await asyncio.sleep(latency_seconds)
-                writer.write(_answer(pages, account_count, head.split(b" ", 2)[1].decode()))
+                writer.write(_answer(lists, account_count, head.split(b" ", 2)[1].decode()))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -144,7 +158,7 @@ async def serve(pages: dict[_Key, bytes], account_count: int, latency_seconds: f
     await server.serve_forever()
 
 
-def _answer(pages: dict[_Key, bytes], account_count: int, target: str) -> bytes:
+def _answer(lists: Lists, account_count: int, target: str) -> bytes:
     url = urlsplit(target)
     query = {name: values[0] for name, values in parse_qs(url.query).items()}
     if url.path == "/user/me":
@@ -152,19 +166,18 @@ def _answer(pages: dict[_Key, bytes], account_count: int, target: str) -> bytes:
         return _json({"status": "success", "code": 200, "message": "", "user": user})
     if url.path == "/user/accounts":
         return _json({"accounts": accounts(account_count)})
-    key = (
-        url.path,
-        query.get("seller_id", ""),
-        query.get("sales_channel", ""),
-        date.fromisoformat(query["start_date"]).toordinal(),
-        int(query.get("page", "1")),
-    )
-    return pages.get(key) or b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
+    if url.path not in ("/sales/orders", "/sales/transactions"):
+        return b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
+    return lists.page(url.path, query.get("sales_channel", ""), query)
 
 
 def _json(document: object) -> bytes:
-    body = json.dumps(document).encode()
-    return f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    return _answered(json.dumps(document).encode())
+
+
+def _answered(body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 def main() -> None:
@@ -175,8 +188,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="rows per account, month and list")
     parser.add_argument("--latency-ms", type=float, default=0)
     chosen = parser.parse_args()
-    pages = encode(chosen.accounts, chosen.months, chosen.rows)
-    asyncio.run(serve(pages, chosen.accounts, chosen.latency_ms / 1000))
+    lists = Lists(chosen.months, chosen.rows)
+    asyncio.run(serve(lists, chosen.accounts, chosen.latency_ms / 1000))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def test_help_and_version_import_neither_dagster_nor_pandas(tmp_path: Path) -> N
 def test_a_missing_setting_is_named_with_the_next_step(tmp_path: Path, database_url: str) -> None:
     variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
 
-    people, programs = run(["sync"], variables), run(["sync", "--json"], variables)
+    people, programs = run(["connect"], variables), run(["connect", "--json"], variables)
 
     assert (people.returncode, programs.returncode) == (2, 2)
     assert people.stderr.startswith("error: SELLER_API_BASE_URL is not set")

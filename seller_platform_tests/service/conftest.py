@@ -107,6 +107,17 @@ def reading(postgres: EmbeddedServer) -> Iterator[Served]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def known(postgres: EmbeddedServer) -> Iterator[Served]:
+    """A service with a worker, full of rows of which every value is known, for tests that change none of them."""
+    from seller_platform_tests.service.known_rows import fill  # it stands on this module
+
+    url = postgres.database("test_service_known", template="template_seller")
+    with Database(url) as database, served(database, url, worker_pace=Pace(poll_seconds=0.2)) as running:
+        fill(running)
+        yield running
+
+
 @pytest.fixture
 def service(database: Database, database_url: str) -> Iterator[Served]:
     """A service of the test's own, without rows."""

@@ -1,0 +1,422 @@
+"""What the contract says of states, tokens, reports, limits and errors, one test for each row of its tables."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.service.worker import Pace
+from seller_platform_tests.service.conftest import ANN, CALLBACK, Served, callback_of, execute, running_app, submit
+from seller_platform_tests.service.known_rows import MUG, US, fill
+
+_PACE = Pace(heartbeat_seconds=0.2, poll_seconds=0.1, grace_seconds=0.2, again_seconds=0)
+_DPS = {"dps_date": "2026-03-05"}
+REQUEST, STATUS, DOWNLOAD = "/reports/request", "/reports/status", "/reports/download"
+
+
+@pytest.fixture
+def idle(service: Served) -> Served:
+    """A service full of known rows in which nobody writes reports."""
+    fill(service)
+    return service
+
+
+@pytest.fixture(scope="module")
+def ann(known: Served) -> Iterator[httpx.Client]:
+    with known.client(ANN) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def completed(ann: httpx.Client) -> Mapping[str, str]:
+    """Reports of each selector, all of them completed: their numbers."""
+    selectors = {"dps_date": "2026-03-05", "product_sku": MUG, "last_updated_date": "2026-03-05"}
+    reports = {
+        name: ann.post(REQUEST, params={**US, name: value}).json()["report_id"] for name, value in selectors.items()
+    }
+    for report_id in reports.values():
+        _progress_until_done(ann, report_id)
+    return reports
+
+
+def _progress_until_done(client: httpx.Client, report_id: str) -> list[int]:
+    """Return the progress that was told until the report was completed."""
+    told: list[int] = []
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        status = client.get(STATUS, params={**US, "report_id": report_id}).json()
+        told.append(status["progress"])
+        if status["status"] == "completed":
+            return told
+        assert status["status"] == "processing", status
+        time.sleep(0.02)
+    raise AssertionError(f"report {report_id} is not completed")
+
+
+def _rows(client: httpx.Client, report_id: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = client.get(DOWNLOAD, params={**US, "report_id": report_id}).json()
+    return rows
+
+
+# Reports
+
+
+@pytest.mark.parametrize("place", ["query", "body"])
+@pytest.mark.parametrize(
+    ("selector", "value"),
+    [("product_sku", MUG), ("dps_date", "2026-03-05"), ("last_updated_date", "2026-03-05")],
+)
+def test_a_report_is_requested_by(ann: httpx.Client, place: str, selector: str, value: str) -> None:
+    asked = {selector: value}
+
+    answer = ann.post(REQUEST, params={**US, **asked}) if place == "query" else ann.post(REQUEST, params=US, json=asked)
+
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("selector", "rows"),
+    [
+        ("product_sku", [("2026-03-05", MUG)]),
+        ("dps_date", [("2026-03-05", MUG)]),
+        ("last_updated_date", [("305-1", MUG), ("305-2", MUG)]),
+    ],
+)
+def test_a_report_holds_what_its_selector_says(
+    ann: httpx.Client, completed: Mapping[str, str], selector: str, rows: list[tuple[str, str]]
+) -> None:
+    found = _rows(ann, completed[selector])
+
+    key = "platform_order_id" if selector == "last_updated_date" else "date"
+    assert [(row[key], row["sku"]) for row in found] == rows
+
+
+@pytest.mark.parametrize(
+    ("selectors", "told"),
+    [({}, "selector"), ({**_DPS, "product_sku": MUG}, "selector"), ({"last_updated_date": "March"}, None),
+     ({"dps_date": "2026-13-01"}, None), ({"product_sku": ""}, None)],
+    ids=str,
+)  # fmt: skip
+def test_a_report_has_exactly_one_valid_selector(
+    ann: httpx.Client, selectors: dict[str, str], told: str | None
+) -> None:
+    answer = ann.post(REQUEST, params={**US, **selectors})
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [told or next(iter(selectors))])
+
+
+@pytest.mark.parametrize("path", [REQUEST, STATUS, DOWNLOAD])
+def test_a_report_has_an_account_selection(ann: httpx.Client, completed: Mapping[str, str], path: str) -> None:
+    method = "POST" if path == REQUEST else "GET"
+
+    answer = ann.request(method, path, params={**_DPS, "report_id": completed["dps_date"]})
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["account"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("report_id", None), ("status", "processing"), ("message", None)],
+)
+def test_report_row_of_the_request(ann: httpx.Client, field: str, value: str | None) -> None:
+    answer = ann.post(REQUEST, params={**US, **_DPS}).json()
+
+    assert isinstance(answer[field], str)
+    assert answer[field] == value if value else answer[field]
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "value"),
+    [("status", str, "completed"), ("progress", int, 100), ("message", str, None)],
+)
+def test_report_row_of_the_status(
+    ann: httpx.Client, completed: Mapping[str, str], field: str, kind: type, value: object
+) -> None:
+    found = ann.get(STATUS, params={**US, "report_id": completed["dps_date"]}).json()[field]
+
+    assert type(found) is kind
+    assert found == value if value is not None else "ready" in found
+
+
+@pytest.mark.parametrize("path", [STATUS, DOWNLOAD])
+def test_report_id_is_required(ann: httpx.Client, path: str) -> None:
+    answer = ann.get(path, params=US)
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["report_id"])
+
+
+@pytest.mark.parametrize(
+    ("form", "media_type", "begins"),
+    [
+        (None, "application/json", '[{"date":"2026-03-05"'),
+        ("json", "application/json", '[{"date":"2026-03-05"'),
+        ("csv", "text/csv", "date,sku,product_name,"),
+    ],
+)
+def test_a_report_is_downloaded_in_the_format(
+    ann: httpx.Client, completed: Mapping[str, str], form: str | None, media_type: str, begins: str
+) -> None:
+    asked = {"format": form} if form else {}
+
+    answer = ann.get(DOWNLOAD, params={**US, "report_id": completed["dps_date"], **asked})
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].partition(";")[0] == media_type
+    assert answer.text.replace(": ", ":").replace(", ", ",").startswith(begins)
+
+
+@pytest.mark.parametrize("form", ["xml", "CSV", ""])
+def test_format_is_csv_or_json(ann: httpx.Client, completed: Mapping[str, str], form: str) -> None:
+    answer = ann.get(DOWNLOAD, params={**US, "report_id": completed["dps_date"], "format": form})
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["format"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("sku", MUG), ("product_name", "Mug, blue"), ("units_ordered", 4), ("product_sales", 40.0)]
+)
+def test_report_row_of_the_download(ann: httpx.Client, completed: Mapping[str, str], field: str, value: object) -> None:
+    assert _rows(ann, completed["dps_date"])[0][field] == value
+
+
+def test_report_state_none_becomes_processing_by_a_request(idle: Served) -> None:
+    with idle.client(ANN) as client:
+        report_id = client.post(REQUEST, params={**US, **_DPS}).json()["report_id"]
+        status = client.get(STATUS, params={**US, "report_id": report_id}).json()
+
+    assert (status["status"], status["progress"] < 100) == ("processing", True)
+
+
+def test_report_state_processing_stays_while_it_is_written_and_becomes_completed(
+    idle: Served, database_url: str
+) -> None:
+    with idle.client(ANN) as client:
+        report_id = client.post(REQUEST, params={**US, "product_sku": MUG}).json()["report_id"]
+        before = client.get(STATUS, params={**US, "report_id": report_id}).json()["progress"]
+        with running_app(database_url, worker_pace=_PACE):
+            told = [before, *_progress_until_done(client, report_id)]
+        status = client.get(STATUS, params={**US, "report_id": report_id}).json()
+
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (0, 100)
+    assert "ready" in status["message"]
+
+
+def test_report_state_processing_refuses_the_download_and_stays(idle: Served) -> None:
+    with idle.client(ANN) as client:
+        report_id = client.post(REQUEST, params={**US, **_DPS}).json()["report_id"]
+        answer = client.get(DOWNLOAD, params={**US, "report_id": report_id})
+        status = client.get(STATUS, params={**US, "report_id": report_id}).json()["status"]
+
+    assert (answer.status_code, answer.json()["status"], status) == (409, "error", "processing")
+
+
+def test_report_state_completed_stays_when_it_is_downloaded(ann: httpx.Client, completed: Mapping[str, str]) -> None:
+    first, second = (_rows(ann, completed["dps_date"]) for _ in range(2))
+    status = ann.get(STATUS, params={**US, "report_id": completed["dps_date"]}).json()["status"]
+
+    assert first == second != []
+    assert status == "completed"
+
+
+# The service's status
+
+
+@pytest.mark.parametrize(("active", "state", "code"), [(True, "active", 200), (False, "down", 503)])
+def test_service_state(service: Served, active: bool, state: str, code: int) -> None:
+    execute(service.database, "INSERT INTO service.status (active, message) VALUES (%s, 'Told by us.')", active)
+
+    answer = httpx.get(f"{service.base_url}/service-status")
+
+    assert (answer.status_code, answer.json()) == (code, {"status": state, "code": code, "message": "Told by us."})
+
+
+# Authorisation codes and tokens
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "status"),
+    [
+        ("client_id", None, 400),
+        ("client_id", "unknown", 400),
+        ("redirect_uri", None, 400),
+        ("redirect_uri", "https://elsewhere.example/callback", 400),
+        ("response_type", None, 400),
+        ("response_type", "token", 400),
+        ("state", None, 200),
+    ],
+)
+def test_authorize_parameter(reading: Served, parameter: str, value: str | None, status: int) -> None:
+    query = {"client_id": reading.client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": "s"}
+    asked = {name: each for name, each in {**query, parameter: value}.items() if each is not None}
+    with reading.client() as browser:
+        answer = browser.get("/oauth/authorize", params=asked, follow_redirects=True)
+
+    assert answer.status_code == status
+    assert answer.url.path == ("/login" if status == 200 else "/oauth/authorize")
+
+
+@pytest.mark.parametrize("state", ["a state", "ü&=#?", ""])
+def test_authorize_returns_the_state_unchanged_with_a_code(reading: Served, state: str) -> None:
+    with reading.client() as browser:
+        page = submit(
+            browser, reading.request_code(browser, state=state), email=ANN, password="correct horse battery staple"
+        )
+        answer = submit(browser, browser.get(page.headers["location"]), decision="approve")
+
+    location = httpx.URL(answer.headers["location"])
+    assert location.params["state"] == state
+    assert location.params["code"]
+
+
+@pytest.mark.parametrize("changed", ["grant_type", "client_id", "client_secret", "code", "redirect_uri"])
+def test_token_parameter_of_an_exchange(reading: Served, changed: str) -> None:
+    with reading.client() as browser:
+        code = reading.code(browser)
+        refused = reading.exchange(browser, code, **{changed: "wrong"})
+        taken = reading.exchange(browser, code)
+
+    assert (refused.status_code in (400, 401), "error" in refused.json()) == (True, True)
+    assert taken.status_code == 200
+
+
+@pytest.mark.parametrize("changed", ["grant_type", "client_id", "client_secret", "refresh_token"])
+def test_token_parameter_of_a_refresh(reading: Served, changed: str) -> None:
+    with reading.client() as browser:
+        pair = reading.exchange(browser, reading.code(browser)).json()
+        refused = reading.refresh(browser, pair["refresh_token"], **{changed: "wrong"})
+        taken = reading.refresh(browser, pair["refresh_token"])
+
+    assert (refused.status_code in (400, 401), "error" in refused.json()) == (True, True)
+    assert (taken.status_code, taken.json()["refresh_token"] != pair["refresh_token"]) == (200, True)
+
+
+@pytest.mark.parametrize("grant", ["exchange", "refresh"])
+@pytest.mark.parametrize(
+    ("field", "kind", "value"),
+    [("token_type", str, "Bearer"), ("expires_in", int, 1_296_000), ("access_token", str, None),
+     ("refresh_token", str, None)],
+)  # fmt: skip
+def test_token_row(reading: Served, grant: str, field: str, kind: type, value: object) -> None:
+    with reading.client() as browser:
+        pair = reading.exchange(browser, reading.code(browser)).json()
+        if grant == "refresh":
+            pair = reading.refresh(browser, pair["refresh_token"]).json()
+
+    assert type(pair[field]) is kind
+    assert pair[field] == value if value is not None else len(pair[field]) >= 43
+
+
+def test_token_requests_are_forms(reading: Served) -> None:
+    answer = httpx.post(f"{reading.base_url}/oauth/token", json={"grant_type": "refresh_token", **reading.credentials})
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+
+
+def test_code_state_issued_becomes_used_by_an_exchange(reading: Served) -> None:
+    with reading.client() as browser:
+        code = reading.code(browser)
+        statuses = [reading.exchange(browser, code).status_code for _ in range(2)]
+
+    assert statuses == [200, 400]
+
+
+@pytest.mark.parametrize(("passed", "status"), [("9 minutes 30 seconds", 200), ("10 minutes 1 second", 400)])
+def test_code_state_issued_becomes_expired_after_ten_minutes(service: Served, passed: str, status: int) -> None:
+    with service.client() as browser:
+        code = service.code(browser)
+        execute(
+            service.database, "UPDATE service.authorization_codes SET expires_at = expires_at - %s::interval", passed
+        )
+
+        assert service.exchange(browser, code).status_code == status
+
+
+def test_refresh_token_state_current_becomes_superseded_by_a_refresh(reading: Served) -> None:
+    with reading.client() as browser:
+        first = reading.exchange(browser, reading.code(browser)).json()["refresh_token"]
+        second = reading.refresh(browser, first).json()
+        with reading.client() as client:
+            opened = client.get("/user/me", headers={"Authorization": f"Bearer {second['access_token']}"})
+        superseded = reading.refresh(browser, first)
+
+    assert opened.status_code == 200
+    assert (superseded.status_code, superseded.json()["error"]) == (400, "invalid_grant")
+
+
+@pytest.mark.parametrize(("passed", "status"), [("1295990 seconds", 200), ("1296001 seconds", 401)])
+def test_limit_of_access_tokens_is_fifteen_days(service: Served, passed: str, status: int) -> None:
+    with service.client() as browser:
+        pair = service.exchange(browser, service.code(browser)).json()
+        execute(service.database, "UPDATE service.access_tokens SET expires_at = expires_at - %s::interval", passed)
+        answer = browser.get("/user/me", headers={"Authorization": f"Bearer {pair['access_token']}"})
+
+    assert answer.status_code == status
+
+
+def test_a_denied_request_leads_back_without_a_code(reading: Served) -> None:
+    with reading.client() as browser:
+        page = submit(browser, reading.request_code(browser), email=ANN, password="correct horse battery staple")
+        answer = submit(browser, browser.get(page.headers["location"]), decision="deny")
+
+    assert callback_of(answer)["error"] == "access_denied"
+
+
+# What needs a token, and the version
+
+
+def test_every_endpoint_but_the_status_and_those_of_oauth_wants_a_token(reading: Served) -> None:
+    paths = httpx.get(f"{reading.base_url}/openapi.json").json()["paths"]
+    open_paths = {path for path, item in paths.items() for operation in item.values() if not operation["security"]}
+    statuses = {
+        (method, path): httpx.request(method, f"{reading.base_url}{path}").status_code
+        for path, item in paths.items()
+        for method, operation in item.items()
+        if operation["security"]
+    }
+
+    assert {path for path in open_paths if not path.startswith(("/oauth/", "/.well-known/"))} == {"/service-status"}
+    assert len(statuses) == 16
+    assert set(statuses.values()) == {401}
+
+
+def test_the_version_stands_in_the_document_and_in_no_path(reading: Served) -> None:
+    document = httpx.get(f"{reading.base_url}/openapi.json").json()
+
+    assert document["info"]["version"] == "1.0.0"
+    assert [path for path in document["paths"] if path.startswith(("/v1", "/api/v"))] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/oauth/authorize"),
+        ("POST", "/oauth/token"),
+        ("GET", "/service-status"),
+        ("GET", "/user/me"),
+        ("GET", "/user/accounts"),
+        ("GET", "/sales/orders"),
+        ("GET", "/sales/statistics-dashboard"),
+        ("GET", "/sales/per-day-per-product"),
+        ("GET", "/sales/transactions"),
+        ("GET", "/inventory/list"),
+        ("GET", "/cogs/cost-periods"),
+        ("POST", "/cogs/cost-periods"),
+        ("DELETE", "/cogs/cost-periods"),
+        ("POST", "/reports/request"),
+        ("GET", "/reports/status"),
+        ("GET", "/reports/download"),
+        ("GET", "/notifications/list"),
+        ("GET", "/warehouse/list"),
+        ("GET", "/warehouse/inbound-shipments"),
+    ],
+)
+def test_endpoint(ann: httpx.Client, method: str, path: str) -> None:
+    other = "PUT"
+
+    answer, refused = ann.request(method, path), ann.request(other, path)
+
+    assert answer.status_code not in (404, 405)
+    assert (refused.status_code, method in refused.headers["allow"]) == (405, True)
