@@ -35,6 +35,7 @@ _HEADERS = {
 }
 _HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "503": ("Retry-After",)}
 _SCHEMAS = "#/components/schemas/"
+# By the name of the field, or by those of its schema and of the field.
 _EXAMPLES: Mapping[str, object] = {
     "account_title": "Shop US",
     "seller_id": "A1EXAMPLE",
@@ -65,6 +66,34 @@ _EXAMPLES: Mapping[str, object] = {
     "cost_element": "Manufacturing",
     "conversion_rate": "1",
     "severity": "high",
+    "type": "restock_alerts",
+    "title": "Send new stock",
+    "fnsku": "X000EXAMPL",
+    "shipment_id": "SH1EXAMPLE",
+    "shipment_name": "Spring mugs",
+    "destination_fulfillment_center": "LEJ1",
+    "warehouse_name": "Leipzig",
+    "location": "A-01-3",
+    "description": "Sale of one mug",
+    "provider": "Example Pottery",
+    "notes": "net of tax",
+    "name": "Ann Example",
+    "email": "ann@shop.example",
+    "client_id": "CLIENT_ID",
+    "client_secret": "CLIENT_SECRET",
+    "redirect_uri": "https://app.example/callback",
+    "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+    "state": "STATE",
+    "access_token": "ACCESS_TOKEN",
+    "refresh_token": "REFRESH_TOKEN",
+    "token": "REFRESH_TOKEN",
+    "token_type_hint": "refresh_token",
+    "error_description": "the code is unknown, expired or was used before",
+    "CodeExchange.code": "CODE",
+    "InboundShipmentsRow.status": "IN_TRANSIT",
+    "StatisticsRow.date": "March 2026",
+    "User.status": "active",
+    "WarehouseStockRow.status": "available",
     "code": 200,
     "message": "What was done, in a sentence.",
     "periods": 1,
@@ -139,7 +168,7 @@ def without_references(document: Mapping[str, Any]) -> dict[str, Any]:
     return inlined
 
 
-def example_of(schema: Mapping[str, Any], name: str = "") -> Any:
+def example_of(schema: Mapping[str, Any], name: str = "", owner: str = "") -> Any:
     """Return a value that a schema allows, for documentation."""
     told = [*schema.get("examples", ()), *([schema["const"]] if "const" in schema else ()), *schema.get("enum", ())]
     if told:
@@ -149,10 +178,11 @@ def example_of(schema: Mapping[str, Any], name: str = "") -> Any:
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) else kind
     if kind == "object":
-        return {field: example_of(inner, field) for field, inner in schema.get("properties", {}).items()}
+        title = schema.get("title", "")
+        return {field: example_of(inner, field, title) for field, inner in schema.get("properties", {}).items()}
     if kind == "array":
         return [example_of(schema["items"])]
-    example = _EXAMPLES.get(name)
+    example = _EXAMPLES.get(f"{owner}.{name}", _EXAMPLES.get(name))
     if isinstance(example, {"integer": int, "string": str}.get(str(kind), ())):
         return example
     return {"integer": 1, "number": 12.5, "boolean": True, "string": _text(schema)}.get(str(kind))

@@ -72,6 +72,32 @@ _REVOCATION = {
         **_CLIENT,
     },
 }
+_ADDRESS = {"type": "string", "format": "uri"}
+_WORDS = {"type": "array", "items": _TEXT}
+_SERVER = {
+    "title": "ServerMetadata",
+    "type": "object",
+    "properties": {
+        "issuer": {**_ADDRESS, "description": "The service itself."},
+        "authorization_endpoint": {**_ADDRESS, "description": "Where the user's browser is sent."},
+        "token_endpoint": {**_ADDRESS, "description": "Where codes and refresh tokens are exchanged."},
+        "revocation_endpoint": {**_ADDRESS, "description": "Where tokens are revoked."},
+        "response_types_supported": {**_WORDS, "description": "What `response_type` may be."},
+        "response_modes_supported": {**_WORDS, "description": "How the answer comes back to `redirect_uri`."},
+        "grant_types_supported": {**_WORDS, "description": "What `grant_type` may be."},
+        "token_endpoint_auth_methods_supported": {**_WORDS, "description": "How a client tells who it is."},
+        "revocation_endpoint_auth_methods_supported": {**_WORDS, "description": "The same, to revoke."},
+        "code_challenge_methods_supported": {**_WORDS, "description": "What `code_challenge_method` may be."},
+        "service_documentation": {**_ADDRESS, "description": "The documentation for people."},
+    },
+    "examples": [
+        {
+            "issuer": "https://api.example",
+            "authorization_endpoint": "https://api.example/oauth/authorize",
+            "token_endpoint": "https://api.example/oauth/token",
+        }
+    ],
+}
 _QUERY = (
     ("client_id", True, "The client's id.", _TEXT),
     ("redirect_uri", True, "The redirect URL that the client has registered, exactly.", _TEXT),
@@ -102,7 +128,7 @@ def oauth_paths() -> dict[str, dict[str, Any]]:
                 "operationId": "read_oauth_metadata",
                 "tags": [_AREA],
                 "summary": "Tell where the endpoints of the OAuth server are (RFC 8414).",
-                "responses": {"200": _json("The metadata.", {"type": "object"})},
+                "responses": {"200": _json("The metadata.", _SERVER)},
                 "security": [],
             }
         },

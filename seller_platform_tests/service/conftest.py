@@ -87,11 +87,11 @@ class Served:
         answer = submit(browser, page, decision="approve")
         return callback_of(answer)["code"]
 
-    def exchange(self, browser: httpx.Client, code: str, **changed: str) -> httpx.Response:
+    def exchange(self, browser: httpx.Client, code: str, /, **changed: str) -> httpx.Response:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, **self.credentials}
         return browser.post("/oauth/token", data={**form, **changed})
 
-    def refresh(self, browser: httpx.Client, refresh_token: str, **changed: str) -> httpx.Response:
+    def refresh(self, browser: httpx.Client, refresh_token: str, /, **changed: str) -> httpx.Response:
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token, **self.credentials}
         return browser.post("/oauth/token", data={**form, **changed})
 

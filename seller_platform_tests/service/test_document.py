@@ -1,5 +1,6 @@
 """The OpenAPI document: valid, complete, and equal to the contract and to what is served."""
 
+import json
 import re
 import shlex
 import time
@@ -15,7 +16,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from seller_platform.contract import Dataset, Kind
-from seller_platform.contract.endpoints import AUTHORIZE, REVOKE, TOKEN
+from seller_platform.contract.endpoints import AUTHORIZE, METADATA, REVOKE, TOKEN
 from seller_platform.service.app import create_app
 from seller_platform.service.description import Description
 from seller_platform.service.document import example_of, openapi_document, operations, without_references
@@ -181,6 +182,16 @@ def test_every_example_is_allowed(inlined: dict[str, Any]) -> None:
                 Draft202012Validator(body["schema"]).validate(example_of(body["schema"]))
 
 
+def test_every_example_means_something(inlined: dict[str, Any]) -> None:
+    for _, path, operation in operations(inlined):
+        shown = [parameter["example"] for parameter in operation.get("parameters", ())]
+        for described in (*operation["responses"].values(), operation.get("requestBody", {})):
+            shown += [
+                example_of(body["schema"]) for kind, body in described.get("content", {}).items() if "json" in kind
+            ]
+        assert '"text"' not in json.dumps(shown), path
+
+
 def test_what_is_served_is_what_is_described(reading: Served, inlined: dict[str, Any]) -> None:
     values = {"account_title": "Shop US", "per_page": "500", "notification_type": "price_alerts"}
     error = inlined["components"]["schemas"]["Error"]
@@ -192,8 +203,10 @@ def test_what_is_served_is_what_is_described(reading: Served, inlined: dict[str,
             assert answer.status_code == 200, answer.text
             Draft202012Validator(_schema(operation)).validate(answer.json())
             Draft202012Validator(error).validate(refused.json())
-        for path in ("/user/me", "/user/accounts", "/service-status"):
-            Draft202012Validator(_schema(inlined["paths"][path]["get"])).validate(client.get(path).json())
+        for path in ("/user/me", "/user/accounts", "/service-status", METADATA):
+            schema, body = _schema(inlined["paths"][path]["get"]), client.get(path).json()
+            Draft202012Validator(schema).validate(body)
+            assert list(body) == list(schema["properties"])
 
 
 def test_the_security_schemes_name_the_real_addresses(reading: Served, document: dict[str, Any]) -> None:

@@ -150,7 +150,7 @@ def test_a_refused_exchange_says_why_and_leaves_the_code_alone(
 ) -> None:
     with reading.client() as browser:
         code = reading.code(browser)
-        refused = reading.exchange(browser, **{"code": code, **changed})
+        refused = reading.exchange(browser, code, **changed)
         good = reading.exchange(browser, code)
 
     assert _error(refused) == expected
