@@ -92,9 +92,13 @@ def dev(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]
     try:
         yield process, told
     finally:
-        if process.poll() is None:
+        # Asked first: killed, it would leave the programs that it started.
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
             process.kill()
-        process.wait()
+            process.wait()
         process.stdout.close()
 
 

@@ -15,6 +15,8 @@ US = {"account_title": "Shop US"}
 MUG, BOWL = "MUG", "BOWL"
 LONG_DAY = date(2026, 1, 15)
 """A day with so many rows that every list of it has two pages of the smallest size."""
+YEARS_END = date(2025, 12, 29)
+"""A Monday in December that begins the first week of the next year (ISO 8601)."""
 
 Values = Mapping[str, Any]
 
@@ -142,6 +144,7 @@ def _fill_sales(database: Database) -> None:
     bowl = {"date": "2026-03-06", "sku": BOWL, "asin": "B0BOWL", "product_name": "Bowl", "units_ordered": 2}
     _store(database, "daily_product_sales", [DAILY], tag="platform")
     _store(database, "daily_product_sales", [{**DAILY, **bowl}], tag="non-platform")
+    _store(database, "daily_product_sales", [{**DAILY, **bowl, "date": str(YEARS_END)}], tag="platform")
     early = {**DAILY, "date": str(LONG_DAY), "asin": None, "units_ordered": 1}
     many = [{**early, "sku": f"S-{number:03}", "product_name": f"Thing {number}"} for number in range(510)]
     _store(database, "daily_product_sales", many, tag="platform")

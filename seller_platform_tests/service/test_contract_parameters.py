@@ -19,6 +19,7 @@ COSTS = "/cogs/cost-periods"
 
 _DAYS = {"start_date": "2026-03-05", "end_date": "2026-03-06"}
 _LONG = {"start_date": "2026-01-15", "end_date": "2026-01-15"}
+_YEARS_END = {"start_date": "2025-12-29", "end_date": "2025-12-29"}
 _SMALL, _LARGE = ("500", "1000", "2000"), ("20", "50", "100", "250", "500", "1000", "2000")
 _NO_DAYS = ("2026-3-5", "05.03.2026", "2026-02-30", "")
 _NO_COUNTS = ("0", "-1", "1.0", "x", "")
@@ -166,6 +167,28 @@ _ROWS = [
     Row(
         DASHBOARD,
         "period_by",
+        {**_DASHBOARD, **_YEARS_END, "group_by": "asin"},
+        "date",
+        {
+            "Date": ["2025-12-29"],
+            "Week": ["Week 1 2026"],
+            "Month": ["December 2025"],
+            "Quarter": ["Q4 2025"],
+            "Semester": ["H2 2025"],
+            "Year": ["2025"],
+        },
+    ),
+    Row(
+        DASHBOARD,
+        "group_by",
+        {**_DASHBOARD, **_YEARS_END, "view_by": "date"},
+        "date",
+        {"day": ["2025-12-29"], "week": ["Week 1 2026"], "month": ["December 2025"], "year": ["2025"]},
+        required=True,
+    ),
+    Row(
+        DASHBOARD,
+        "period_by",
         {**_DASHBOARD, "view_by": "date", "group_by": "month"},
         "date",
         {period: ["March 2026"] for period in (_NONE, *_PERIODS)},
@@ -275,6 +298,7 @@ _ROWS = [
         "days_of_stock of MUG",
         {"2026-03-05": "30", "2026-03-06": "None"},
     ),
+    _paged(INVENTORY, {}, 25, 20),
     # notifications/list
     Row(
         NOTIFICATIONS,
@@ -345,11 +369,7 @@ def _without(row: Row) -> dict[str, str]:
     return {name: value for name, value in {**US, **row.query}.items() if name != row.parameter}
 
 
-_CASES = [
-    pytest.param(row, value, id=f"{row}={value} in {row.query.get('group_by', 'the list')}: {row.field}")
-    for row in _ROWS
-    for value in row.effect
-]
+_CASES = [pytest.param(row, value, id=f"{row}={value}, seen in {row.field}") for row in _ROWS for value in row.effect]
 
 
 @pytest.mark.parametrize(("row", "value"), _CASES)
@@ -378,6 +398,14 @@ def test_a_parameter_is_required_or_not(ann: httpx.Client, row: Row) -> None:
         assert list(answer.json()["errors"]) == ["product"]
     else:
         assert answer.status_code == 200, answer.text
+
+
+def test_every_parameter_of_a_list_has_a_row(ann: httpx.Client) -> None:
+    paths = ann.get("/openapi.json").json()["paths"]
+    served = {(path, each["name"]) for path, _ in _SELECTABLE for each in paths[path]["get"]["parameters"]}
+    selecting = {(path, name) for path, _ in _SELECTABLE for each in _METHODS.values() for name in each}
+
+    assert served == {(row.path, row.parameter) for row in _ROWS} | selecting
 
 
 @pytest.mark.parametrize(("path", "query"), _SELECTABLE, ids=[path.strip("/") for path, _ in _SELECTABLE])

@@ -290,6 +290,14 @@ def test_a_field_has_its_type_and_its_value(ann: httpx.Client, row: Row) -> None
         assert (str(found) if isinstance(row.value, str) else found) == row.value
 
 
+@pytest.mark.parametrize("table", [table for table in _LISTS if table != "statistics"])
+def test_every_field_of_a_list_has_a_row(ann: httpx.Client, table: str) -> None:
+    path, query = _LISTS[table]
+
+    told = {row.at[-1] for row in _ROWS if row.path == path and row.at[0] == "data" and len(row.at) > 1}
+    assert set(_ask(ann, path, {**US, **query})["data"][0]) == told
+
+
 def test_notifications_have_no_envelope(ann: httpx.Client) -> None:
     path, query = _LISTS["notifications"]
 
