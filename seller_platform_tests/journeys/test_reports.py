@@ -22,6 +22,7 @@ from seller_platform.client.oauth import TokenPair
 from seller_platform.ingest.upstream import Upstream, open_keeper
 from seller_platform.orchestration.instance import shipped_file
 from seller_platform.orchestration.partitions import add_accounts
+from seller_platform.orchestration.reports import RUN_TAG
 from seller_platform.warehouse.accounts import save_accounts, save_connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.secrets import secret_box
@@ -140,7 +141,9 @@ def _states(database: Database) -> list[str]:
 def _process_of_the_run() -> int:
     """Return the number of the process that executes the run which is under way."""
     with dg.DagsterInstance.get() as instance:
-        (run,) = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+        # The run that requested the report may still be under way, by its last events.
+        started = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+        (run,) = [run for run in started if RUN_TAG in run.tags]
         told = "\n".join(entry.message for entry in instance.all_logs(run.run_id))
     found = re.search(r"in process \(pid: (\d+)\)", told)
     assert found is not None, told
