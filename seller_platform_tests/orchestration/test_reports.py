@@ -187,13 +187,15 @@ def test_reports_of_every_account_are_requested_and_landed_each_in_a_run_of_its_
     runs = {request.partition_key: reports.launch(request) for request in reports.tick()}
 
     assert requested.success
-    assert sorted(asked.query["dps_date"] for asked in upstream.asked) == ["2026-03-09", "2026-03-10"]
+    days = [asked.query["dps_date"] for asked in upstream.asked]
+    assert sorted(days) == ["2026-03-09", "2026-03-10"]
     assert {key: run.success for key, run in runs.items()} == {"S1.US": True, "S2.NZ": True}
     assert reports.tick() == []
     assert reports.instance.get_materialized_partitions(KEY) == {"S1.US", "S2.NZ"}
     event = runs["S1.US"].asset_materializations_for_node("seller__report_rows")[0]
     assert event.metadata["rows"].value == 1
-    assert cast("Mapping[str, object]", event.metadata["notes"].value)["report_id"] == "1"
+    number = str(1 + days.index("2026-03-09"))
+    assert cast("Mapping[str, object]", event.metadata["notes"].value)["report_id"] == number
     checks = {check.check_name: check.passed for check in runs["S1.US"].get_asset_check_evaluations()}
     assert checks["row_count_matches_total"]
     assert all(checks.values())
