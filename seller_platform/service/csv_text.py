@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 import anyio.to_thread
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+from seller_platform.contract.datasets.reports import FORMULA_STARTS
 
 
 def csv_header(columns: Sequence[str]) -> bytes:
@@ -61,6 +61,6 @@ def _cell(value: object) -> str:
         case _Number():
             return value
         case str():
-            return f"'{value}" if value.lstrip(" ").startswith(_FORMULA_STARTS) else value
+            return f"'{value}" if value.lstrip(" ").startswith(FORMULA_STARTS) else value
         case _:
             return json.dumps(value, ensure_ascii=False)
