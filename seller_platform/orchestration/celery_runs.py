@@ -12,17 +12,18 @@ from typing import Any
 
 import dagster as dg
 from celery import Celery, Task
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
 from dagster._serdes import ConfigurableClassData, unpack_value
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
+from kombu import Connection, Queue
 
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import Database, driver_url
 from seller_platform.warehouse.location import warehouse_url
-from seller_platform.warehouse.run_locks import hold_run, is_held
+from seller_platform.warehouse.run_locks import hold_queue, hold_run, is_held
 
 _QUEUE = "dagster"
 
@@ -52,6 +53,11 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
         cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
     ) -> "LockedCeleryRunLauncher":
         return cls(inst_data=inst_data, **config_value)
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Put a run in the queue."""
+        _declare_queue()
+        super().launch_run(context)
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Return how the worker of a run is, with Celery's word for it and the lock's."""
@@ -86,7 +92,15 @@ def _database() -> Database:
 
 
 @cache
+def _declare_queue() -> None:
+    """Create what the broker keeps the queue in; over PostgreSQL, two processes that do so at once break each other."""
+    with hold_queue(_database(), _QUEUE), Connection(_arguments()["broker"]) as broker:
+        Queue(_QUEUE)(broker.default_channel).declare()
+
+
+@cache
 def _application() -> Celery:
+    _declare_queue()
     arguments = _arguments()
     del arguments["default_queue"]
     application: Celery = make_app(arguments)  # type: ignore[no-untyped-call]  # dagster-celery's, without types

@@ -78,6 +78,17 @@ def test_a_run_whose_worker_is_killed_is_taken_up_by_the_other(
     assert retried.status is dg.DagsterRunStatus.SUCCESS
 
 
+def test_workers_that_start_at_once_on_a_new_database_all_live(variables: dict[str, str]) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "seller_platform_tests.deployment.workers_at_once"],
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+
+
 def _are_done(runs: list[dg.DagsterRun]) -> bool:
     """Whether each of the two runs, or one that took its place, succeeded."""
     done = {run.root_run_id or run.run_id for run in runs if run.status is dg.DagsterRunStatus.SUCCESS}
