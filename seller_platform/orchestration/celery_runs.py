@@ -18,7 +18,6 @@ from dagster._serdes import ConfigurableClassData, unpack_value
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
-from kombu import Connection, Queue
 
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import Database, driver_url
@@ -56,7 +55,7 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
 
     def launch_run(self, context: LaunchRunContext) -> None:
         """Put a run in the queue."""
-        _declare_queue()
+        _declare_queue(self.celery)
         super().launch_run(context)
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
@@ -91,22 +90,21 @@ def _database() -> Database:
     return Database(warehouse_url(read_settings()), connections=2)
 
 
-@cache
-def _declare_queue() -> None:
+def _declare_queue(application: Celery) -> None:
     """Create what the broker keeps the queue in; over PostgreSQL, two processes that do so at once break each other."""
-    with hold_queue(_database(), _QUEUE), Connection(_arguments()["broker"]) as broker:
-        Queue(_QUEUE)(broker.default_channel).declare()
+    with hold_queue(_database(), _QUEUE), application.connection_for_write() as broker:
+        application.amqp.queues[_QUEUE](broker.default_channel).declare()
 
 
 @cache
 def _application() -> Celery:
-    _declare_queue()
     arguments = _arguments()
     del arguments["default_queue"]
     application: Celery = make_app(arguments)  # type: ignore[no-untyped-call]  # dagster-celery's, without types
     base: Any = _RunTask  # an option of Celery's tasks, which dagster-celery hands on
     create_execute_job_task(application, base=base)
     create_resume_job_task(application, base=base)
+    _declare_queue(application)
     return application
 
 

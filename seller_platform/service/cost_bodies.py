@@ -2,43 +2,25 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal, Inexact
+from decimal import Decimal
 
 from seller_platform.contract.currencies import CURRENCIES
+from seller_platform.contract.datasets.costs import (
+    LARGEST_AMOUNT,
+    MOST_DECIMALS,
+    CostElement,
+    CostPeriod,
+    decimals_of,
+    in_cents,
+    unit_amount,
+    with_cents,
+)
 from seller_platform.service.parameters import Query, is_storable, read_day, shown
 
-LARGEST_AMOUNT = Decimal(10) ** 12
-MOST_DECIMALS = 10
 _LONGEST_TEXT = 1_000
 _MOST_PROBLEMS = 20
 _RATE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,20})?")
-_CENT = Decimal("0.01")
-_WIDE = Context(prec=200)  # so that sums, products and roundings of amounts within the bounds are exact
-
-
-@dataclass(frozen=True)
-class CostElement:
-    """One part of what a product costs, for one unit of it."""
-
-    cost_element: str
-    amount: Decimal
-    currency: str
-    provider: str | None
-    notes: str | None
-
-
-@dataclass(frozen=True)
-class CostPeriod:
-    """What a product costs from one day to another, both inclusive."""
-
-    from_date: date
-    to_date: date
-    cost_elements: tuple[CostElement, ...]
-
-    def __str__(self) -> str:
-        return f"{self.from_date}..{self.to_date}"
 
 
 class _TooManyProblemsError(Exception):
@@ -60,21 +42,6 @@ def read_periods(sent: Mapping[str, object], query: Query) -> tuple[CostPeriod, 
     except _TooManyProblemsError:
         return ()
     return tuple(complete)
-
-
-def unit_amount(total: Decimal, conversion_rate: Decimal, units: Decimal) -> Decimal:
-    """Return what one unit costs: exactly where the division ends, else to ten decimals."""
-    product = _WIDE.multiply(total, conversion_rate)
-    exact = Context(prec=60)
-    amount = exact.divide(product, units)
-    if exact.flags[Inexact] or _decimals(amount) > MOST_DECIMALS:
-        amount = amount.quantize(Decimal(1).scaleb(-MOST_DECIMALS), ROUND_HALF_EVEN, _WIDE)
-    return with_cents(amount)
-
-
-def with_cents(amount: Decimal) -> Decimal:
-    """Return the same amount with two decimals, or with more only where it has more."""
-    return amount.quantize(Decimal(1).scaleb(-max(2, _decimals(amount))), context=_WIDE)
 
 
 class _Reader:
@@ -105,9 +72,9 @@ class _Reader:
         ordered = sorted(enumerate(periods), key=lambda each: (each[1].from_date, each[0]))
         latest = ordered[0]
         for place, period in ordered[1:]:
-            if period.from_date <= latest[1].to_date:
+            if period.overlaps(latest[1]):
                 self.refuse(f"data[{place}].dates", f"{period} overlaps data[{latest[0]}].dates {latest[1]}")
-            latest = max(latest, (place, period), key=lambda each: each[1].to_date)
+            latest = max(latest, (place, period), key=lambda each: each[1].to_date or date.max)
 
     def _elements(self, path: str, sent: object) -> tuple[CostElement, ...] | None:
         if not isinstance(sent, list) or not sent:
@@ -149,7 +116,7 @@ class _Reader:
             return None
         if amount is None:
             return computed
-        if _in_cents(amount) != _in_cents(computed):
+        if in_cents(amount) != in_cents(computed):
             problem = f"is {amount:f}, but total_amount * conversion_rate / units is {computed:f}"
             self.refuse(f"{path}.amount", f"{problem}; they must agree to the cent")
         return with_cents(amount)
@@ -164,7 +131,7 @@ class _Reader:
             return None
         number = Decimal(sent)
         # The bounds are looked at first: written out, a number such as 1e999999 would fill the memory.
-        if number < 0 or number >= LARGEST_AMOUNT or _decimals(number) > MOST_DECIMALS:
+        if number < 0 or number >= LARGEST_AMOUNT or decimals_of(number) > MOST_DECIMALS:
             self.refuse(f"{path}.{name}", f"{problem}; it is {shown(str(sent))}")
             return None
         return abs(number)
@@ -209,19 +176,3 @@ class _Reader:
 
 
 _KINDS: Mapping[type, str] = {str: "text", bool: "truth value"}
-
-
-def _decimals(number: Decimal) -> int:
-    """Return how many decimals a number needs; trailing zeros need none."""
-    if not number:
-        return 0
-    digits, exponent = number.as_tuple().digits, int(number.as_tuple().exponent)
-    for digit in reversed(digits):
-        if digit or exponent >= 0:
-            break
-        exponent += 1
-    return max(0, -exponent)
-
-
-def _in_cents(amount: Decimal) -> Decimal:
-    return amount.quantize(_CENT, ROUND_HALF_UP, _WIDE)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from seller_platform.contract.datasets.costs import LARGEST_AMOUNT
 from seller_platform.service.access import SELECTION
 from seller_platform.service.answers import JSON
-from seller_platform.service.cost_bodies import LARGEST_AMOUNT
 from seller_platform.service.description import Description
 from seller_platform.service.parameters import day_parameter
 from seller_platform.service.products import PRODUCT, SKU

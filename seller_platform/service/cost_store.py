@@ -15,11 +15,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 from psycopg import sql
 
-from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.costs import COST_PERIODS, CostPeriod, with_cents
 from seller_platform.errors import InvalidParametersError, ReplicaError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.bodies import parse_json
-from seller_platform.service.cost_bodies import CostPeriod, with_cents
 from seller_platform.service.queries import newest_day
 from seller_platform.service.store import Connection
 
@@ -101,7 +100,12 @@ async def write_periods(
         "sku": sku,
         "first_days": [period.from_date for period in periods],
         "last_days": [period.to_date for period in periods],
-        "elements": [_ENCODER.encode(period.cost_elements).decode() for period in periods],
+        "elements": [
+            _ENCODER.encode(
+                [{name: getattr(each, name) for name in ELEMENT_FIELDS} for each in period.cost_elements]
+            ).decode()
+            for period in periods
+        ],
     }
     async with connection.transaction():
         await _reserve(connection, selected)

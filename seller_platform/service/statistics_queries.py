@@ -11,7 +11,6 @@ from functools import cache
 
 from psycopg import sql
 
-from seller_platform.contract import DATASETS
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import TRANSACTIONS
@@ -35,7 +34,7 @@ SET LOCAL work_mem = '128MB'; SET LOCAL jit = off; SET LOCAL max_parallel_worker
 SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
 
-# An account that has receipts is a copy, of which only those tell what is known.
+# An account that a connection lists is a copy: what it costs is known when it was read.
 _CHOSEN = """
 WITH {kept},
 chosen AS MATERIALIZED (
@@ -43,9 +42,7 @@ chosen AS MATERIALIZED (
            coalesce(before_first, first_day) AS summed_from,
            {cost_day} AS cost_day, {stock_day} AS stock_day, {shelf_day} AS shelf_day,
            EXISTS (SELECT FROM platform.loads WHERE dataset = {costs} AND account = asked.account)
-           OR NOT EXISTS (
-               SELECT FROM platform.loads WHERE dataset = ANY({datasets}) AND account = asked.account
-           ) AS knows_costs
+           OR NOT EXISTS (SELECT FROM platform.accounts WHERE key = asked.account) AS knows_costs
     FROM unnest(
         %(accounts)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[],
         %(before_first_days)s::date[], %(before_last_days)s::date[]
@@ -143,7 +140,6 @@ def _statement(plan: Plan) -> sql.Composed:
     chosen = sql.SQL(_CHOSEN).format(
         kept=kept(TRANSACTIONS) if plan.is_kept else sql.SQL(WITHOUT_SUMS),
         costs=sql.Literal(COST_PERIODS.name),
-        datasets=sql.Literal([dataset.name for dataset in DATASETS]),
         **{name: newest_day(dataset) for name, dataset in days.items()},
     )
     parts = (chosen, sql.SQL(RATES), sql.SQL(COSTS), fees(plan), named_products(plan), sums(plan), told(plan.grouping))

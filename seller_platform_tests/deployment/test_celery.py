@@ -81,6 +81,7 @@ def test_a_run_whose_worker_is_killed_is_taken_up_by_the_other(
 def test_workers_that_start_at_once_on_a_new_database_all_live(variables: dict[str, str]) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "seller_platform_tests.deployment.workers_at_once"],
+        check=False,
         env=variables,
         capture_output=True,
         text=True,

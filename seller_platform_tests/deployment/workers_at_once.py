@@ -4,8 +4,6 @@ import multiprocessing
 import sys
 from multiprocessing.synchronize import Barrier
 
-from kombu import Connection, Queue
-
 from seller_platform.orchestration import celery_runs
 
 _WORKERS = 8
@@ -14,8 +12,8 @@ _WORKERS = 8
 def _begin(barrier: Barrier) -> None:
     barrier.wait()
     application = celery_runs.app
-    with Connection(application.conf.broker_url) as broker:
-        Queue("dagster")(broker.default_channel).declare()
+    with application.connection_for_read() as broker:
+        application.amqp.queues["dagster"](broker.default_channel).declare()
 
 
 if __name__ == "__main__":

@@ -190,5 +190,11 @@ def in_cents(amount: Decimal) -> Decimal:
 
 def decimals_of(number: Decimal) -> int:
     """Return how many decimals a finite number needs; trailing zeros need none."""
-    exponent = number.normalize(_WIDE).as_tuple().exponent
-    return max(0, -int(exponent))
+    if not number:
+        return 0
+    digits, exponent = number.as_tuple().digits, int(number.as_tuple().exponent)
+    for digit in reversed(digits):
+        if digit or exponent >= 0:
+            break
+        exponent += 1
+    return max(0, -exponent)
