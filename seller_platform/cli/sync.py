@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.workplace import Workplace, open_workplace
-from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, Window, dataset_named
+from seller_platform.contract import DATASETS, LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COSTS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import (
@@ -25,7 +26,7 @@ from seller_platform.errors import (
     UnknownDatasetError,
 )
 from seller_platform.warehouse.accounts import accounts, connections
-from seller_platform.warehouse.receipts import count_loads, receipts_of_run
+from seller_platform.warehouse.receipts import AccountDay, count_loads, receipts_of_run
 from seller_platform.warehouse.slices import Receipt
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
@@ -109,7 +110,7 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
         raise NotConnectedError
     with output.progress("Starting Dagster", None):
         from seller_platform.orchestration.instance import open_instance
-        from seller_platform.orchestration.runs import PlannedRun, account_partitions, execute, plan_runs
+        from seller_platform.orchestration.runs import PlannedRun, account_partitions, execute
 
     with open_instance(place.settings.home) as instance:
         discovery = PlannedRun((ACCOUNTS,))
@@ -120,10 +121,8 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
             return Synced([], discovered.failures, discovered.exit_code)
         readable = {each.key for each in accounts(place.database) if each.connection in asked}
         known = [key for key in keys_of(place, selection.accounts) if key in readable]
-        months = months_of(selection, place.settings.history_start) if any(d.is_dated for d in datasets) else []
-        listed = account_partitions(instance)
-        planned = list(plan_runs(datasets, known, months, listed=listed, whole=selection.whole))
-        slices = len(known) * sum(len(months) if d.slicing is Slicing.MONTH else 1 for d in datasets)
+        planned = _plan(place, selection, datasets, known, account_partitions(instance))
+        slices = sum(run.slices for run in planned)
         with output.progress(f"Landing {len(known)} accounts", slices) as bar, _counting(place, planned, bar):
             ends = [execute(run, instance) for run in planned]
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
@@ -134,6 +133,26 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
     ]
     not_offered = frozenset(told for end in ends for told in end.not_offered)
     return Synced(receipts, failures, max(end.exit_code for end in (discovered, *ends)), not_offered)
+
+
+def _plan(
+    place: Workplace, selection: Selection, datasets: Sequence[Dataset], keys: Sequence[str], listed: Sequence[str]
+) -> list[Any]:
+    """Return the runs that load what is selected of these accounts."""
+    from seller_platform.orchestration.refresh import plan_refresh
+    from seller_platform.orchestration.runs import plan_runs
+
+    history_start = place.settings.history_start
+    if selection.whole:
+        months = months_of(selection, history_start) if any(dataset.is_dated for dataset in datasets) else []
+        return list(plan_runs(datasets, keys, months, listed=listed))
+    now = datetime.now(UTC)
+    days = [
+        AccountDay.at(now, each.key, ZoneInfo(each.account.timezone))
+        for each in accounts(place.database)
+        if each.key in keys
+    ]
+    return plan_refresh(place.database, datasets, days, listed=listed, since=history_start)
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:

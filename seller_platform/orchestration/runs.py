@@ -17,8 +17,8 @@ from seller_platform.orchestration.partitions import ACCOUNTS, partition_key, re
 
 ACCOUNT_TAG = "seller_platform/account"
 
-# More partitions than this make one run slow; Dagster's time grows faster than their number.
-_PARTITIONS_PER_RUN = 300
+LONGEST_RUN = 300
+"""More partitions than this make one run slow; Dagster's time grows faster than their number."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -29,13 +29,20 @@ class PlannedRun:
     Attributes:
         first: First partition key of the range; None for an asset without partitions.
         last: Last partition key; the range is every account between the two, in every month between the two.
+        partitions: How many there are in the range; one where the asset has none.
     """
 
     datasets: tuple[Dataset, ...]
     first: str | None = None
     last: str | None = None
+    partitions: int = 1
     whole: bool = True
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def slices(self) -> int:
+        """How many slices the run loads at most."""
+        return self.partitions * len(self.datasets)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -70,30 +77,32 @@ class RunEnd:
 
 
 def plan_runs(
-    datasets: Sequence[Dataset],
-    accounts: Sequence[str],
-    months: Sequence[Window],
-    *,
-    listed: Sequence[str],
-    whole: bool,
+    datasets: Sequence[Dataset], accounts: Sequence[str], months: Sequence[Window], *, listed: Sequence[str]
 ) -> Iterator[PlannedRun]:
-    """Yield the runs that load datasets for accounts and months, newest months first.
+    """Yield the runs that load whole months of datasets, newest months first, and then today's snapshots.
 
     Args:
         accounts: Account keys.
         months: Consecutive months, oldest first; empty where no dated dataset is to be read.
         listed: Every account partition, in Dagster's order: a range holds all that lie between its ends.
-        whole: Read months as a whole, not only what may have changed.
     """
     dated = tuple(dataset for dataset in datasets if dataset.slicing is Slicing.MONTH)
-    snapshots = tuple(dataset for dataset in datasets if dataset.slicing is Slicing.SNAPSHOT)
     if dated:
-        yield from plan_months(dated, dict.fromkeys(months, accounts), listed=listed, whole=whole)
-    # What is looked up product by product follows the inventory, in a run of its own.
+        yield from plan_months(dated, dict.fromkeys(months, accounts), listed=listed, whole=True)
+    for group in snapshot_groups(datasets):
+        yield from plan_snapshots(group, accounts, listed=listed, whole=True)
+
+
+def snapshot_groups(datasets: Sequence[Dataset]) -> Iterator[Sequence[Dataset]]:
+    """Yield the snapshots among datasets, as runs may read them together.
+
+    What is looked up product by product follows the inventory, in a run of its own.
+    """
+    snapshots = [dataset for dataset in datasets if dataset.slicing is Slicing.SNAPSHOT]
     for follows in (False, True):
-        group = tuple(each for each in snapshots if (each.source is Source.PRODUCT_LOOKUP) is follows)
+        group = [each for each in snapshots if (each.source is Source.PRODUCT_LOOKUP) is follows]
         if group:
-            yield from plan_snapshots(group, accounts, listed=listed, whole=whole)
+            yield group
 
 
 def plan_months(
@@ -102,7 +111,7 @@ def plan_months(
     *,
     listed: Sequence[str],
     whole: bool,
-    longest: int = _PARTITIONS_PER_RUN,
+    longest: int = LONGEST_RUN,
 ) -> Iterator[PlannedRun]:
     """Yield the runs that load dated datasets, newest months first.
 
@@ -121,7 +130,7 @@ def plan_months(
     ]
     for block, stretch in sorted(blocks, key=lambda each: each[0][0], reverse=True):
         first, last = partition_key(stretch.first, block[-1]), partition_key(stretch.last, block[0])
-        yield PlannedRun(tuple(datasets), first, last, whole)
+        yield PlannedRun(tuple(datasets), first, last, len(block) * stretch.count, whole)
 
 
 def plan_snapshots(
@@ -130,7 +139,7 @@ def plan_snapshots(
     *,
     listed: Sequence[str],
     whole: bool,
-    longest: int = _PARTITIONS_PER_RUN,
+    longest: int = LONGEST_RUN,
 ) -> Iterator[PlannedRun]:
     """Yield the runs that load today's snapshots of accounts.
 
@@ -139,7 +148,7 @@ def plan_snapshots(
         longest: How many partitions a run may have.
     """
     for stretch in _stretches(accounts, listed, longest):
-        yield PlannedRun(tuple(datasets), stretch.first, stretch.last, whole)
+        yield PlannedRun(tuple(datasets), stretch.first, stretch.last, stretch.count, whole)
 
 
 def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:

@@ -12,19 +12,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Source, Window
 from seller_platform.orchestration.events import asset_key
-from seller_platform.orchestration.partitions import read_partition_key
+from seller_platform.orchestration.refresh import accounts_by_month, alike, newest_month, plan_refresh
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.runs import PlannedRun, account_partitions, plan_months, plan_snapshots
 from seller_platform.warehouse.accounts import accounts
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.receipts import AccountDay, days_due, pairs_read
+from seller_platform.warehouse.receipts import AccountDay, pairs_read
 
 # A sensor discovers the accounts, and reports are requested by a schedule of their own.
 SCHEDULED = tuple(each for each in DATASETS if each.source in (Source.LIST, Source.PRODUCT_LOOKUP))
@@ -49,8 +48,6 @@ _UNDER_WAY = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-
-Wanted = TypeVar("Wanted")
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ def _schedule(
             yield dg.SkipReason(f"{under_way} runs of an earlier tick are under way; what they leave is asked for next")
             return
         tick = _Tick(context.scheduled_execution_time, warehouse.database, account_partitions(context.instance))
-        planned = sorted(plan(tick), key=_newest_month, reverse=True)[:_RUNS_PER_TICK]
+        planned = sorted(plan(tick), key=newest_month, reverse=True)[:_RUNS_PER_TICK]
         yield from map(_run_request, planned) if planned else [dg.SkipReason("nothing is due")]
 
     return evaluate
@@ -158,11 +155,6 @@ def _count_under_way(context: dg.ScheduleEvaluationContext, schedule: str) -> in
     return context.instance.get_runs_count(
         dg.RunsFilter(tags={"dagster/schedule_name": schedule}, statuses=_UNDER_WAY, created_after=since)
     )
-
-
-def _newest_month(planned: PlannedRun) -> date:
-    _, month = read_partition_key(planned.last or "")
-    return month.start if month else date.max
 
 
 def _run_request(planned: PlannedRun) -> dg.RunRequest:
@@ -178,23 +170,22 @@ def _refresh(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> I
     first_tick = min(tick.now, tick.now.replace(hour=REFRESH_HOUR, minute=0))
     today_at_first = {day.account: day.today for day in tick.days(first_tick)}
     days = [day for day in tick.days() if day.today == today_at_first.get(day.account)]
-    due = days_due(tick.database, datasets, days, since=history_start)
-    known = pairs_read(tick.database, [dataset for dataset in datasets if dataset.is_computed])
-    dated = ((each, _months_due(each, due, known)) for each in datasets if each.is_dated)
-    for same, months in _alike(dated):
-        yield from plan_months(same, months, listed=tick.listed, whole=False, longest=_PARTITIONS_PER_RUN)
-    snapshots = (
-        (each, frozenset(key for name, key in due if name == each.name)) for each in datasets if not each.is_dated
+    yield from plan_refresh(
+        tick.database,
+        datasets,
+        days,
+        listed=tick.listed,
+        since=history_start,
+        longest=_PARTITIONS_PER_RUN,
+        unasked=True,
     )
-    for same, keys in _alike(snapshots):
-        yield from plan_snapshots(same, keys, listed=tick.listed, whole=False, longest=_PARTITIONS_PER_RUN)
 
 
 def _reread(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> Iterator[PlannedRun]:
     known, days = pairs_read(tick.database, datasets), tick.days()
 
     def months_of(dataset: Dataset) -> Mapping[Window, frozenset[str]]:
-        return _accounts_by_month(
+        return accounts_by_month(
             (month, day.account)
             for day in days
             if (dataset.name, day.account) in known
@@ -202,7 +193,7 @@ def _reread(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> It
             if month.end > history_start
         )
 
-    for same, months in _alike((each, months_of(each)) for each in datasets):
+    for same, months in alike((each, months_of(each)) for each in datasets):
         yield from plan_months(same, months, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN)
 
 
@@ -211,42 +202,3 @@ def _closed_months(today: date) -> Iterator[Window]:
     for _ in range(CLOSED_MONTHS):
         month = Window.month_of(month.start - timedelta(days=1))
         yield month
-
-
-def _months_due(
-    dataset: Dataset, due: Mapping[tuple[str, str], Sequence[Window]], known: frozenset[tuple[str, str]]
-) -> Mapping[Window, frozenset[str]]:
-    """Return the months that hold due days, with their accounts.
-
-    Rows that upstreams compute are not offered by all: where none were ever read, the newest month is asked for.
-    """
-    of_account = {key: windows for (name, key), windows in due.items() if name == dataset.name}
-    return _accounts_by_month(
-        (Window.month_of(part.start), key)
-        for key, windows in of_account.items()
-        for part in _parts(windows, newest_only=dataset.is_computed and (dataset.name, key) not in known)
-    )
-
-
-def _parts(windows: Sequence[Window], *, newest_only: bool) -> list[Window]:
-    parts = [part for window in windows for part in window.months()]
-    return parts[-1:] if newest_only else parts
-
-
-def _accounts_by_month(pairs: Iterable[tuple[Window, str]]) -> Mapping[Window, frozenset[str]]:
-    of_month: dict[Window, set[str]] = defaultdict(set)
-    for month, account in pairs:
-        of_month[month].add(account)
-    return {month: frozenset(keys) for month, keys in of_month.items()}
-
-
-def _alike(each: Iterable[tuple[Dataset, Wanted]]) -> Iterator[tuple[list[Dataset], Wanted]]:
-    """Yield the datasets of which the same is wanted, to be read by the same runs."""
-    groups: list[tuple[list[Dataset], Wanted]] = []
-    for dataset, wanted in each:
-        group = next((datasets for datasets, same in groups if same == wanted), None)
-        if group is None:
-            groups.append(([dataset], wanted))
-        else:
-            group.append(dataset)
-    yield from groups

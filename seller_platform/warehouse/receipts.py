@@ -115,7 +115,7 @@ _DUE = text("""
 
 
 def days_due(
-    database: Database, datasets: Sequence[Dataset], days: Sequence[AccountDay], *, since: date
+    database: Database, datasets: Sequence[Dataset], days: Sequence[AccountDay], *, since: date, again: bool = False
 ) -> dict[tuple[str, str], tuple[Window, ...]]:
     """Return the days that a refresh has to read, by name of dataset and account; those without any are left out.
 
@@ -126,6 +126,7 @@ def days_due(
 
     Args:
         since: The first day of interest of dated datasets.
+        again: Days that are not settled are due even if they were read since today began.
     """
     bound = {
         "since": since,
@@ -134,7 +135,7 @@ def days_due(
         "are_dated": [dataset.is_dated for dataset in datasets],
         "accounts": [day.account for day in days],
         "todays": [day.today for day in days],
-        "begin_at": [day.begins_at for day in days],
+        "begin_at": ["infinity" if again else day.begins_at for day in days],
         "offsets": [day.utc_offset for day in days],
     }
     due: dict[tuple[str, str], list[Window]] = defaultdict(list)

@@ -16,7 +16,7 @@ def ranges(planned: list[PlannedRun]) -> list[tuple[str | None, str | None]]:
 
 
 def test_lists_of_one_kind_share_their_runs() -> None:
-    planned = list(plan_runs(LISTS, KEYS[:2], MONTHS, listed=KEYS, whole=True))
+    planned = list(plan_runs(LISTS, KEYS[:2], MONTHS, listed=KEYS))
 
     assert ranges(planned) == [
         (f"{KEYS[0]}|2024-12-01", f"{KEYS[1]}|2026-11-01"),
@@ -26,11 +26,11 @@ def test_lists_of_one_kind_share_their_runs() -> None:
 
 
 def test_where_nothing_dated_is_read_there_are_only_snapshots() -> None:
-    assert ranges(list(plan_runs(LISTS, KEYS[:1], [], listed=KEYS, whole=True))) == [(KEYS[0], KEYS[0])]
+    assert ranges(list(plan_runs(LISTS, KEYS[:1], [], listed=KEYS))) == [(KEYS[0], KEYS[0])]
 
 
 def test_runs_are_cut_and_newest_months_come_first_across_all_accounts() -> None:
-    planned = list(plan_runs([ORDERS], KEYS[:450], MONTHS[-2:], listed=KEYS, whole=True))
+    planned = list(plan_runs([ORDERS], KEYS[:450], MONTHS[-2:], listed=KEYS))
 
     assert ranges(planned) == [
         (f"{KEYS[0]}|2026-11-01", f"{KEYS[299]}|2026-11-01"),
