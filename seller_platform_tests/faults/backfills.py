@@ -213,18 +213,21 @@ def break_and_wait(place: Deployment) -> list[Figure]:
     backfill = Backfill.launch(place)
     targets: dict[str, Callable[[], int | None]] = {
         "run worker": lambda: place.program("multiprocessing.spawn", "spawn_main"),
-        "daemon": lambda: place.program("dagster._daemon", "run"),
         "web server": lambda: place.program("dagster_webserver"),
+        "daemon": lambda: place.program("dagster._daemon", "run"),
         "PostgreSQL": lambda: place.postmaster,
     }
     look = backfill.look()
-    for name, find in targets.items():
+    # Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
+    for names in (("run worker", "web server"), ("daemon",), ("PostgreSQL",)):
         before = look.materialized
         while not look.is_over and (look.materialized <= before or "STARTED" not in [run for run, _ in look.runs]):
-            time.sleep(0.5)
+            time.sleep(0.2)
             look = backfill.look()
-        pid = find()
-        if pid is not None and not look.is_over:
+        for name in names:
+            pid = targets[name]()
+            if pid is None or look.is_over:
+                continue
             # An immediate stop, the harshest that leaves no shared memory behind; the others get no time at all.
             os.kill(pid, signal.SIGQUIT if name == "PostgreSQL" else signal.SIGKILL)
             killed.append(name)

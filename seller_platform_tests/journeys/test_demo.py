@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,14 @@ pytestmark = pytest.mark.journey
 
 
 def _servers_of(home: Path) -> str:
-    return subprocess.run(["pgrep", "-f", f"postgres -D {home}"], capture_output=True, text=True, check=False).stdout
+    """Return the servers that are left, after the moment that a server needs to be gone once it is stopped."""
+    deadline = time.monotonic() + 10
+    while True:
+        command = ["pgrep", "-f", f"postgres -D {home}"]
+        found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.1)
 
 
 def test_the_demo_lands_everything_twice_and_leaves_nothing_running(tmp_path: Path) -> None:
