@@ -12,8 +12,9 @@ from seller_platform.service.store import Connection
 
 RATES: LiteralString = """,
 rates AS MATERIALIZED (
-    -- Rates count units for one euro, which therefore has none.
-    SELECT own.day, own.currency, other.per_euro AS times, own.per_euro AS parts
+    -- Rates count units for one euro, which therefore has none. Their quotient is rounded up, in a place so far behind
+    -- the point that an amount which lies half-way between two cents does so still, and no other comes to lie there.
+    SELECT own.day, own.currency, (div(other.per_euro * 1e40, own.per_euro) + 1) * 1e-40 AS rate
     FROM (
         SELECT day, currency, per_euro FROM service.exchange_rates WHERE currency <> 'EUR'
         UNION ALL SELECT DISTINCT day, 'EUR', 1 FROM service.exchange_rates
@@ -24,7 +25,7 @@ rates AS MATERIALIZED (
     ) AS other ON other.day = own.day AND other.currency = %(target)s::text
     WHERE own.currency <> %(target)s::text AND own.day BETWEEN %(summed_from)s::date AND %(last_day)s::date
 )"""
-"""`rates`: what one unit of a currency is in the target's, `times / parts`, on each day."""
+"""`rates`: what one unit of a currency is in the target's, `rate`, on each day."""
 
 _MISSING_RATES = """
 WITH chosen AS MATERIALIZED (

@@ -80,7 +80,7 @@ empty_days AS (
 offers AS (
     SELECT products.place, min(products.sales_rank) AS sales_rank,
            min(CASE WHEN chosen.currency = %(target)s::text THEN products.buybox_price
-                    ELSE round(products.buybox_price * rate.times / rate.parts, 2) END) AS buybox_price
+                    ELSE round(products.buybox_price * rate.rate, 2) END) AS buybox_price
     FROM products
     JOIN chosen USING (account)
     LEFT JOIN (SELECT DISTINCT ON (currency) * FROM rates ORDER BY currency, day DESC) AS rate

@@ -64,24 +64,24 @@ _IN_PAGE: LiteralString = """ AND stored.local_day >= (SELECT first_day FROM tou
 _SALES: LiteralString = "stored.product_sales"
 _COST: LiteralString = "stored.units_ordered * products.amounts[width_bucket(stored.local_day, products.days)]"
 _CONVERTED: LiteralString = """CASE WHEN chosen.currency = %(target)s::text THEN {amount}
-                WHEN {amount} IS NOT NULL THEN coalesce(round({amount} * rates.times / rates.parts, 2), 'NaN') END"""
+                ELSE round({amount} * coalesce(rates.rate, 'NaN'), 2) END"""
 
 _SOLD_SUMS: LiteralString = """
            stored.units_ordered AS units, {sales} AS sales, {cost} AS cost, NULL::numeric AS fees"""
 _OTHER_SUMS: LiteralString = """ NULL, NULL,
            CASE WHEN other.currency = %(target)s::text THEN stored.units_ordered * other.amount
                 WHEN stored.units_ordered <> 0 THEN
-                    coalesce(round(stored.units_ordered * other.amount * rates.times / rates.parts, 2), 'NaN') END,
+                    round(stored.units_ordered * other.amount * coalesce(rates.rate, 'NaN'), 2) END,
            NULL"""
 _CHARGED_SUMS: LiteralString = "NULL, NULL, NULL, stored.amount"
 _CONVERTED_SUMS: LiteralString = """NULL, NULL, NULL,
-           coalesce(round(stored.amount * rates.times / rates.parts, 2), 'NaN')"""
+           round(stored.amount * coalesce(rates.rate, 'NaN'), 2)"""
 
-_SOLD_LACKS: LiteralString = """chosen.currency <> %(target)s::text AND rates.times IS NULL
+_SOLD_LACKS: LiteralString = """chosen.currency <> %(target)s::text AND rates.rate IS NULL
            AND coalesce(stored.product_sales, {cost}) IS NOT NULL AS lacks_rates"""
-_OTHER_LACKS: LiteralString = "other.currency <> %(target)s::text AND rates.times IS NULL AND stored.units_ordered <> 0"
+_OTHER_LACKS: LiteralString = "other.currency <> %(target)s::text AND rates.rate IS NULL AND stored.units_ordered <> 0"
 _CHARGED_LACKS: LiteralString = "false"
-_CONVERTED_LACKS: LiteralString = "rates.times IS NULL"
+_CONVERTED_LACKS: LiteralString = "rates.rate IS NULL"
 
 _SUMMED: LiteralString = """,
 summed AS MATERIALIZED (

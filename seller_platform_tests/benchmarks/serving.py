@@ -67,6 +67,8 @@ CROSS JOIN generate_series(0::bigint, %(rows)s - 1) AS n
 WHERE (n %% 10 = 9) = (channel.place = 1)
 """
 
+OTHER_CURRENCY = "EUR"
+
 _ALONE = """
 SELECT string_agg(row_to_json(page)::text, ',') FROM (
     SELECT platform_order_id, purchase_date, order_status, order_total, currency_code, quantity_ordered, sku, asin,
@@ -245,13 +247,19 @@ def run(bench: Bench, pid: int) -> Sequence[Line]:
     return lines
 
 
-def run_statistics(reader: Reader, backends: Callable[[], Sequence[int]], title: str, months: int) -> Sequence[Line]:
-    """Return a line for each combination of the dashboard, and the slowest of each column."""
+def run_statistics(
+    reader: Reader, backends: Callable[[], Sequence[int]], title: str, months: int, **more: str
+) -> Sequence[Line]:
+    """Return a line for each combination of the dashboard, and the slowest of each column.
+
+    Args:
+        more: Further parameters of every request.
+    """
     first, last = month_before(STATISTICS_TODAY, months), STATISTICS_TODAY - timedelta(days=1)
     lines: list[Line] = []
     slowest = [0.0] * 6
     for view in (*PLAIN_PRODUCT_VIEWS, *COMBINED_VIEWS, *DATE_VIEWS):
-        asked = {**dict(view.parameters), "account_title": title, "start_date": first, "end_date": last}
+        asked = {**dict(view.parameters), "account_title": title, "start_date": first, "end_date": last, **more}
         page, total = 1, 0
         figures: list[float] = []
         for _ in range(3):
@@ -310,8 +318,8 @@ def measure_pages(server: EmbeddedServer, folder: Path, rows: int) -> Sequence[L
             return run(Bench(base_url, token, connection, rows), pid)
 
 
-def measure_statistics(server: EmbeddedServer, folder: Path, months: int) -> Sequence[Line]:
-    """Fill a database with the sandbox, serve it, and measure."""
+def measure_statistics(server: EmbeddedServer, folder: Path, months: int) -> tuple[Sequence[Line], Sequence[Line]]:
+    """Fill a database with the sandbox, serve it, and measure: in the account's currency, and in another."""
     url = server.database("statistics")
     with Database(url) as database, psycopg.connect(url, autocommit=True) as connection:
         database.migrate()
@@ -321,9 +329,8 @@ def measure_statistics(server: EmbeddedServer, folder: Path, months: int) -> Seq
         connection.execute("VACUUM ANALYZE")
         account = loaded.accounts[0]
         with visit(database, [account.key]) as token, service(url, folder) as (base_url, _):
-            return run_statistics(
-                Reader(base_url, token), lambda: backends_of_the_service(connection), account.title, months
-            )
+            asked = (Reader(base_url, token), lambda: backends_of_the_service(connection), account.title, months)
+            return run_statistics(*asked), run_statistics(*asked, currency=OTHER_CURRENCY)
 
 
 def main() -> None:
@@ -336,7 +343,7 @@ def main() -> None:
         folder = Path(name)
         server = EmbeddedServer(folder / "postgres")
         pages = measure_pages(server, folder, asked.rows)
-        statistics_lines = measure_statistics(server, folder, asked.months)
+        own, other = measure_statistics(server, folder, asked.months)
         server.close()
     console = Console(width=140)
     table = Table(
@@ -345,13 +352,14 @@ def main() -> None:
     for line in pages:
         table.add_row(*line)
     console.print(table)
-    table = Table(
-        *("statistics", "first page, first time", "first page again", "middle page"),
-        title=f"{asked.months} months of 2,000 products: over HTTP (computed by PostgreSQL)",
-    )
-    for line in statistics_lines:
-        table.add_row(*line)
-    console.print(table)
+    for told, lines in (("in its own currency", own), (f"in {OTHER_CURRENCY}", other)):
+        table = Table(
+            *("statistics", "first page, first time", "first page again", "middle page"),
+            title=f"{asked.months} months of 2,000 products, {told}: over HTTP (computed by PostgreSQL)",
+        )
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
 
 
 if __name__ == "__main__":
