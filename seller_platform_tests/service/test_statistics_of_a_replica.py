@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import httpx
+import pytest
 
 from seller_platform.contract import dataset_named
 from seller_platform_tests.service.conftest import ANN, Served, execute, insert_rows
@@ -97,6 +98,29 @@ def test_fees_are_the_entries_of_that_type_however_they_came_and_went(service: S
     ]
     execute(service.database, "TRUNCATE seller.transactions")
     assert _rows(service, view_by="date", group_by="day") == []
+
+
+@pytest.mark.parametrize(
+    ("per_euro", "dollars", "euros"),
+    [
+        ("8", "0.04", "0.01"),  # half a cent
+        ("8", "-0.04", "-0.01"),
+        ("8", "0.12", "0.02"),
+        ("3", "0.01", "0.00"),
+        ("3", "0.05", "0.02"),
+        ("1.0835", "999999999.99", "922934933.08"),
+        ("1", "0.01", "0.01"),
+    ],
+)
+def test_a_converted_amount_is_rounded_half_away_from_zero(
+    service: Served, per_euro: str, dollars: str, euros: str
+) -> None:
+    execute(service.database, f"INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', {per_euro})")
+    _sell(service, "2026-03-01", "A", 1, dollars)
+
+    answered = _rows(service, view_by="product", group_by="sku", currency="EUR", end_date="2026-03-01")
+
+    assert _pick(answered, "product_sales") == [(Decimal(euros),)]
 
 
 def test_fees_in_another_currency_are_converted_at_the_rate_of_their_day(service: Served) -> None:
