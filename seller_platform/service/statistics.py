@@ -16,7 +16,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -69,8 +69,12 @@ _SIZE = size_parameter("per_page", "Rows on a page; by default 500.", SALES_BY_D
 
 _PARAMETERS: tuple[Parameter[Any], ...] = (*SELECTION, _VIEW, _GROUP, _PERIOD, _SIZE, START, END, CURRENCY, PAGE)
 
+_LABEL = (
+    "Label of the period: 2025-03-14, Week 11 2025, March 2025, Q1 2025, H1 2025 or 2025. Absent where a row stands "
+    "for all days asked for."
+)
 _COLUMNS: tuple[Column, ...] = (
-    *SALES_BY_PRODUCT.columns,
+    *(replace(column, doc=_LABEL) if column.name == "date" else column for column in SALES_BY_PRODUCT.columns),
     Column("parent_asin", Kind.TEXT, "The listing of which the product is a variant."),
     *STOCK_COLUMNS,
     TREND,

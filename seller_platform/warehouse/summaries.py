@@ -20,10 +20,12 @@ from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.warehouse.service_tables import DAILY_COUNTS, DAILY_FEES, SERVICE, SUMMARIES
 from seller_platform.warehouse.tables import SELLER
 
-# A load that was stored before another began may be numbered after it: only the set of receipts tells what is in.
-IS_CURRENT = """cardinality(summary.loads) = (
-        SELECT count(*) FROM platform.loads AS load
+# A load that was stored before another began may be numbered after it: only the set of receipts tells what is in. Those
+# that are in may be pruned later, so that their number tells nothing.
+IS_CURRENT = """NOT EXISTS (
+        SELECT load.id FROM platform.loads AS load
         WHERE load.dataset = summary.dataset AND load.account = summary.account AND load.changed
+        EXCEPT SELECT unnest(summary.loads)
     )"""
 """Whether the sums of `summary` are those of the stored rows: a condition on a row of service.summaries."""
 

@@ -27,6 +27,7 @@ from seller_platform.service.applications import add_application
 from seller_platform.service.lists import SERVED
 from seller_platform.service.users import add_user, grant_accounts
 from seller_platform.service.worker import Pace
+from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.rows import Row, copy_rows
 from seller_platform.warehouse.server import EmbeddedServer
@@ -245,6 +246,13 @@ def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
                 listed.seller_id,
             )
             copy_rows(driver, LISTED, [(*row, "default")], account=key)
+
+
+def connect(database: Database, account: str) -> None:
+    """Let a connection of the warehouse list an account."""
+    listed = ACCOUNTS[account]
+    save_connection(database, KnownConnection("default", "https://api.example", "https://api.example", "reader"))
+    save_accounts(database, "default", [(account, listed)])
 
 
 def _populate(database: Database) -> None:

@@ -15,10 +15,9 @@ import psycopg
 import pytest
 
 from seller_platform.contract import dataset_named
-from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform_tests.service.conftest import ACCOUNTS, ANN, BOB, Served, execute, insert_rows, served
+from seller_platform_tests.service.conftest import ANN, BOB, Served, connect, execute, insert_rows, served
 
 PATH = "/cogs/cost-periods"
 US = {"account_title": "Shop US"}
@@ -481,7 +480,7 @@ def test_a_first_write_makes_a_snapshot_of_the_accounts_own_day(ann: httpx.Clien
 
 
 def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Served) -> None:
-    _connect(shop.database, "S1.US")
+    connect(shop.database, "S1.US")
     execute(shop.database, "DELETE FROM service.products WHERE account = 'S1.US'")
     execute(
         shop.database,
@@ -502,14 +501,14 @@ def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Se
 
 def test_a_stray_receipt_and_another_accounts_connection_make_no_replica(ann: httpx.Client, shop: Served) -> None:
     _load(shop.database, "S1.US")
-    _connect(shop.database, "S1.DE")
+    connect(shop.database, "S1.DE")
 
     assert _write(ann, _period()).status_code == 200
     assert ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).status_code == 200
 
 
 def test_a_group_with_one_account_of_a_replica_is_written_to_nowhere(ann: httpx.Client, shop: Served) -> None:
-    _connect(shop.database, "S1.DE")
+    connect(shop.database, "S1.DE")
 
     answer = ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
 
@@ -635,10 +634,3 @@ def _load(database: Database, account: str) -> None:
         "VALUES ('cost_periods', %s, '2026-03-10', '2026-03-11', 1, 1, 0, 0, '', 'match', true, now(), now())",
         account,
     )
-
-
-def _connect(database: Database, account: str) -> None:
-    """Let a connection of the warehouse list an account."""
-    listed = ACCOUNTS[account]
-    save_connection(database, KnownConnection("default", "https://api.example", "https://api.example", "reader"))
-    save_accounts(database, "default", [(account, listed)])

@@ -5,6 +5,7 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
+from datetime import date
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -22,6 +23,7 @@ from seller_platform.service.description import Description
 from seller_platform.service.document import example_of, openapi_document, operations, without_references
 from seller_platform.service.lists import SERVED, ListParameters, Route
 from seller_platform_tests.service.conftest import ANN, Served, execute
+from seller_platform_tests.service.test_statistics import PERIODS, label_of
 
 _TYPES = {
     Kind.TEXT: "string",
@@ -111,6 +113,12 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
             assert fields[column.name]["type"] == wanted
             assert fields[column.name].get("format") == _FORMATS.get(column.kind)
     assert {"200", "401", "404", "422", "503"} <= set(operation["responses"])
+
+
+def test_a_row_of_statistics_tells_the_label_of_every_kind_of_period(document: dict[str, Any]) -> None:
+    told = document["components"]["schemas"]["StatisticsRow"]["properties"]["date"]["description"]
+
+    assert all(label_of(period, date(2025, 3, 14)) in told for period in PERIODS), told
 
 
 def test_every_parameter_and_every_field_has_a_sentence(document: dict[str, Any]) -> None:

@@ -16,10 +16,11 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.users import grant_accounts
 from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.retention import prune
 from seller_platform.warehouse.rows import Row
 from seller_platform.warehouse.slices import Measured, Slice, open_load
 from seller_platform.warehouse.summaries import LOCK
-from seller_platform_tests.service.conftest import ANN, Served, execute, insert_rows
+from seller_platform_tests.service.conftest import ANN, Served, connect, execute, insert_rows
 
 US, DE = "S1.US", "S1.DE"
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
@@ -127,6 +128,17 @@ def test_a_load_that_was_numbered_first_and_stored_last_is_counted(service: Serv
         early.store(MEASURED)
 
         assert _orders(service, start_date="2026-02-28", end_date="2026-03-20") == (2, 2)
+
+
+def test_loads_after_receipts_were_pruned_are_counted(service: Served) -> None:
+    for amount in (1, 2):
+        _store(service.database, ORDERS, US, Window.day(FIRST), [_order(number, FIRST) for number in range(amount)])
+    assert _orders(service) == (2, 2)
+    pruned = prune(service.database, snapshots_before=FIRST, receipts_before=date.max, dry=False)
+    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(number, FIRST) for number in range(5)])
+
+    # As many receipts as before: one was pruned and one came.
+    assert (pruned.receipts, _orders(service)) == (1, (5, 5))
 
 
 def test_a_group_is_counted_over_all_of_its_accounts(service: Served) -> None:
@@ -249,6 +261,7 @@ def test_a_copy_without_costs_does_not_know_what_a_product_cost(service: Served,
     day = Window.day(SECOND)
     insert_rows(service.database, DAILY, US, [_sale(FIRST, 1, "10.00")])
     own = _figures(service, *names, **query)
+    connect(service.database, US)
     _store(service.database, DAILY, US, day, [_sale(SECOND, 2, "20.00")])
     copied = _figures(service, *names, **query)
     _store(service.database, COSTS, US, day, [("SKU", FIRST, None, json.dumps([{"amount": 1.5}]), SECOND)])
@@ -261,6 +274,7 @@ def test_a_copy_without_costs_does_not_know_what_a_product_cost(service: Served,
 
 
 def test_the_trend_of_a_profit_is_not_known_where_costs_are_not(service: Served) -> None:
+    connect(service.database, US)
     _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "30.00")])
 
     trends = _figures(service, "trend")
@@ -274,6 +288,7 @@ def test_a_group_does_not_know_costs_that_one_of_its_accounts_lacks(service: Ser
     for account in (US, DE):
         insert_rows(service.database, DAILY, account, [_sale(FIRST, 1, "10.00")])
     own = _figures(service, "product_sales", "product_cost", **asked)
+    connect(service.database, DE)
     _store(service.database, LEDGER, DE, MARCH, [])
 
     copied = _figures(service, "product_sales", "product_cost", **asked)
