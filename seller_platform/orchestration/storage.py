@@ -1,7 +1,8 @@
 """Dagster's own storage on our PostgreSQL: dagster-postgres, with one pool of connections.
 
 dagster-postgres opens a connection for nearly every statement, which made up most of the bookkeeping of a load; and
-it asks before every evaluation of a check whether the table for it exists.
+it asks before every event whether the tables for it exist. That it commits an event before what belongs to it stays:
+sensors follow the numbers of events, so none may be seen long after a later one.
 Which server it is, the settings say, so that `dagster.yaml` holds neither a path nor a password. The plain
 `storage: postgres:` of dagster-postgres works in its place.
 """
@@ -18,8 +19,8 @@ from dagster._config import UserConfigSchema
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.storage import DagsterPostgresStorage
-from dagster_postgres.utils import DagsterPostgresException
-from sqlalchemy import Connection, create_engine
+from dagster_postgres.utils import DagsterPostgresException, retry_pg_connection_fn
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
@@ -36,15 +37,10 @@ class PooledPostgresStorage(DagsterPostgresStorage):
     def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
         url = driver_url(postgres_url, "psycopg2")
         super().__init__(url.render_as_string(hide_password=False), inst_data=inst_data)
-        engine = create_engine(
-            url,
-            isolation_level="AUTOCOMMIT",
-            poolclass=QueuePool,
-            pool_size=4,
-            max_overflow=16,
-            pool_pre_ping=True,
-        )
-        self._event_log_storage = _EventLogStorage(self.postgres_url)
+        pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}
+        engine = create_engine(url, pool_pre_ping=True, **pool)
+        # An event is stored once more where its connection proves to be gone, so nobody need ask before.
+        self._event_log_storage = _EventLogStorage(self.postgres_url, create_engine(url, **pool))
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # there is no parameter for it
 
@@ -60,13 +56,26 @@ class PooledPostgresStorage(DagsterPostgresStorage):
 class _EventLogStorage(PostgresEventLogStorage):
     """The event log of dagster-postgres, with one connection for all statements of an event."""
 
-    def __init__(self, postgres_url: str) -> None:
+    def __init__(self, postgres_url: str, events: Engine) -> None:
+        self._events = events
         self._of_event = threading.local()
+        self._tables: set[str] = set()
         super().__init__(postgres_url)
 
     @cached_property
     def supports_asset_checks(self) -> bool:
         return bool(super().supports_asset_checks)
+
+    def has_table(self, table_name: str) -> bool:
+        """Whether there is a table; it is not asked again for one that there was."""
+        if table_name not in self._tables and super().has_table(table_name):
+            self._tables.add(table_name)
+        return table_name in self._tables
+
+    def dispose(self) -> None:
+        """Give the connections up."""
+        self._events.dispose()
+        super().dispose()
 
     def store_event(self, event: EventLogEntry) -> None:
         """Store an event, again where the server went away meanwhile: a run need not fail because of a restart.
@@ -85,7 +94,7 @@ class _EventLogStorage(PostgresEventLogStorage):
         return self._store_once(event)
 
     def _store_once(self, event: EventLogEntry) -> None:
-        with super()._connect() as connection:
+        with retry_pg_connection_fn(self._events.connect) as connection:
             self._of_event.connection = connection
             try:
                 super().store_event(event)
