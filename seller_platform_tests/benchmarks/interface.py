@@ -1,0 +1,240 @@
+"""Dagster's UI: `python -m seller_platform_tests.benchmarks.interface [--accounts 1000] [--months 36]` prints a table.
+
+Every month of every account of the dated lists was loaded and checked, as Dagster's tables tell; then Chromium opens
+pages over our definitions. A page is there when the last answer that it waited for has come.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import httpx
+import psycopg
+from playwright.sync_api import Page, Request, Response, sync_playwright
+from rich.console import Console
+from rich.table import Table
+
+from seller_platform.contract import LISTS, Dataset, Window
+from seller_platform.orchestration.checks import checks_of, evaluations
+from seller_platform.orchestration.events import materialization
+from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.slices import Receipt
+from seller_platform_tests.benchmarks.serving import month_before
+from seller_platform_tests.journeys.processes import environment, free_port
+from seller_platform_tests.orchestration.instances import postgres_instance
+
+DATED = [dataset for dataset in LISTS if dataset.is_dated]
+_PAGES = {
+    "catalog": "/assets",
+    "lineage": "/asset-groups",
+    "asset, overview": "/assets/seller/orders?view=overview",
+    "asset, partitions": "/assets/seller/orders?view=partitions",
+    "asset, one account": "/assets/seller/orders?view=partitions&partition={partition}",
+    "asset, checks": "/assets/seller/orders?view=checks",
+    "mart, partitions": "/assets/marts/account_profit_daily?view=partitions",
+    "schedules and sensors": "/automation",
+    "backfills": "/runs?tab=backfills",
+}
+_QUIET_SECONDS = 2.0
+_LONGEST_SECONDS = 180.0
+
+_EVENTS = """
+INSERT INTO event_logs (run_id, event, dagster_event_type, timestamp, step_key, asset_key, partition)
+SELECT run_id, replace(replace(event, %(account)s, account), %(month)s, month), dagster_event_type, timestamp, step_key,
+       asset_key, account || '|' || month
+FROM event_logs, unnest(%(accounts)s::text[]) AS account, unnest(%(months)s::text[]) AS month
+WHERE id = %(id)s AND (account, month) <> (%(account)s, %(month)s)
+"""
+_TAGS = """
+INSERT INTO asset_event_tags (event_id, asset_key, key, value, event_timestamp)
+SELECT id, asset_key, tag.key, tag.value, timestamp
+FROM event_logs, LATERAL (VALUES ('dagster/partition/account', split_part(partition, '|', 1)),
+                                 ('dagster/partition/month', split_part(partition, '|', 2))) AS tag (key, value)
+WHERE dagster_event_type = 'ASSET_MATERIALIZATION'
+  AND NOT EXISTS (SELECT FROM asset_event_tags AS known WHERE known.event_id = event_logs.id)
+"""
+_CHECKS = """
+INSERT INTO asset_check_executions (asset_key, check_name, partition, run_id, execution_status, evaluation_event,
+                                    evaluation_event_timestamp, evaluation_event_storage_id,
+                                    materialization_event_storage_id)
+SELECT done.asset_key, done.check_name, stored.partition, done.run_id, done.execution_status,
+       replace(done.evaluation_event, done.partition, stored.partition), done.evaluation_event_timestamp,
+       done.evaluation_event_storage_id, stored.id
+FROM asset_check_executions AS done
+JOIN event_logs AS stored
+  ON stored.asset_key = done.asset_key AND stored.dagster_event_type = 'ASSET_MATERIALIZATION'
+ AND stored.partition <> done.partition
+"""
+
+
+@dataclass
+class Visit:
+    """What a page asked for, and when the answers came."""
+
+    began: float
+    waiting: int = 0
+    last_answer: float = 0.0
+    slow: dict[str, float] = field(default_factory=dict)
+    asked: dict[Request, float] = field(default_factory=dict)
+
+    def on_request(self, request: Request) -> None:
+        if "/graphql" in request.url and request.method == "POST":
+            self.asked[request] = time.perf_counter()
+
+    def on_response(self, response: Response) -> None:
+        began = self.asked.pop(response.request, None)
+        if began is None:
+            return
+        self.last_answer = time.perf_counter()
+        name = str((response.request.post_data_json or {}).get("operationName"))
+        self.slow[name] = max(self.slow.get(name, 0.0), self.last_answer - began)
+
+    @property
+    def slowest(self) -> str:
+        three = sorted(self.slow.items(), key=lambda each: -each[1])[:3]
+        return ", ".join(f"{name} {seconds:.1f}" for name, seconds in three)
+
+
+def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Window]) -> None:
+    """Let Dagster's tables say that every month of every account was loaded and checked."""
+    with postgres_instance(url, folder) as instance:
+        with (folder / "dagster.yaml").open("a") as settings:
+            settings.write("telemetry: {enabled: false}\nnux: {enabled: false}\n")
+        add_accounts(instance, accounts)
+        for dataset in DATED:
+            key = partition_key(accounts[0], months[0])
+            receipt = _receipt(dataset, accounts[0], months[0])
+            loaded = materialization(dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x")
+            instance.report_runless_asset_event(loaded)
+            for evaluation in evaluations(instance, dataset, receipt, key):
+                instance.report_runless_asset_event(evaluation)
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute("SELECT id FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION'")
+        values = {
+            "account": accounts[0],
+            "month": str(months[0].start),
+            "accounts": list(accounts),
+            "months": [str(month.start) for month in months],
+        }
+        for (number,) in found.fetchall():
+            connection.execute(_EVENTS, {**values, "id": number})
+        connection.execute(_TAGS)
+        connection.execute(_CHECKS)
+        connection.execute("VACUUM ANALYZE")
+
+
+def _receipt(dataset: Dataset, account: str, month: Window) -> Receipt:
+    now = datetime.now(UTC)
+    return Receipt(
+        id=1,
+        dataset=dataset.name,
+        account=account,
+        window=month,
+        requests=2,
+        pages=1,
+        body_bytes=50_000,
+        announced=200,
+        rows=200,
+        digest=bytes(24),
+        verdict="match",
+        changed=True,
+        restatement=None,
+        notes=None,
+        run_id=None,
+        started_at=now,
+        finished_at=now,
+    )
+
+
+@contextmanager
+def webserver(folder: Path, history_start: date) -> Iterator[str]:
+    """Run Dagster's web server over our definitions and yield its URL."""
+    port = free_port()
+    variables = environment(folder / "home", DAGSTER_HOME=str(folder), SELLER_PLATFORM_HISTORY_START=str(history_start))
+    command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
+    module = ["-m", "seller_platform.orchestration.definitions"]
+    with subprocess.Popen([*command, *module], env=variables, stdout=subprocess.DEVNULL) as process:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            for _ in range(600):
+                with suppress(httpx.HTTPError, KeyError, ValueError):
+                    asked = {"query": "{ assetNodes { id } }"}
+                    if httpx.post(f"{url}/graphql", json=asked, timeout=60).json()["data"]["assetNodes"]:
+                        break
+                time.sleep(0.2)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def visit(page: Page, url: str) -> Visit:
+    """Open a page and return when what it asked for has come."""
+    seen = Visit(time.perf_counter())
+    page.on("request", seen.on_request)
+    page.on("response", seen.on_response)
+    page.goto(url)
+    while True:
+        page.wait_for_timeout(200)
+        now = time.perf_counter()
+        if not seen.asked and now - max(seen.last_answer, seen.began) > _QUIET_SECONDS:
+            break
+        if now - seen.began > _LONGEST_SECONDS:
+            break
+    page.remove_listener("request", seen.on_request)
+    page.remove_listener("response", seen.on_response)
+    return seen
+
+
+def main() -> None:
+    """Fill Dagster's tables, open the pages, and print how long each took."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--accounts", type=int, default=1_000)
+    parser.add_argument("--months", type=int, default=36)
+    parser.add_argument("--chromium", default="/usr/bin/chromium")
+    parser.add_argument("--screenshots", type=Path, help="a folder for a picture of each page")
+    chosen = parser.parse_args()
+    today = datetime.now(UTC).date().replace(day=1)
+    first = month_before(today, chosen.months - 1)
+    months = list(Window(first, Window.month_of(today).end).months())
+    accounts = [f"S{number:04}.US" for number in range(1, chosen.accounts + 1)]
+    size = f"{chosen.accounts:,} accounts, {chosen.months} months"
+    table = Table(title=f"Pages of Dagster's UI over {size}", title_justify="left")
+    for name in ("page", "first s", "again s", "its slowest questions, s"):
+        table.add_column(name, justify="right" if name.endswith(" s") else "left")
+    with tempfile.TemporaryDirectory(prefix="seller-interface-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        server = EmbeddedServer(folder / "postgres")
+        url = server.database("interface")
+        began = time.perf_counter()
+        fill(url, folder, accounts, months)
+        count = len(accounts) * len(months) * len(DATED)
+        checks = sum(len(checks_of(dataset)) for dataset in DATED) * len(accounts) * len(months)
+        print(f"{count:,} materializations, {checks:,} evaluations written in {time.perf_counter() - began:.0f} s")
+        with webserver(folder, first) as base, sync_playwright() as playwright:
+            arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
+            browser = playwright.chromium.launch(executable_path=chosen.chromium, args=arguments)
+            page = browser.new_page(viewport={"width": 1500, "height": 1100})
+            page.set_default_timeout(1_000 * _LONGEST_SECONDS)
+            for title, path in _PAGES.items():
+                place = base + path.format(partition=partition_key(accounts[500 % len(accounts)], months[-1]))
+                visits = [visit(page, place) for _ in range(2)]
+                taken = [f"{each.last_answer - each.began:.1f}" for each in visits]
+                table.add_row(title, *taken, visits[0].slowest)
+                if chosen.screenshots:
+                    page.screenshot(path=chosen.screenshots / f"{title.replace(', ', '-').replace(' ', '-')}.png")
+            browser.close()
+        server.close()
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()
