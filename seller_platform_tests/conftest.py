@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.server import EmbeddedServer
@@ -19,6 +21,11 @@ def postgres() -> Iterator[EmbeddedServer]:
     """The embedded server of this test process."""
     with tempfile.TemporaryDirectory(prefix="seller-tests-", ignore_cleanup_errors=True) as folder:
         server = EmbeddedServer(Path(folder) / "postgres")
+        # No test outlives the machine: what it writes need not reach the disk, which is what tests would wait for.
+        with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+            for name in ("fsync", "full_page_writes"):
+                connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
+            connection.execute("SELECT pg_reload_conf()")
         with Database(server.database(_TEMPLATE)) as template:
             template.migrate()
         yield server

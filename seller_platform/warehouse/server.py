@@ -68,13 +68,17 @@ class EmbeddedServer:
         return f"postgresql://{_SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_folder), safe='')}"
 
     def database(self, name: str, *, template: str | None = None) -> str:
-        """Make sure that a database exists and return its URL."""
+        """Make sure that a database exists and return its URL.
+
+        Args:
+            template: The small database of which it is a copy if it does not exist.
+        """
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             found = connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone()
             if found is None:
                 statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
                 if template is not None:
-                    statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+                    statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(sql.Identifier(template))
                 with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
                     connection.execute(statement)
         return self.url(name)

@@ -38,7 +38,7 @@ def test_a_sync_that_is_killed_at_any_moment_ends_in_the_same_rows_when_run_agai
         harmed = foreign_environment(upstream, urls["harmed"], tmp_path / "harmed")
         connect(harmed)
 
-        for _ in range(6):
+        for _ in range(4):
             killed = subprocess.Popen([*COMMAND, *_SYNC], env=harmed, stdout=subprocess.DEVNULL)
             time.sleep(chance.uniform(0.3, 1.0) * seconds)
             killed.kill()
