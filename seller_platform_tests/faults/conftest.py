@@ -18,6 +18,7 @@ from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.secrets import secret_box
 from seller_platform.warehouse.slices import Receipt
 from seller_platform_tests.faults.proxy import Proxy, open_proxy
+from seller_platform_tests.faults.sites import Site
 from seller_platform_tests.journeys import foreign
 
 JANUARY, FEBRUARY = (Window.month_of(date(2026, month, 1)) for month in (1, 2))
@@ -47,6 +48,10 @@ class Broken:
     def known(self) -> Upstream:
         base_url = f"{self.proxy.url}/api"
         return Upstream(base_url, base_url, foreign.CLIENT_ID, foreign.CLIENT_SECRET, self.upstream.redirect_uri)
+
+    @property
+    def site(self) -> Site:
+        return Site(self.database.url, self.home, self.known)
 
     def load(self, dataset: Dataset, window: Window = JANUARY) -> Receipt:
         """Load a slice as a process of its own would: with nothing but what is stored."""
