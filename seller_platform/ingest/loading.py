@@ -154,7 +154,7 @@ def window_to_load(
         return None
     if whole:
         return month
-    part = unsettled(wanted.dataset, month, days_read(database, wanted.dataset, known.key, month, zone))
+    part = unsettled(wanted.dataset, month, days_read(database, wanted.dataset, known.key, month, zone, now=now))
     return month if part is not None and not wanted.dataset.is_divisible else part
 
 
@@ -166,7 +166,7 @@ def _was_settled(
     settles = window.last_day + timedelta(days=dataset.lookback_days)
     if not dataset.is_dated or settles >= started_at.astimezone(zone).date():
         return False
-    return unsettled(dataset, window, days_read(database, dataset, known.key, window, zone)) is None
+    return unsettled(dataset, window, days_read(database, dataset, known.key, window, zone, now=started_at)) is None
 
 
 def load_each(
