@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -83,14 +83,14 @@ async def _honest(wire: Wire, ask: Ask) -> None:
     await wire.send((await ask()).encode())
 
 
-def status(code: int, *, retry_after: str | int | None = None) -> Fault:
+def status(code: int, *, retry_after: str | int | None = None, headers: Mapping[str, str] | None = None) -> Fault:
     """Answer with an error, without asking the service."""
 
     async def fault(wire: Wire, ask: Ask) -> None:
-        headers = [("content-type", "application/json")]
+        told = {"content-type": "application/json", **(headers or {})}
         if retry_after is not None:
-            headers.append(("retry-after", str(retry_after)))
-        await wire.send(Answer(code, tuple(headers), json.dumps({"status": "error", "code": code}).encode()).encode())
+            told["retry-after"] = str(retry_after)
+        await wire.send(Answer(code, tuple(told.items()), json.dumps({"status": "error", "code": code}).encode()).encode())
 
     return fault
 

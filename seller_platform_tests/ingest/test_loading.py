@@ -33,8 +33,8 @@ def _read(database: Database, window: Window, at: datetime) -> None:
             load.store(Measured(1, 1, 0, 0, "match", at))
 
 
-def _window(database: Database, wanted: Wanted, *, whole: bool) -> Window | None:
-    return window_to_load(database, TOKYO, wanted, now=NOW, whole=whole)
+def _window(database: Database, wanted: Wanted, *, whole: bool, now: datetime = NOW) -> Window | None:
+    return window_to_load(database, TOKYO, wanted, now=now, whole=whole)
 
 
 def test_the_running_month_is_read_until_the_accounts_today(database: Database) -> None:
@@ -66,10 +66,11 @@ def test_days_that_may_have_changed_are_read_again_and_a_sum_of_the_month_as_a_w
 
 def test_a_settled_month_is_not_read_again(database: Database) -> None:
     february = Window.month_of(date(2026, 2, 1))
-    _read(database, february, datetime(2026, 6, 1, tzinfo=UTC))
+    june = datetime(2026, 6, 1, tzinfo=UTC)
+    _read(database, february, june)
 
-    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=False) is None
-    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=True) == february
+    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=False, now=june) is None
+    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=True, now=june) == february
 
 
 def _api(answer: Any) -> SellerApi:
