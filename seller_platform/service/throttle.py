@@ -1,8 +1,8 @@
 """The throttle of the login: failed attempts counted by account and by address, in a window that moves.
 
-They are counted in PostgreSQL, for all processes together; those that seem to lie ahead are of a clock that was put back
-since, and count no more than those that are past. An attempt takes its place before the password is looked at,
-in one statement: of any number at once, no more get through than places are left. A login gives its places back.
+They are counted in PostgreSQL, for all processes together; those that lie ahead were counted by a clock that was put
+back since, and count no more. An attempt takes its place before the password is looked at, in one statement: of any
+number at once, no more get through than places are left. A login gives its places back.
 """
 
 import ipaddress

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.oauth import TokenPair
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.ingest.loading import load_slice
@@ -37,11 +37,12 @@ class Broken:
     proxy: Proxy
     database: Database
     home: Path
+    silence_seconds: float = SILENCE_SECONDS
 
     @contextmanager
     def api(self) -> Iterator[SellerApi]:
-        box = secret_box(self.home, None)
-        with open_api(self.known, "default", self.database, box, self.home) as api:
+        box, silence = secret_box(self.home, None), self.silence_seconds
+        with open_api(self.known, "default", self.database, box, self.home, silence_seconds=silence) as api:
             yield api
 
     @property

@@ -124,9 +124,7 @@ def test_a_date_to_come_back_at_is_one_of_the_upstreams_clock(broken: Broken, ho
 
 
 @pytest.mark.parametrize("days", [-1, 1])
-def test_a_clock_that_jumps_while_a_list_is_read_neither_hurries_nor_hangs_the_load(
-    broken: Broken, days: int
-) -> None:
+def test_a_clock_that_jumps_while_a_list_is_read_neither_hurries_nor_hangs_the_load(broken: Broken, days: int) -> None:
     asked: list[float] = []
     jump = time_machine.travel(datetime.now(UTC) + timedelta(days=days))
 

@@ -169,5 +169,3 @@ def test_tokens_that_were_received_are_kept_on_a_disk_that_filled_up_meanwhile(
     assert kept == ["default.pair"]
     assert (ended.code, ended.verdict) == (0, "match")
     assert (broken.upstream.refreshes, broken.upstream.replayed) == (1, 0)
-
-

@@ -378,7 +378,13 @@ def test_a_process_that_ends_while_it_polls_leaves_a_job_that_is_taken_up(desk: 
 
     desk.request()
     desk.now += timedelta(seconds=5)
-    claimed = claim_due(desk.database, now=desk.now, until=desk.now + timedelta(minutes=2), latest=desk.now + timedelta(hours=1), limit=10)
+    claimed = claim_due(
+        desk.database,
+        now=desk.now,
+        until=desk.now + timedelta(minutes=2),
+        latest=desk.now + timedelta(hours=1),
+        limit=10,
+    )
 
     meanwhile, afterwards = desk.poll(seconds=60), desk.poll(seconds=61)
 

@@ -105,7 +105,9 @@ def test_a_job_is_claimed_by_one_of_many(shop: Database) -> None:
         must_open(shop, str(number), after=-MINUTE)
 
     with ThreadPoolExecutor(8) as threads:
-        claims = threads.map(lambda _: claim_due(shop, now=NOON, until=NOON + MINUTE, latest=NOON + HOUR, limit=7), range(16))
+        claims = threads.map(
+            lambda _: claim_due(shop, now=NOON, until=NOON + MINUTE, latest=NOON + HOUR, limit=7), range(16)
+        )
         claimed = [job.value for jobs in claims for job in jobs]
 
     assert len(claimed) == len(set(claimed)) == 40
