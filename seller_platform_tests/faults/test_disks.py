@@ -110,6 +110,7 @@ def test_no_refresh_token_is_spent_while_the_disk_has_no_room_for_the_next(
     (broken.home / SPOOL_FOLDER).rmdir()
     (broken.home / SPOOL_FOLDER).symlink_to(disk)
     broken.forget_tokens()
+    broken.upstream.token_seconds = 3600
     filler = fill(disk)
 
     for pages in range(4):
@@ -150,6 +151,7 @@ def test_tokens_that_were_received_are_kept_on_a_disk_that_filled_up_meanwhile(
     (broken.home / SPOOL_FOLDER).rmdir()
     (broken.home / SPOOL_FOLDER).symlink_to(disk)
     broken.forget_tokens()
+    broken.upstream.token_seconds = 3600
     fillers: list[Path] = []
 
     def strike() -> None:
