@@ -665,6 +665,19 @@ class SpoolError(WarehouseError):
         )
 
 
+class GrantSpoolError(WarehouseError):
+    """The tokens of a connection cannot be kept on disk, without which none are spent for new ones."""
+
+    next_step = "Make room in the folder that the message names, or make it writable."
+
+    def __init__(self, connection: str, folder: str, problem: str) -> None:
+        self.connection, self.folder = connection, folder
+        super().__init__(
+            f"the tokens of connection {connection!r} cannot be kept in {folder} until the warehouse has them: "
+            f"{problem}. Make room there, or make it writable, and run the command again"
+        )
+
+
 class MartBuildError(WarehouseError):
     """PostgreSQL refused to compute or to keep a partition of a mart."""
 

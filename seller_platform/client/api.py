@@ -17,7 +17,8 @@ from seller_platform.client.retrying import Clock, RetryPolicy
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
 
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
-TIMEOUT = httpx.Timeout(60, connect=15, pool=None)
+SILENCE_SECONDS = 60.0
+"""How long an upstream may say nothing before a request is given up."""
 LARGEST_BODY_BYTES = 512 << 20
 LONGEST_BODY_SECONDS = 600.0
 LARGEST_DOWNLOAD_BYTES = 16 << 30
@@ -44,6 +45,11 @@ class Answer:
     requests: int
 
 
+def timeout_of(silence_seconds: float) -> httpx.Timeout:
+    """Return the timeout of a request to an upstream that may say nothing for so long."""
+    return httpx.Timeout(silence_seconds, connect=min(15, silence_seconds), pool=None)
+
+
 class _Tally:
     """Counts the HTTP requests that one answer needs."""
 
@@ -64,6 +70,7 @@ class SellerApi:
         budget: How many requests may be under way at once.
         attempts: How often a request is tried in all.
         retry_seconds: How long a request is tried in all.
+        silence_seconds: How long the upstream may say nothing before an attempt is given up.
     """
 
     def __init__(
@@ -75,17 +82,18 @@ class SellerApi:
         transport: httpx.BaseTransport | None = None,
         attempts: int = 6,
         retry_seconds: float = 120,
+        silence_seconds: float = SILENCE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self.budget = budget or RequestBudget()
         self._clock = clock or Clock()
         self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
-        self._timeout, self._longest_body_seconds = TIMEOUT, LONGEST_BODY_SECONDS
+        self._timeout, self._longest_body_seconds = timeout_of(silence_seconds), LONGEST_BODY_SECONDS
         self._http = httpx.Client(
             auth=auth,
             transport=transport,
-            timeout=TIMEOUT,
+            timeout=self._timeout,
             follow_redirects=False,
             headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.budget.limit),

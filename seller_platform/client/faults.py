@@ -41,17 +41,26 @@ class RawAnswer:
     body: bytes
 
     def retry_after_seconds(self, now: datetime) -> float | None:
-        """Return the pause that the answer asks for (RFC 9110 section 10.2.3), in either of its forms."""
+        """Return the pause that the answer asks for (RFC 9110 section 10.2.3), in either of its forms.
+
+        A date is one of the upstream's clock, which the answer tells as well; ours may be wrong.
+        """
         text = self.headers.get("Retry-After", "").strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])
-        try:
-            moment = parsedate_to_datetime(text)
-        except (ValueError, OverflowError):
+        moment = _moment(text)
+        if moment is None:
             return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return max(0.0, (moment - now).total_seconds())
+        return max(0.0, (moment - (_moment(self.headers.get("Date", "")) or now)).total_seconds())
+
+
+def _moment(text: str) -> datetime | None:
+    """Return the moment that an HTTP date names; None where it names none."""
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def fault_of(error: httpx.HTTPError) -> PassingFault:

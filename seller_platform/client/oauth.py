@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from seller_platform.client.api import TIMEOUT, USER_AGENT
+from seller_platform.client.api import SILENCE_SECONDS, USER_AGENT, timeout_of
 from seller_platform.client.faults import (
     PASSING_STATUSES,
     UNTOUCHED_STATUSES,
@@ -26,6 +26,7 @@ from seller_platform.client.retrying import Clock, RetryPolicy
 from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.errors import InvalidSettingError, ReauthorizationRequiredError, TokenRefusedError
 
+_LARGEST_ANSWER_BYTES = 1 << 20
 _LONGEST_LIFE_SECONDS = 10 * 365 * 86_400
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
@@ -115,6 +116,9 @@ class TokenEndpoint:
 
     Codes and refresh tokens work once. A request is therefore only sent again where it surely was not acted upon:
     no connection was made, or the upstream said that it is busy.
+
+    Args:
+        silence_seconds: How long the upstream may say nothing, and how long its answer may take to arrive.
     """
 
     def __init__(
@@ -127,11 +131,12 @@ class TokenEndpoint:
         *,
         attempts: int = 4,
         retry_seconds: float = 60,
+        silence_seconds: float = SILENCE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self._url = base_url.rstrip("/") + TOKEN
         self._application = {"client_id": client_id, "client_secret": client_secret}
-        self._redirect_uri, self._transport = redirect_uri, transport
+        self._redirect_uri, self._transport, self._silence_seconds = redirect_uri, transport, silence_seconds
         self._clock = clock or Clock()
         self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
 
@@ -174,13 +179,26 @@ class TokenEndpoint:
     def _send(self, form: Mapping[str, str]) -> RawAnswer:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         try:
-            with httpx.Client(transport=self._transport, timeout=TIMEOUT, headers=headers) as http:
-                response = http.post(self._url, data=form)
+            with (
+                httpx.Client(
+                    transport=self._transport, timeout=timeout_of(self._silence_seconds), headers=headers
+                ) as http,
+                http.stream("POST", self._url, data=form) as response,
+            ):
+                return RawAnswer(response.status_code, response.headers, self._body(response))
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
         except httpx.HTTPError as error:
             raise fault_of(error) from None
-        return RawAnswer(response.status_code, response.headers, response.content)
+
+    def _body(self, response: httpx.Response) -> bytes:
+        """Return the body, if it is of reasonable size and arrives in reasonable time: others wait for the grant."""
+        body, began = b"", self._clock.monotonic()
+        for piece in response.iter_bytes():
+            body += piece
+            if len(body) > _LARGEST_ANSWER_BYTES or self._clock.monotonic() - began > self._silence_seconds:
+                raise PassingFault("a body that would not end")
+        return body
 
     def _check(self, answer: RawAnswer, form: Mapping[str, str]) -> None:
         """Return if the answer is a token response."""

@@ -30,6 +30,8 @@ SLICES_AT_ONCE = 4
 RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """How long a slice waits for a warehouse that went away before it is loaded again: a restart takes seconds."""
 
+_LONGEST_WISH_SECONDS = 120.0
+
 _NOT_OFFERED = (404, 405, 501)
 
 _LOG = logging.getLogger(__name__)
@@ -154,7 +156,7 @@ def window_to_load(
         return None
     if whole:
         return month
-    part = unsettled(wanted.dataset, month, days_read(database, wanted.dataset, known.key, month, zone))
+    part = unsettled(wanted.dataset, month, days_read(database, wanted.dataset, known.key, month, zone, now=now))
     return month if part is not None and not wanted.dataset.is_divisible else part
 
 
@@ -166,7 +168,7 @@ def _was_settled(
     settles = window.last_day + timedelta(days=dataset.lookback_days)
     if not dataset.is_dated or settles >= started_at.astimezone(zone).date():
         return False
-    return unsettled(dataset, window, days_read(database, dataset, known.key, window, zone)) is None
+    return unsettled(dataset, window, days_read(database, dataset, known.key, window, zone, now=started_at)) is None
 
 
 def load_each(
@@ -179,7 +181,8 @@ def load_each(
     """Load slices side by side and yield their outcomes in order; one that fails does not stop the others.
 
     A slice whose warehouse went away is loaded again after each of the pauses: it was stored whole or not at all. One
-    whose upstream gave no good answer, for all the patience of its requests, is loaded once more.
+    whose upstream gave no good answer, for all the patience of its requests, is loaded once more, after the pause that
+    the upstream asked for; where that is too long to wait for, it is not.
 
     Errors that are not ours are bugs: they are raised, after the slices under way have ended.
     """
@@ -216,7 +219,9 @@ def _load_patiently(
             _LOG.warning("%s: %s; it is loaded again in %g s", wanted, error, pause)
             time.sleep(pause)
         except UpstreamUnavailableError as error:
-            if not may_ask_again:
+            wish_seconds = error.retry_after_seconds or 0
+            if not may_ask_again or wish_seconds > _LONGEST_WISH_SECONDS:
                 raise
             may_ask_again = False
-            _LOG.warning("%s: %s; it is loaded once more", wanted, error)
+            _LOG.warning("%s: %s; it is loaded once more in %g s", wanted, error, wish_seconds)
+            time.sleep(wish_seconds)

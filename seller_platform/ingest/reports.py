@@ -151,7 +151,9 @@ def poll_due(
     with ThreadPoolExecutor(POLLS_AT_ONCE, thread_name_prefix="poll") as threads:
         while polls < limit and time.monotonic() < end:
             now = clock()
-            due = claim_due(database, now=now, until=now + _CLAIM, limit=min(POLLS_AT_ONCE, limit - polls))
+            latest = now + timedelta(seconds=_LONGEST_WISH_SECONDS)
+            most = min(POLLS_AT_ONCE, limit - polls)
+            due = claim_due(database, now=now, until=now + _CLAIM, latest=latest, limit=most)
             if not due:
                 break
             for _ in threads.map(poll, due):
@@ -243,9 +245,13 @@ def _after_refusal(job: ReportJob, error: RequestRefusedError, now: datetime) ->
 def _waiting(
     job: ReportJob, now: datetime, *, message: str | None = None, wish_seconds: float | None = None
 ) -> ReportJob:
-    """Return the job as it waits for its next poll; given up where it has waited long enough."""
-    polls, end = job.polls + 1, job.attempted_at + job.give_up_after
-    waiting = replace(job, polls=polls, upstream_message=message or job.upstream_message)
+    """Return the job as it waits for its next poll; given up where it has waited long enough.
+
+    An attempt that seems to begin later than now was begun by a clock that was ahead: it counts from now on.
+    """
+    polls, began_at = job.polls + 1, min(job.attempted_at, now)
+    end = began_at + job.give_up_after
+    waiting = replace(job, polls=polls, attempted_at=began_at, upstream_message=message or job.upstream_message)
     if now >= end:
         hours = job.give_up_after / timedelta(hours=1)
         last = waiting.upstream_message or waiting.upstream_status or "nothing"

@@ -1,26 +1,31 @@
 """Rotation of a grant: refreshed by one process at a time, and never lost on the way.
 
-A refresh token works once. So the order is: take the grant's row lock; note the intent in a journal; ask; keep the
-new pair in a spool file; commit it; forget the spool. Whatever ends a process in between, the next one finds the
-pair in the database or in the spool.
+A refresh token works once. So the order is: take the grant's row lock; take room on the disk; note the intent in a
+journal; ask; keep the new pair in a spool file, in that room; commit it; forget the spool. Whatever ends a process in
+between, the next one finds the pair in the database or in the spool.
 """
 
 import json
+import logging
 import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from seller_platform.client.oauth import TokenEndpoint, TokenPair
-from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError
+from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError, TokenRefusedError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.grants import Grants, LockedGrant, StoredPair, open_pair, seal_pair
 from seller_platform.warehouse.secrets import SecretBox
 
 SPOOL_FOLDER = "grants"
+
+_ROOM = bytes(64 << 10)  # more than any pair of tokens takes
+
+_LOG = logging.getLogger(__name__)
 
 
 class PairSpool:
@@ -29,12 +34,20 @@ class PairSpool:
     def __init__(self, folder: Path, connection: str, box: SecretBox) -> None:
         self._pair = folder / f"{quote(connection, safe='')}.pair"
         self._intent = folder / f"{quote(connection, safe='')}.intent"
+        self._room = folder / f"{quote(connection, safe='')}.room"
+        self._connection = connection
         self._what = f"the spooled grant of connection {connection!r}"
         self._box = box
 
     def intend(self, generation: int, at: datetime) -> None:
-        """Note that the pair of that generation is about to be spent."""
-        _write_durably(self._intent, json.dumps({"generation": generation, "at": at.isoformat()}).encode())
+        """Note that the pair of that generation is about to be spent, and take room for the one to be received.
+
+        Raises:
+            GrantSpoolError: There is no room. The pair must not be spent.
+        """
+        with self._told():
+            _write_durably(self._room, _ROOM)
+            _write_durably(self._intent, json.dumps({"generation": generation, "at": at.isoformat()}).encode())
 
     def interrupted(self, generation: int) -> str | None:
         """Return when a rotation of that generation began and was never finished; None if none was."""
@@ -44,9 +57,17 @@ class PairSpool:
             return None
         return str(intent["at"]) if intent["generation"] == generation else None
 
-    def keep(self, pair: StoredPair) -> None:
-        """Keep a pair that was just received."""
-        _write_durably(self._pair, seal_pair(self._box, pair))
+    def keep(self, pair: StoredPair, *, in_room: bool = False) -> None:
+        """Keep a pair that was just received.
+
+        Args:
+            in_room: Write it where `intend` took room, while nobody else rotates.
+
+        Raises:
+            GrantSpoolError: It is not kept.
+        """
+        with self._told():
+            _write_durably(self._pair, seal_pair(self._box, pair), draft=self._room if in_room else None)
 
     def kept(self) -> StoredPair | None:
         """Return the pair that was kept and never committed, if there is one."""
@@ -58,8 +79,16 @@ class PairSpool:
 
     def clear(self) -> None:
         """Forget pair and intent, once the database has them."""
-        self._pair.unlink(missing_ok=True)
-        self._intent.unlink(missing_ok=True)
+        for path in (self._pair, self._intent, self._room):
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            folder = str(self._pair.parent)
+            raise GrantSpoolError(self._connection, folder, error.strerror or str(error)) from error
 
 
 def spools(folder: Path) -> list[Path]:
@@ -106,6 +135,9 @@ class GrantKeeper:
 
         Args:
             register: Stores the connection, if it is not stored yet; called once the pair is on disk.
+
+        Raises:
+            GrantSpoolError: The disk does not take the pair, which is lost.
         """
         pair = _stored(received, generation=1)
         self._spool.keep(pair)
@@ -120,6 +152,7 @@ class GrantKeeper:
         Raises:
             NotConnectedError: The connection has no grant.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
+            GrantSpoolError: There is no room on disk for the next pair; the grant is kept as it is.
         """
         with self._lock:
             pair = self._pair or self._current()
@@ -134,6 +167,7 @@ class GrantKeeper:
         Raises:
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
             UpstreamUnavailableError: The token endpoint gave no answer; the grant is kept as it is.
+            GrantSpoolError: There is no room on disk for the next pair; the grant is kept as it is.
         """
         with self._lock:
             self._pair = self._rotate(rejected_access_token)
@@ -193,7 +227,10 @@ class GrantKeeper:
             return reason
         reach("rotation.received")
         pair = _stored(received, generation=grant.pair.generation + 1)
-        self._spool.keep(pair)
+        try:
+            self._spool.keep(pair, in_room=True)
+        except GrantSpoolError as error:  # it was received, and the warehouse may still have it
+            _LOG.warning("%s; this pair is committed without", error)
         reach("rotation.spooled")
         grant.replace(pair)
         reach("rotation.replaced")
@@ -219,15 +256,25 @@ def _wire(pair: StoredPair) -> TokenPair:
     )
 
 
-def _write_durably(path: Path, content: bytes) -> None:
-    """Replace a file so that after a crash it holds the old or the new content, whole, readable by us alone."""
+def _write_durably(path: Path, content: bytes, *, draft: Path | None = None) -> None:
+    """Replace a file so that after a crash it holds the old or the new content, whole, readable by us alone.
+
+    Args:
+        draft: A file whose room on the disk is used; it becomes the file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    draft = draft or path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        # What lies there already is written over, and cut off behind.
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(content)
+            file.truncate()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -6,7 +6,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.oauth import GrantAuth, TokenEndpoint
 from seller_platform.errors import OtherApplicationError
 from seller_platform.ingest.rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
@@ -136,13 +136,43 @@ def store_upstream(upstream: Upstream, connection: str, database: Database, box:
     save_client_secret(database, box, connection, upstream.client_secret)
 
 
-def open_keeper(upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path) -> GrantKeeper:
-    """Return the keeper of a connection's grant."""
-    endpoint = TokenEndpoint(upstream.base_url, upstream.client_id, upstream.client_secret, upstream.redirect_uri)
+def open_keeper(
+    upstream: Upstream,
+    connection: str,
+    database: Database,
+    box: SecretBox,
+    home: Path,
+    *,
+    silence_seconds: float = SILENCE_SECONDS,
+) -> GrantKeeper:
+    """Return the keeper of a connection's grant.
+
+    Args:
+        silence_seconds: How long the upstream may say nothing before a request is given up.
+    """
+    endpoint = TokenEndpoint(
+        upstream.base_url,
+        upstream.client_id,
+        upstream.client_secret,
+        upstream.redirect_uri,
+        silence_seconds=silence_seconds,
+    )
     return GrantKeeper(connection, Grants(database, box), endpoint, PairSpool(home / SPOOL_FOLDER, connection, box))
 
 
-def open_api(upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path) -> SellerApi:
-    """Return the API of a connection; the caller closes it."""
-    keeper = open_keeper(upstream, connection, database, box, home)
-    return SellerApi(upstream.base_url, auth=GrantAuth(keeper))
+def open_api(
+    upstream: Upstream,
+    connection: str,
+    database: Database,
+    box: SecretBox,
+    home: Path,
+    *,
+    silence_seconds: float = SILENCE_SECONDS,
+) -> SellerApi:
+    """Return the API of a connection; the caller closes it.
+
+    Args:
+        silence_seconds: How long the upstream may say nothing before a request is given up.
+    """
+    keeper = open_keeper(upstream, connection, database, box, home, silence_seconds=silence_seconds)
+    return SellerApi(upstream.base_url, auth=GrantAuth(keeper), silence_seconds=silence_seconds)

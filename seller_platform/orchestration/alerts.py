@@ -48,6 +48,7 @@ _DELIVERING_SECONDS = 5.0
 # Events of processes side by side may be stored in another order than they are numbered, and whether Dagster starts a
 # run again is noted a moment after its failure: what is younger is left to the next tick.
 _SETTLES_AFTER = timedelta(seconds=3)
+_LONGEST_AHEAD = timedelta(minutes=5)
 _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
 _JOB = "job "
 _TRACEBACK = "Open the run in the Dagster UI for the traceback, mend the cause and launch the run again."
@@ -106,7 +107,9 @@ class _Reading:
         return Failure(kind, cause, place, partition, told, record.run_id, record.storage_id, failed_at)
 
     def has_settled(self, record: EventLogRecord) -> bool:
-        return record.timestamp <= self.until.timestamp()
+        """Whether an event is old enough; one that lies further ahead than any can is of a clock that was ahead."""
+        ahead_seconds = record.timestamp - self.until.timestamp()
+        return ahead_seconds <= 0 or ahead_seconds > _LONGEST_AHEAD.total_seconds()
 
 
 Read = Callable[[_Reading, Alerts], None]

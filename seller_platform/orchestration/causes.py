@@ -97,7 +97,8 @@ class Letter:
     not_before: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        return self.not_before is None or now >= self.not_before
+        """Whether to send it; one put off for longer than any is was so by a clock that was ahead."""
+        return self.not_before is None or not now < self.not_before <= now + _LONGEST_PAUSE
 
     def put_off(self, now: datetime) -> "Letter":
         """Return the letter as it is after an attempt that failed."""

@@ -133,7 +133,8 @@ class _Memory:
         return cls(denials=denials, **kept)
 
     def is_due(self, connection: str, now: datetime) -> bool:
-        return connection not in self.due or datetime.fromisoformat(self.due[connection]) <= now
+        """Whether to ask a connection; one put off for longer than any is was so by a clock that was ahead."""
+        return connection not in self.due or not now < datetime.fromisoformat(self.due[connection]) <= now + _ASK_EVERY
 
 
 @dataclass(frozen=True)

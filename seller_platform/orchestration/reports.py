@@ -232,7 +232,7 @@ def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetim
     partitions = set(instance.get_dynamic_partitions(ACCOUNTS.name or ""))
     under_way = _keys_under_way(instance, [job for jobs in of_account.values() for job in jobs], now)
     due = (
-        [job for job in jobs if now >= _not_before(job)]
+        [job for job in jobs if _may_run(job, now)]
         for account, jobs in of_account.items()
         if account in partitions and under_way.isdisjoint(job.run_key for job in jobs)
     )
@@ -255,12 +255,15 @@ def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now
     return {run.tags[RUN_TAG] for run in runs}
 
 
-def _not_before(job: ReportJob) -> datetime:
-    """Return when the next run may be asked for; a run that was asked for a moment ago may not be there yet."""
-    if job.run_asked_at is None:
-        return job.requested_at
+def _may_run(job: ReportJob, now: datetime) -> bool:
+    """Whether the next run may be asked for; one that was asked for a moment ago may not be there yet.
+
+    One that was asked for further ahead than any pause was so by a clock that was ahead.
+    """
+    if job.run_asked_at is None or job.run_asked_at > now + _LONGEST_RUN_PAUSE:
+        return True
     pause: timedelta = _FIRST_RUN_PAUSE * 2 ** min(job.runs - 1, 20)
-    return job.run_asked_at + min(pause, _LONGEST_RUN_PAUSE)
+    return now >= job.run_asked_at + min(pause, _LONGEST_RUN_PAUSE)
 
 
 def _is_exhausted(job: ReportJob) -> bool:

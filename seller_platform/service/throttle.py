@@ -1,7 +1,8 @@
 """The throttle of the login: failed attempts counted by account and by address, in a window that moves.
 
-They are counted in PostgreSQL, for all processes together. An attempt takes its place before the password is looked at,
-in one statement: of any number at once, no more get through than places are left. A login gives its places back.
+They are counted in PostgreSQL, for all processes together; those that lie ahead were counted by a clock that was put
+back since, and count no more. An attempt takes its place before the password is looked at, in one statement: of any
+number at once, no more get through than places are left. A login gives its places back.
 """
 
 import ipaddress
@@ -31,15 +32,19 @@ _TAKE = """
 INSERT INTO service.login_attempts AS kept (subject, made_at, expires_at)
 VALUES (%(subject)s, ARRAY[now()], now() + %(window)s)
 ON CONFLICT (subject) DO UPDATE
-SET made_at = ARRAY(SELECT time FROM unnest(kept.made_at) AS time WHERE time > now() - %(window)s) || now(),
+SET made_at = ARRAY(
+        SELECT time FROM unnest(kept.made_at) AS time WHERE time > now() - %(window)s AND time <= now()
+    ) || now(),
     expires_at = now() + %(window)s
-WHERE (SELECT count(*) FROM unnest(kept.made_at) AS time WHERE time > now() - %(window)s) < %(most)s
+WHERE (
+    SELECT count(*) FROM unnest(kept.made_at) AS time WHERE time > now() - %(window)s AND time <= now()
+) < %(most)s
 RETURNING subject
 """
 _WAIT = """
 SELECT extract(epoch FROM min(time) + %(window)s - now())
 FROM service.login_attempts AS kept, unnest(kept.made_at) AS time
-WHERE kept.subject = %(subject)s AND time > now() - %(window)s
+WHERE kept.subject = %(subject)s AND time > now() - %(window)s AND time <= now()
 """
 _GIVE_BACK = """
 UPDATE service.login_attempts SET made_at = trim_array(made_at, 1)

@@ -49,7 +49,7 @@ def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
     newest = (
         select(*place, LOADS.c.verdict)
         .distinct(*place, *windows)
-        .order_by(*place, *windows, LOADS.c.finished_at.desc(), LOADS.c.id.desc())
+        .order_by(*place, *windows, LOADS.c.id.desc())
         .subquery()
     )
     counted = select(*newest.c, func.count()).group_by(*newest.c)

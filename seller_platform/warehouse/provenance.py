@@ -176,7 +176,7 @@ def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple
         )
     if dataset.source is Source.REPORT:
         statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == row[_REPORT_ID])
-    rows = connection.execute(statement.order_by(LOADS.c.finished_at, LOADS.c.id)).mappings()
+    rows = connection.execute(statement.order_by(LOADS.c.id)).mappings()
     return tuple(Receipt.of(each) for each in rows)
 
 

@@ -13,10 +13,13 @@ from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.slices import Receipt
 from seller_platform.warehouse.tables import LOADS
 
+CLOCKS_DIFFER = timedelta(days=1)
+"""A load that began further ahead of now than this was made by a clock that was wrong: it counts for nothing."""
+
 
 def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
-    """Return the receipts of a Dagster run, in the order in which its loads ended."""
-    statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.finished_at, LOADS.c.id)
+    """Return the receipts of a Dagster run, in the order in which its loads began."""
+    statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)
     with database.begin() as connection:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
 
@@ -33,21 +36,22 @@ def latest_receipts(database: Database) -> tuple[Receipt, ...]:
     statement = (
         select(LOADS)
         .distinct(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
-        .order_by(
-            LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end, LOADS.c.finished_at.desc()
-        )
+        .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end, LOADS.c.id.desc())
     )
     with database.begin() as connection:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
 
 
-def days_read(database: Database, dataset: Dataset, account: str, window: Window, zone: ZoneInfo) -> dict[date, date]:
+def days_read(
+    database: Database, dataset: Dataset, account: str, window: Window, zone: ZoneInfo, *, now: datetime
+) -> dict[date, date]:
     """Return, for each covered day of the window, the local day on which it was last read."""
     statement = select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at)).where(
         LOADS.c.dataset == dataset.name,
         LOADS.c.account == account,
         LOADS.c.window_start < window.end,
         LOADS.c.window_end > window.start,
+        LOADS.c.started_at < now + CLOCKS_DIFFER,
     )
     read: dict[date, date] = {}
     with database.begin() as connection:
@@ -73,12 +77,14 @@ class AccountDay:
     """The local day that an account is in at some moment.
 
     Attributes:
+        moment: The moment itself.
         begins_at: The instant at which the day begins.
         utc_offset: What the zone is ahead of UTC; the lesser of the two where it changes by the season.
     """
 
     account: str
     today: date
+    moment: datetime
     begins_at: datetime
     utc_offset: timedelta
 
@@ -86,7 +92,8 @@ class AccountDay:
     def at(cls, moment: datetime, account: str, zone: ZoneInfo) -> "AccountDay":
         today = moment.astimezone(zone).date()
         midnights = [datetime.combine(today + timedelta(days=ahead), time(), zone) for ahead in (0, 91, 182, 273)]
-        return cls(account, today, midnights[0], min(midnight.utcoffset() or timedelta() for midnight in midnights))
+        offset = min(midnight.utcoffset() or timedelta() for midnight in midnights)
+        return cls(account, today, moment, midnights[0], offset)
 
 
 _DUE = text("""
@@ -98,8 +105,9 @@ _DUE = text("""
                - coalesce(done.days, '{}') AS days
         FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[]), CAST(:are_dated AS boolean[]))
                  AS wanted (dataset, lookback, is_dated)
-        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:begin_at AS timestamptz[]),
-                          CAST(:offsets AS interval[])) AS day (account, today, begins_at, utc_offset)
+        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
+                          CAST(:begin_at AS timestamptz[]), CAST(:offsets AS interval[]))
+                 AS day (account, today, moment, begins_at, utc_offset)
         LEFT JOIN LATERAL (
             SELECT range_agg(daterange(window_start, greatest(window_start, CASE
                        WHEN started_at >= day.begins_at THEN window_end
@@ -108,6 +116,7 @@ _DUE = text("""
                    END))) AS days
             FROM platform.loads
             WHERE loads.dataset = wanted.dataset AND loads.account = day.account
+              AND started_at < day.moment + CAST(:clocks_differ AS interval)
         ) AS done ON true
     ) AS due, unnest(due.days) AS part
     ORDER BY 1, 2, 3
@@ -135,6 +144,8 @@ def days_due(
         "are_dated": [dataset.is_dated for dataset in datasets],
         "accounts": [day.account for day in days],
         "todays": [day.today for day in days],
+        "moments": [day.moment for day in days],
+        "clocks_differ": CLOCKS_DIFFER,
         "begin_at": ["infinity" if again else day.begins_at for day in days],
         "offsets": [day.utc_offset for day in days],
     }

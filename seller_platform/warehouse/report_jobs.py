@@ -164,15 +164,18 @@ def open_job(
     return None if row is None else _job(row)
 
 
-def claim_due(database: Database, *, now: datetime, until: datetime, limit: int) -> tuple[ReportJob, ...]:
+def claim_due(
+    database: Database, *, now: datetime, until: datetime, latest: datetime, limit: int
+) -> tuple[ReportJob, ...]:
     """Return jobs whose poll is due, the longest due first, each to one claimant only.
 
     Args:
         until: When a job whose claimant was killed becomes due again.
+        latest: The latest that a poll can lie ahead. A job put off further was so by a clock that was wrong; it is due.
     """
     due = (
         select(REPORT_JOBS.c.id)
-        .where(_in(AWAITED), REPORT_JOBS.c.next_poll_at <= now)
+        .where(_in(AWAITED), or_(REPORT_JOBS.c.next_poll_at <= now, REPORT_JOBS.c.next_poll_at > latest))
         .order_by(REPORT_JOBS.c.next_poll_at, REPORT_JOBS.c.id)
         .limit(limit)
         .with_for_update(skip_locked=True)

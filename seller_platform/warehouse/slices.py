@@ -8,7 +8,7 @@ written again.
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -128,8 +128,9 @@ class Spool:
     def restart(self) -> None:
         """Forget every row."""
         self._digest = RowDigest()
-        self._file.seek(0)
-        self._file.truncate()
+        with self._told():
+            self._file.seek(0)
+            self._file.truncate()
 
     def write(
         self,
@@ -145,20 +146,29 @@ class Spool:
         lines = writer.lines(rows, extras)
         self._digest.add(lines)
         block = writer.block(lines, account=account or self.slice.account, load_id=self.load_id, page=page)
-        try:
+        with self._told():
             self._file.write(block)
-        except OSError as error:
-            raise SpoolError(str(self.slice), tempfile.gettempdir(), error.strerror or str(error)) from error
 
     def chunks(self) -> Iterator[bytes]:
         """Yield everything that was written, from the start."""
-        self._file.seek(0)
+        with self._told():
+            self._file.seek(0)
         while chunk := self._file.read(_COPY_CHUNK_BYTES):
             yield chunk
 
     def close(self) -> None:
         """Give memory and file back."""
-        self._file.close()
+        with suppress(OSError):  # on a full disk it tries once more to write what nobody wants any more
+            self._file.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the file system refuses into our error; a write may be refused as late as by the step after it."""
+        try:
+            yield
+        except OSError as error:
+            folder = tempfile.tempdir or "the folder for temporary files"
+            raise SpoolError(str(self.slice), folder, error.strerror or str(error)) from error
 
     def _writer(self, tags: tuple[str | None, ...]) -> RowWriter:
         if tags not in self._writers:
@@ -290,7 +300,10 @@ def open_load(database: Database, wanted: Slice) -> Iterator[Load]:
 
 
 def _latest_receipt(connection: Connection, wanted: Slice) -> Receipt | None:
-    """Return the last load that wrote or confirmed any day of the window."""
+    """Return the last load that wrote or confirmed any day of the window.
+
+    Numbers are given out under the slice's lock: unlike times, they are in order even where a clock was set back.
+    """
     statement = (
         select(LOADS)
         .where(
@@ -299,7 +312,7 @@ def _latest_receipt(connection: Connection, wanted: Slice) -> Receipt | None:
             LOADS.c.window_start < wanted.window.end,
             LOADS.c.window_end > wanted.window.start,
         )
-        .order_by(LOADS.c.finished_at.desc(), LOADS.c.id.desc())
+        .order_by(LOADS.c.id.desc())
         .limit(1)
     )
     if wanted.report_id is not None:

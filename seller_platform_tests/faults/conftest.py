@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.oauth import TokenPair
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.ingest.loading import load_slice
@@ -18,6 +18,7 @@ from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.secrets import secret_box
 from seller_platform.warehouse.slices import Receipt
 from seller_platform_tests.faults.proxy import Proxy, open_proxy
+from seller_platform_tests.faults.sites import Site
 from seller_platform_tests.journeys import foreign
 
 JANUARY, FEBRUARY = (Window.month_of(date(2026, month, 1)) for month in (1, 2))
@@ -36,17 +37,22 @@ class Broken:
     proxy: Proxy
     database: Database
     home: Path
+    silence_seconds: float = SILENCE_SECONDS
 
     @contextmanager
     def api(self) -> Iterator[SellerApi]:
-        box = secret_box(self.home, None)
-        with open_api(self.known, "default", self.database, box, self.home) as api:
+        box, silence = secret_box(self.home, None), self.silence_seconds
+        with open_api(self.known, "default", self.database, box, self.home, silence_seconds=silence) as api:
             yield api
 
     @property
     def known(self) -> Upstream:
         base_url = f"{self.proxy.url}/api"
         return Upstream(base_url, base_url, foreign.CLIENT_ID, foreign.CLIENT_SECRET, self.upstream.redirect_uri)
+
+    @property
+    def site(self) -> Site:
+        return Site(self.database.url, self.home, self.known)
 
     def load(self, dataset: Dataset, window: Window = JANUARY) -> Receipt:
         """Load a slice as a process of its own would: with nothing but what is stored."""

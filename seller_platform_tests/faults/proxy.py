@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -83,14 +83,16 @@ async def _honest(wire: Wire, ask: Ask) -> None:
     await wire.send((await ask()).encode())
 
 
-def status(code: int, *, retry_after: str | int | None = None) -> Fault:
+def status(code: int, *, retry_after: str | int | None = None, headers: Mapping[str, str] | None = None) -> Fault:
     """Answer with an error, without asking the service."""
 
     async def fault(wire: Wire, ask: Ask) -> None:
-        headers = [("content-type", "application/json")]
+        told = {"content-type": "application/json", **(headers or {})}
         if retry_after is not None:
-            headers.append(("retry-after", str(retry_after)))
-        await wire.send(Answer(code, tuple(headers), json.dumps({"status": "error", "code": code}).encode()).encode())
+            told["retry-after"] = str(retry_after)
+        await wire.send(
+            Answer(code, tuple(told.items()), json.dumps({"status": "error", "code": code}).encode()).encode()
+        )
 
     return fault
 
@@ -152,11 +154,19 @@ def html_page(code: int = 200) -> Fault:
     return fault
 
 
-def stall(seconds: float = _STALL_SECONDS) -> Fault:
-    """Say nothing for a long time."""
+def stall(*, asked: bool = False, share: float = 0) -> Fault:
+    """Say nothing for a long time.
+
+    Args:
+        asked: Ask the service first, and keep its answer.
+        share: Hand on so much of the answer before; the service is asked then.
+    """
 
     async def fault(wire: Wire, ask: Ask) -> None:
-        await asyncio.sleep(seconds)
+        if asked or share:
+            data = (await ask()).encode()
+            await wire.send(data[: int(len(data) * share)])
+        await asyncio.sleep(_STALL_SECONDS)
         wire.reset()
 
     return fault

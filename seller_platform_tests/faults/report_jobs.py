@@ -119,7 +119,15 @@ def _follow(api: SellerApi, database: Database, upstream: Writer, chance: random
         while (due := _next_poll(database)) is not None:
             upstream.now = max(upstream.now + _TICK, due)
             if chance.random() < DYING_CLAIMS:
-                died += len(claim_due(database, now=upstream.now, until=upstream.now + _CLAIM, limit=8))
+                died += len(
+                    claim_due(
+                        database,
+                        now=upstream.now,
+                        until=upstream.now + _CLAIM,
+                        latest=upstream.now + 30 * _CLAIM,
+                        limit=8,
+                    )
+                )
             pollers = [
                 threads.submit(poll_due, lambda _: api, database, clock=lambda: upstream.now, seconds=60, limit=10_000)
                 for _ in range(POLLERS)

@@ -1,17 +1,25 @@
 """Each fault at each stage, and what is promised of it."""
 
+import itertools
 import random
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
+import dagster as dg
 import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
 from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavailableError
 from seller_platform.ingest.discovery import discover
+from seller_platform.ingest.loading import Wanted, load_wanted
+from seller_platform.orchestration.checks import evaluations
+from seller_platform.orchestration.events import ROW_COUNT_CHECK
+from seller_platform.warehouse.receipts import latest_receipts
 from seller_platform_tests.faults import proxy
-from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, Broken
+from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, JANUARY, Broken
 from seller_platform_tests.faults.proxy import Fault, Plan, Request
 from seller_platform_tests.journeys import foreign
 
@@ -122,6 +130,118 @@ def test_an_upstream_that_stays_away_is_given_up_and_the_stored_slice_stays(brok
         stored = connection.execute(text("SELECT count(*), max(load_id) FROM seller.transactions")).one()
     assert tuple(stored) == (before.rows, before.id)
     assert broken.proxy.seen["GET", "/api/sales/transactions"] == 6
+
+
+# Silences: before the upstream is asked, after it has acted, and in the middle of its answer.
+STALLS: dict[str, Callable[[], Fault]] = {
+    "a stall": proxy.stall,
+    "a stall after the upstream has acted": lambda: proxy.stall(asked=True),
+    "a stall in the body": lambda: proxy.stall(share=0.9),
+}
+
+
+@pytest.mark.parametrize("fault", STALLS.values(), ids=STALLS)
+def test_a_list_is_read_whole_in_spite_of(broken: Broken, fault: Callable[[], Fault]) -> None:
+    undisturbed = broken.load(ORDERS, FEBRUARY)
+    broken.proxy.seen.clear()
+    broken.silence_seconds = 1
+    broken.proxy.plan = first(2, "/api/sales/orders", fault)
+
+    receipt = broken.load(ORDERS, FEBRUARY)
+
+    assert broken.proxy.faults == 2
+    assert (receipt.digest, receipt.verdict) == (undisturbed.digest, "match")
+
+
+def test_an_upstream_that_says_nothing_any_more_is_given_up_and_the_stored_slice_stays(broken: Broken) -> None:
+    before = broken.load(TRANSACTIONS)
+    broken.silence_seconds = 0.3
+    broken.proxy.plan = lambda request: proxy.stall() if request.path == "/api/sales/transactions" else None
+
+    with pytest.raises(UpstreamUnavailableError, match=r"no answer \(ReadTimeout\) after 6 attempts"):
+        broken.load(TRANSACTIONS)
+
+    assert latest_receipts(broken.database) == (before,)
+
+
+def test_a_refresh_that_stalls_before_the_upstream_is_asked_spends_nothing(broken: Broken) -> None:
+    broken.forget_tokens()
+    broken.silence_seconds = 0.5
+    broken.proxy.plan = first(1, TOKEN, proxy.stall)
+
+    with pytest.raises(UpstreamUnavailableError, match="ReadTimeout"):
+        broken.load(TRANSACTIONS)
+    receipt = broken.load(TRANSACTIONS)
+
+    assert receipt.verdict == "match"
+    assert broken.upstream.replayed == 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [lambda: proxy.stall(asked=True), lambda: proxy.stall(share=0.9), lambda: proxy.drip(20, pieces=100)],
+    ids=["a stall", "a stall in the body", "a slow drip"],
+)
+def test_a_refresh_whose_answer_does_not_come_is_given_up_and_ends_with_the_command_to_authorise_again(
+    broken: Broken, fault: Callable[[], Fault]
+) -> None:
+    broken.forget_tokens()
+    broken.silence_seconds = 1
+    broken.proxy.plan = first(1, TOKEN, fault)
+    began = time.monotonic()
+
+    with pytest.raises(UpstreamUnavailableError):
+        broken.load(TRANSACTIONS)
+    waited = time.monotonic() - began
+    with pytest.raises(ReauthorizationRequiredError, match=r"cut off before its answer.*seller-platform connect"):
+        broken.load(TRANSACTIONS)
+
+    assert 1 <= waited < 15
+
+
+def one_row_less(document: dict[str, Any]) -> dict[str, Any]:
+    """A page from which a row has moved, with the total that the list has since."""
+    return document | {"data": document["data"][1:], "total": int(str(document["total"]).replace(",", "")) - 1}
+
+
+def of_a_later_page(request: Request) -> bool:
+    return request.path == "/api/sales/orders" and "page=2" in request.query
+
+
+def test_a_list_that_moves_while_it_is_read_is_read_again(broken: Broken) -> None:
+    undisturbed = broken.load(ORDERS, FEBRUARY)
+    moves = iter([True])
+    broken.proxy.plan = lambda request: (
+        proxy.rewritten(one_row_less) if of_a_later_page(request) and next(moves, False) else None
+    )
+
+    receipt = broken.load(ORDERS, FEBRUARY)
+
+    assert next(moves, None) is None
+    assert (receipt.digest, receipt.rows, receipt.verdict) == (undisturbed.digest, undisturbed.rows, "match")
+    assert receipt.requests > undisturbed.requests
+
+
+@pytest.mark.parametrize("lies", [1, None], ids=["once", "always"])
+def test_a_total_that_lies_is_asked_for_again_and_told_if_it_stays(broken: Broken, lies: int | None) -> None:
+    count = itertools.count()
+    broken.proxy.plan = lambda request: (
+        proxy.rewritten(lambda document: document | {"total": 99})
+        if request.path == "/api/sales/transactions" and (lies is None or next(count) < lies)
+        else None
+    )
+    wanted = Wanted(TRANSACTIONS, BERLIN.key, JANUARY)
+
+    with broken.api() as api:
+        now = datetime(2026, 6, 1, tzinfo=UTC)
+        receipt = load_wanted(api, broken.database, BERLIN, wanted, now=now, whole=True, run_id=None)
+
+    assert receipt is not None
+    judged = evaluations(dg.DagsterInstance.ephemeral(), TRANSACTIONS, receipt, None)
+    failed = [each.check_name for each in judged if not each.passed]
+    expected = ("match", 3, []) if lies else ("mismatch", 99, [ROW_COUNT_CHECK])
+    assert (receipt.verdict, receipt.announced, failed) == expected
+    assert receipt.rows == 3
 
 
 def test_a_third_of_all_answers_broken_costs_half_as_many_requests_again_at_most(broken: Broken) -> None:

@@ -12,7 +12,12 @@ from sqlalchemy import text
 
 from seller_platform.client.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.errors import ContractViolationError, RequestRefusedError, WarehouseUnavailableError
+from seller_platform.errors import (
+    ContractViolationError,
+    RequestRefusedError,
+    UpstreamUnavailableError,
+    WarehouseUnavailableError,
+)
 from seller_platform.ingest.loading import Wanted, load_each, load_slice, window_to_load
 from seller_platform.warehouse.accounts import KnownAccount
 from seller_platform.warehouse.database import Database
@@ -33,8 +38,8 @@ def _read(database: Database, window: Window, at: datetime) -> None:
             load.store(Measured(1, 1, 0, 0, "match", at))
 
 
-def _window(database: Database, wanted: Wanted, *, whole: bool) -> Window | None:
-    return window_to_load(database, TOKYO, wanted, now=NOW, whole=whole)
+def _window(database: Database, wanted: Wanted, *, whole: bool, now: datetime = NOW) -> Window | None:
+    return window_to_load(database, TOKYO, wanted, now=now, whole=whole)
 
 
 def test_the_running_month_is_read_until_the_accounts_today(database: Database) -> None:
@@ -66,10 +71,11 @@ def test_days_that_may_have_changed_are_read_again_and_a_sum_of_the_month_as_a_w
 
 def test_a_settled_month_is_not_read_again(database: Database) -> None:
     february = Window.month_of(date(2026, 2, 1))
-    _read(database, february, datetime(2026, 6, 1, tzinfo=UTC))
+    june = datetime(2026, 6, 1, tzinfo=UTC)
+    _read(database, february, june)
 
-    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=False) is None
-    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=True) == february
+    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=False, now=june) is None
+    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=True, now=june) == february
 
 
 def _api(answer: Any) -> SellerApi:
@@ -175,3 +181,21 @@ def test_a_slice_is_loaded_again_when_the_warehouse_is_back() -> None:
 
     assert [type(outcome.error) for outcome in outcomes] == [type(None), type(None), WarehouseUnavailableError]
     assert absences == {"S1": 0, "S2": 0}
+
+
+@pytest.mark.parametrize(("wish", "least", "asked"), [(None, 0, 2), (0.5, 0.5, 2), (3600, 0, 1)])
+def test_a_slice_is_loaded_once_more_when_the_upstream_wishes_or_not_at_all(
+    wish: float | None, least: float, asked: int
+) -> None:
+    times: list[float] = []
+
+    def load(_: Wanted) -> None:
+        times.append(time.monotonic())
+        if len(times) == 1:
+            raise UpstreamUnavailableError("GET /x", "status 429", attempts=6, retry_after_seconds=wish)
+
+    (outcome,) = load_each(_wanted(1), load)
+
+    assert len(times) == asked
+    assert times[-1] - times[0] >= least
+    assert (outcome.error is None) == (asked == 2)

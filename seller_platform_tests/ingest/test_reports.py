@@ -14,6 +14,7 @@ from sqlalchemy import text
 from seller_platform.client.api import SellerApi
 from seller_platform.errors import InvalidReportError, UpstreamUnavailableError
 from seller_platform.ingest.reports import (
+    GIVE_UP_AFTER,
     ReportOrder,
     load_report,
     pause_after,
@@ -377,7 +378,13 @@ def test_a_process_that_ends_while_it_polls_leaves_a_job_that_is_taken_up(desk: 
 
     desk.request()
     desk.now += timedelta(seconds=5)
-    claimed = claim_due(desk.database, now=desk.now, until=desk.now + timedelta(minutes=2), limit=10)
+    claimed = claim_due(
+        desk.database,
+        now=desk.now,
+        until=desk.now + timedelta(minutes=2),
+        latest=desk.now + timedelta(hours=1),
+        limit=10,
+    )
 
     meanwhile, afterwards = desk.poll(seconds=60), desk.poll(seconds=61)
 
@@ -504,3 +511,48 @@ def test_hundreds_of_reports_are_polled_in_turns_the_longest_due_first(desk: Des
     assert polls == 300
     assert tick(1_000) == 300
     assert {desk.job(number).state for number in range(1, 301)} == {JobState.READY}
+
+
+@pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=400)], ids=str)
+def test_a_report_that_a_clock_that_was_ahead_put_off_is_followed_by_the_right_one(desk: Desk, jump: timedelta) -> None:
+    desk.upstream.clock, desk.upstream.lasts = lambda: NOON, timedelta(minutes=10)
+    desk.now += jump
+    desk.request()
+    desk.poll(seconds=5)
+    put_off_to = desk.job().next_poll_at
+    desk.now = NOON
+
+    polls = desk.poll(seconds=5)
+    again = desk.job()
+    desk.upstream.lasts = timedelta(0)
+    ready = desk.poll_until_it_ends()
+
+    assert put_off_to > NOON + jump
+    assert polls == 1
+    assert (again.state, again.attempted_at) == (JobState.PENDING, NOON + timedelta(seconds=5))
+    assert again.next_poll_at < NOON + timedelta(minutes=1)
+    assert ready.state is JobState.READY
+
+
+def test_a_report_that_hangs_is_given_up_in_time_though_the_clock_was_ahead_when_it_was_requested(desk: Desk) -> None:
+    desk.upstream.lasts = timedelta(days=999)
+    desk.now += timedelta(days=30)
+    desk.request()
+    desk.now = NOON
+
+    desk.poll(seconds=5)
+    job = desk.poll_until_it_ends()
+
+    assert job.state is JobState.GIVEN_UP
+    assert desk.now - NOON <= GIVE_UP_AFTER + timedelta(minutes=1)
+
+
+def test_a_clock_that_is_put_back_hurries_no_report(desk: Desk) -> None:
+    desk.upstream.lasts = timedelta(minutes=10)
+    desk.request()
+    desk.now -= timedelta(minutes=30)
+
+    polls = [desk.poll(seconds=5) for _ in range(3)]
+
+    assert polls == [0, 0, 0]
+    assert desk.poll_until_it_ends().state is JobState.READY

@@ -165,6 +165,23 @@ def test_one_cause_in_many_assets_runs_and_ticks_is_one_message_until_it_is_reso
     assert len(shop.receiver.documents) == 3
 
 
+def test_a_failure_of_a_clock_that_was_ahead_and_a_message_it_put_off_are_told_by_the_right_one(shop: Shop) -> None:
+    shop.failures = {KEYS[0]: away()}
+    shop.run("orders", KEYS[:1])
+    shop.receiver.answers = [500]
+
+    shop.tick("run_failures")
+    shop.tick("run_failures", later=timedelta(days=-2))
+    shop.failures = {KEYS[0]: ReauthorizationRequiredError("default", "it was revoked")}
+    shop.run("orders", KEYS[:1])
+    shop.tick("run_failures", later=timedelta(days=-2))
+
+    assert [text.splitlines()[1] for text in shop.receiver.texts] == [
+        str(away()),
+        str(ReauthorizationRequiredError("default", "it was revoked")),
+    ]
+
+
 def test_different_causes_are_different_messages(shop: Shop) -> None:
     shop.failures = {
         KEYS[0]: away(),

@@ -218,6 +218,20 @@ def test_the_sensor_asks_every_hour_and_not_between(installed: Installation) -> 
     assert "2 of 2 connections were asked" in str(after.skip_reason.skip_message)
 
 
+def test_a_connection_that_a_clock_that_was_ahead_put_off_is_asked_when_the_clock_is_right(
+    installed: Installation,
+) -> None:
+    installed.tick(minutes=60 * 24 * 400)
+
+    right = installed.tick(minutes=-60 * 24 * 400)
+    next_tick = installed.tick(minutes=1)
+
+    assert right.skip_reason is not None
+    assert next_tick.skip_reason is not None
+    assert "2 of 2 connections were asked" in str(right.skip_reason.skip_message)
+    assert "0 of 2 connections were asked" in str(next_tick.skip_reason.skip_message)
+
+
 def test_an_account_that_is_gone_is_retired_and_comes_back_with_everything_it_had(installed: Installation) -> None:
     installed.tick()
     installed.run_january(ORDERS)

@@ -299,6 +299,20 @@ def test_a_config_that_cannot_be_followed_requests_nothing(
     assert reports.states() == []
 
 
+def test_a_ready_report_whose_run_a_clock_that_was_ahead_asked_for_is_loaded_by_the_right_one(reports: Reports) -> None:
+    reports.request(accounts=["S1.US"])
+    reports.clock.now += timedelta(days=400)
+    asked = reports.tick()
+    reports.clock.now -= timedelta(days=400) - timedelta(seconds=5)
+
+    again = reports.tick()
+    run = reports.launch(again[0])
+
+    assert (len(asked), len(again)) == (1, 1)
+    assert run.success
+    assert reports.states() == ["loaded"]
+
+
 def test_a_report_that_is_given_up_fails_one_run_of_its_account(reports: Reports, upstream: ReportUpstream) -> None:
     upstream.lasts = timedelta(days=9)
     reports.request(accounts=["S1.US"], give_up_after_hours=2)

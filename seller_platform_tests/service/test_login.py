@@ -283,6 +283,21 @@ def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(service: 
     assert [tuple(row) for row in kept] == [("account 17", 10), ("address 192.0.2.1", 10)]
 
 
+def test_failures_that_a_clock_that_was_ahead_has_counted_keep_nobody_out(service: Served) -> None:
+    with service.client() as browser:
+        page = browser.get("/login")
+        for _ in range(10):
+            submit(browser, page, email=ANN, password="wrong")
+        execute(
+            service.database,
+            "UPDATE service.login_attempts "
+            "SET made_at = ARRAY(SELECT time + interval '1 day' FROM unnest(made_at) AS time)",
+        )
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+
+    assert answer.status_code == 303
+
+
 def test_failures_stop_counting_one_by_one_as_they_grow_old(service: Served) -> None:
     with service.client() as browser:
         page = browser.get("/login")

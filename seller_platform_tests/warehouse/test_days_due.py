@@ -31,7 +31,7 @@ def test_days_due_are_those_that_a_run_would_read(zone: str, today: date, databa
     due = days_due(database, [ORDERS], [day], since=month.start)
 
     until_today = Window(month.start, today + timedelta(days=1))
-    expected = unsettled(ORDERS, until_today, days_read(database, ORDERS, "A", until_today, there))
+    expected = unsettled(ORDERS, until_today, days_read(database, ORDERS, "A", until_today, there, now=day.moment))
     assert expected is not None
     first, after = due[("orders", "A")][0].start, due[("orders", "A")][-1].end
     assert after == expected.end

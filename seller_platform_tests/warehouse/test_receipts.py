@@ -26,7 +26,7 @@ def test_a_day_is_known_by_the_local_day_of_its_last_reading(database: Database)
     _load(database, Window(date(2026, 3, 1), date(2026, 3, 3)), evening - timedelta(days=1))
     _load(database, Window.day(date(2026, 3, 2)), evening)
 
-    read = days_read(database, TRANSACTIONS, "S.JP", MARCH, ZONE)
+    read = days_read(database, TRANSACTIONS, "S.JP", MARCH, ZONE, now=evening)
 
     assert read == {date(2026, 3, 1): date(2026, 3, 2), date(2026, 3, 2): date(2026, 3, 3)}
 

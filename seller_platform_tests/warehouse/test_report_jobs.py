@@ -24,7 +24,7 @@ from seller_platform.warehouse.report_jobs import (
 )
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 @pytest.fixture
@@ -87,10 +87,10 @@ def test_jobs_are_claimed_the_longest_due_first_and_until_a_time(shop: Database)
     for number in range(5):
         must_open(shop, str(number), after=-number * MINUTE)
 
-    first = claim_due(shop, now=NOON, until=NOON + MINUTE, limit=2)
-    second = claim_due(shop, now=NOON, until=NOON + MINUTE, limit=9)
-    third = claim_due(shop, now=NOON, until=NOON + MINUTE, limit=9)
-    later = claim_due(shop, now=NOON + MINUTE, until=NOON + 2 * MINUTE, limit=9)
+    first = claim_due(shop, now=NOON, until=NOON + MINUTE, latest=NOON + HOUR, limit=2)
+    second = claim_due(shop, now=NOON, until=NOON + MINUTE, latest=NOON + HOUR, limit=9)
+    third = claim_due(shop, now=NOON, until=NOON + MINUTE, latest=NOON + HOUR, limit=9)
+    later = claim_due(shop, now=NOON + MINUTE, until=NOON + 2 * MINUTE, latest=NOON + HOUR, limit=9)
 
     assert [{job.value for job in claimed} for claimed in (first, second, third, later)] == [
         {"3", "4"},
@@ -105,7 +105,9 @@ def test_a_job_is_claimed_by_one_of_many(shop: Database) -> None:
         must_open(shop, str(number), after=-MINUTE)
 
     with ThreadPoolExecutor(8) as threads:
-        claims = threads.map(lambda _: claim_due(shop, now=NOON, until=NOON + MINUTE, limit=7), range(16))
+        claims = threads.map(
+            lambda _: claim_due(shop, now=NOON, until=NOON + MINUTE, latest=NOON + HOUR, limit=7), range(16)
+        )
         claimed = [job.value for jobs in claims for job in jobs]
 
     assert len(claimed) == len(set(claimed)) == 40

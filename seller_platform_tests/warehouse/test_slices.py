@@ -233,3 +233,21 @@ def test_a_disk_that_is_full_is_told_and_stores_nothing(database: Database) -> N
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 
     assert [name for name, _ in _stored(database)] == ["order-1"]
+
+
+def test_a_disk_that_fills_up_with_the_last_rows_is_told_when_they_are_wanted(database: Database) -> None:
+    """The last rows may still lie in a buffer when they were written, and need the disk only when they are read."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    with open_load(database, Slice(ORDERS, ACCOUNT, MARCH)) as load:
+        load.spool.write([_order(1)] * 150_000, tags=("platform",), page=1)
+        size = sum(len(chunk) for chunk in load.spool.chunks())
+        load.spool.write([_order(2)], tags=("platform",), page=2)
+        with pytest.raises(SpoolError, match="make room there"):
+            try:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
+                load.store(Measured(1, 1, 0, 150_001, "match", datetime.now(UTC)))
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+    assert _stored(database) == []

@@ -1,0 +1,148 @@
+"""Clocks that are wrong, or jump: of processes to which libfaketime tells another time, and of this one.
+
+Time that passes is measured by a clock that nobody sets; what a wall clock is asked for is the day, and the order and
+the age of what was stored by other processes.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.ingest.loading import Wanted, window_to_load
+from seller_platform_tests.faults import proxy
+from seller_platform_tests.faults.conftest import BERLIN, JANUARY, Broken
+from seller_platform_tests.faults.one_load import Ended, load_apart
+from seller_platform_tests.faults.proxy import Fault, Request
+
+TRANSACTIONS = dataset_named("transactions")
+PATH, TOKEN = "/api/sales/transactions", "/api/oauth/token"
+RIGHT, LATER, AHEAD = "2026-01-20 12:00:00", "2026-01-21 12:00:00", "2027-03-01 12:00:00"
+
+Clock = Callable[[str], dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def clock() -> Clock:
+    """Return a function from a time, or `+`, `-` and a number of seconds, to the environment of a process with it."""
+    found = sorted(Path("/usr/lib").glob("**/faketime/libfaketimeMT.so.1"))
+    if not found:
+        missing = "no libfaketime found; install the Debian package faketime"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+    def environment(told: str) -> dict[str, str]:
+        at = told if told[0] in "+-" else f"@{told}"
+        return {"LD_PRELOAD": str(found[0]), "FAKETIME": at, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "TZ": "UTC"}
+
+    return environment
+
+
+def load(broken: Broken, environment: dict[str, str]) -> Ended:
+    return load_apart(broken.site, BERLIN, "transactions", JANUARY, environment=environment)
+
+
+def stored(broken: Broken) -> list[Any]:
+    with broken.database.begin() as connection:
+        return list(connection.execute(text("SELECT amount FROM seller.transactions ORDER BY amount")).scalars())
+
+
+@pytest.mark.parametrize("told", ["2019-06-01 00:00:00", "-86400", "+86400", "2045-06-01 00:00:00"])
+def test_a_load_is_whole_and_spends_each_refresh_token_once_whatever_the_clock_says(
+    broken: Broken, clock: Clock, told: str
+) -> None:
+    broken.forget_tokens()
+
+    wrong = load(broken, clock(told))
+    broken.forget_tokens()
+    right = load(broken, {})
+
+    assert (wrong.code, wrong.verdict, right.code, right.verdict) == (0, "match", 0, "match"), wrong.told + right.told
+    assert wrong.digest == right.digest
+    assert broken.upstream.replayed == 0
+    assert broken.upstream.refreshes == broken.proxy.seen["POST", TOKEN]
+
+
+def test_days_that_a_clock_that_was_ahead_has_read_are_read_again(broken: Broken, clock: Clock) -> None:
+    wanted, now = Wanted(TRANSACTIONS, BERLIN.key, JANUARY), datetime.fromisoformat(RIGHT).replace(tzinfo=UTC)
+
+    wrong = load(broken, clock(AHEAD))
+
+    due = window_to_load(broken.database, BERLIN, wanted, now=now, whole=False)
+    later = window_to_load(broken.database, BERLIN, wanted, now=now + timedelta(days=500), whole=False)
+    assert wrong.code == 0
+    assert due == Window(JANUARY.start, date(2026, 1, 21))
+    assert later is None
+
+
+def test_the_stored_rows_are_those_of_the_last_load_whatever_its_clock_said(broken: Broken, clock: Clock) -> None:
+    """The list changes, and changes back, while the clock is ahead only at first."""
+
+    def halve(document: dict[str, Any]) -> dict[str, Any]:
+        return document | {"data": document["data"][:1], "total": 1}
+
+    first = load(broken, clock(AHEAD))
+    rows = stored(broken)
+    broken.proxy.plan = lambda request: proxy.rewritten(halve) if request.path == PATH else None
+    changed = load(broken, clock(RIGHT))
+    halved = stored(broken)
+    broken.proxy.plan = lambda _: None
+    back = load(broken, clock(LATER))
+
+    assert [first.code, changed.code, back.code] == [0, 0, 0]
+    assert (len(rows), len(halved), stored(broken)) == (3, 1, rows)
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_a_date_to_come_back_at_is_one_of_the_upstreams_clock(broken: Broken, hours: int) -> None:
+    asked: list[float] = []
+    right = datetime.now(UTC)
+
+    def plan(request: Request) -> Fault | None:
+        if request.path != PATH:
+            return None
+        asked.append(time.monotonic())
+        headers = {"date": format_datetime(right), "retry-after": format_datetime(right + timedelta(seconds=3))}
+        return proxy.status(503, headers=headers) if len(asked) == 1 else None
+
+    broken.proxy.plan = plan
+    with time_machine.travel(right + timedelta(hours=hours)):
+        receipt = broken.load(TRANSACTIONS)
+
+    assert receipt.verdict == "match"
+    assert len(asked) >= 2  # a token may have expired meanwhile
+    assert 2.9 <= asked[1] - asked[0] <= 10
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_clock_that_jumps_while_a_list_is_read_neither_hurries_nor_hangs_the_load(broken: Broken, days: int) -> None:
+    asked: list[float] = []
+    jump = time_machine.travel(datetime.now(UTC) + timedelta(days=days))
+
+    def plan(request: Request) -> Fault | None:
+        if request.path != PATH:
+            return None
+        asked.append(time.monotonic())
+        if len(asked) > 1:
+            return None
+        jump.start()
+        return proxy.status(429, retry_after=2)
+
+    broken.proxy.plan = plan
+    try:
+        receipt = broken.load(TRANSACTIONS)
+    finally:
+        jump.stop()
+
+    assert receipt.verdict == "match"
+    assert 2 <= asked[1] - asked[0] <= 10
+    assert abs(receipt.finished_at - receipt.started_at) > timedelta(hours=23), "the clock did not jump"

@@ -1,0 +1,173 @@
+"""Disks that are full: what a load keeps on them until it is whole, and the tokens that were received."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.ingest.rotation import SPOOL_FOLDER
+from seller_platform_tests.faults import proxy
+from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, Broken
+from seller_platform_tests.faults.one_load import Ended, load_apart
+from seller_platform_tests.faults.proxy import Fault
+
+TOKEN = "/api/oauth/token"
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Mount a file system of so many bytes, and return its folder."""
+    mounted: list[Path] = []
+
+    def mount(size: int) -> Path:
+        folder = tmp_path / f"disk-{len(mounted)}"
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+        if refused.returncode != 0:
+            pytest.skip(f"no file system can be mounted here: {refused.stderr.strip() or 'mount failed'}")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Leave no room on the disk of a folder, and return the file that takes it."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            return filler
+    raise AssertionError(f"the disk of {folder} has no end")
+
+
+def widened(width: int) -> Fault:
+    """Make the rows of a page longer, so that those of a slice do not fit into memory."""
+
+    def widen(document: dict[str, Any]) -> dict[str, Any]:
+        for row in document["data"]:
+            row["product_name"] = "x" * width
+        return document
+
+    return proxy.rewritten(widen)
+
+
+def stored(broken: Broken) -> tuple[int, int]:
+    """Return the rows of orders and the receipts."""
+    with broken.database.begin() as connection:
+        rows = connection.execute(text("SELECT count(*) FROM seller.orders")).scalar_one()
+        return rows, connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one()
+
+
+def load_wide(broken: Broken, **how: Any) -> Ended:
+    """Load some 700 orders of 16 KiB."""
+    broken.proxy.plan = lambda request: widened(16 << 10) if request.path == "/api/sales/orders" else None
+    return load_apart(broken.site, BERLIN, "orders", FEBRUARY, **how)
+
+
+@pytest.mark.parametrize("room", [64 << 10, 8 << 20, (8 << 20) + 4096, 10 << 20], ids=lambda size: f"{size} bytes")
+def test_a_slice_that_a_full_disk_cannot_take_stores_nothing_and_names_the_folder(
+    broken: Broken, mount: Callable[[int], Path], room: int
+) -> None:
+    disk = mount(room)
+
+    ended = load_wide(broken, environment={"TMPDIR": str(disk)})
+
+    assert ended.code == 1
+    assert f"orders of {BERLIN.key}" in ended.told
+    assert f"kept in {disk} while it is read: No space left on device" in ended.told
+    assert "name another folder by TMPDIR, and run the command again" in ended.told
+    assert stored(broken) == (0, 0)
+    assert list(disk.iterdir()) == []
+
+
+def test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run(broken: Broken, tmp_path: Path) -> None:
+    refused = load_wide(broken, environment={"TMPDIR": str(tmp_path)}, largest_file=1 << 20)
+    left = stored(broken)
+
+    ended = load_wide(broken, environment={"TMPDIR": str(tmp_path)})
+
+    assert (refused.code, left) == (1, (0, 0))
+    assert f"kept in {tmp_path} while it is read: File too large" in refused.told
+    assert (ended.code, ended.verdict) == (0, "match")
+    assert stored(broken) == (ended.rows, 1)
+
+
+def test_no_refresh_token_is_spent_while_the_disk_has_no_room_for_the_next(
+    broken: Broken, mount: Callable[[int], Path]
+) -> None:
+    """By blocks: with room for nothing, for the intent, and for less than any pair."""
+    disk = mount(1 << 20)
+    (broken.home / SPOOL_FOLDER).rmdir()
+    (broken.home / SPOOL_FOLDER).symlink_to(disk)
+    broken.forget_tokens()
+    broken.upstream.token_seconds = 3600
+    filler = fill(disk)
+
+    for pages in range(4):
+        os.truncate(filler, (1 << 20) - pages * 4096)
+        refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
+
+        assert refused.code == 1
+        assert f"kept in {broken.home / SPOOL_FOLDER} until the warehouse has them: No space left" in refused.told
+        assert "Make room there" in refused.told
+    spent = broken.proxy.seen["POST", TOKEN]
+    left = stored(broken)
+    filler.unlink()
+    ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
+
+    assert (spent, left) == (0, (0, 0))
+    assert (ended.code, ended.verdict) == (0, "match")
+    assert (broken.upstream.refreshes, broken.upstream.replayed) == (1, 0)
+    assert list(disk.iterdir()) == []
+
+
+def test_no_refresh_token_is_spent_while_no_file_can_take_the_next(broken: Broken) -> None:
+    broken.forget_tokens()
+
+    refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY, largest_file=16)
+    spent = broken.proxy.seen["POST", TOKEN]
+    ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
+
+    assert (refused.code, spent) == (1, 0)
+    assert str(broken.home / SPOOL_FOLDER) in refused.told
+    assert (ended.code, ended.verdict, broken.upstream.replayed) == (0, "match", 0)
+
+
+def test_tokens_that_were_received_are_kept_on_a_disk_that_filled_up_meanwhile(
+    broken: Broken, mount: Callable[[int], Path]
+) -> None:
+    """The disk fills up, and the warehouse goes away, while the upstream is asked for the next pair."""
+    disk = mount(1 << 20)
+    (broken.home / SPOOL_FOLDER).rmdir()
+    (broken.home / SPOOL_FOLDER).symlink_to(disk)
+    broken.forget_tokens()
+    broken.upstream.token_seconds = 3600
+    fillers: list[Path] = []
+
+    def strike() -> None:
+        fillers.append(fill(disk))
+        with broken.database.begin() as connection:
+            connection.execute(
+                text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                     "WHERE datname = current_database() AND pid <> pg_backend_pid()")
+            )  # fmt: skip
+
+    broken.proxy.plan = lambda request: proxy.after(strike) if request.path == TOKEN and not fillers else None
+    refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
+    kept = [path.name for path in disk.glob("*.pair")]
+    ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
+
+    assert refused.code == 1
+    assert kept == ["default.pair"]
+    assert (ended.code, ended.verdict) == (0, "match")
+    assert (broken.upstream.refreshes, broken.upstream.replayed) == (1, 0)

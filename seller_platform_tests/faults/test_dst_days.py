@@ -1,0 +1,165 @@
+"""Days on which clocks are changed: of 23 and 25 hours, without a midnight or with two, and one that never was.
+
+What lies in which day is told by PostgreSQL, whose rules of zones are not ours.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.client.api import SellerApi
+from seller_platform.client.oauth import TokenAuth
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.ingest.loading import Wanted, load_slice, window_to_load
+from seller_platform.orchestration.checks import evaluations
+from seller_platform.service.users import grant_accounts
+from seller_platform.warehouse.accounts import KnownAccount
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.receipts import AccountDay
+from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.slices import Receipt
+from seller_platform_tests.faults import proxy
+from seller_platform_tests.faults.proxy import Proxy, open_proxy
+from seller_platform_tests.service import conftest as ours
+
+ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
+STEP = timedelta(minutes=30)
+DAY = timedelta(days=1)
+
+# The zone, the day on which its clock is changed, and how many hours that day has.
+CHANGES = [
+    ("America/Los_Angeles", date(2026, 3, 8), 23),
+    ("America/Los_Angeles", date(2026, 11, 1), 25),
+    ("Europe/Berlin", date(2026, 3, 29), 23),
+    ("Europe/Berlin", date(2026, 10, 25), 25),
+    ("Australia/Sydney", date(2026, 10, 4), 23),
+    ("Australia/Sydney", date(2026, 4, 5), 25),
+    ("Australia/Lord_Howe", date(2026, 4, 5), 24.5),
+    ("America/Sao_Paulo", date(2018, 11, 4), 23),  # from midnight to one o'clock
+    ("America/Sao_Paulo", date(2018, 2, 17), 25),  # from midnight back to eleven
+    ("Africa/Cairo", date(2026, 4, 24), 23),  # from midnight to one o'clock
+    ("America/Havana", date(2026, 11, 1), 25),  # from one o'clock back to midnight
+    ("Pacific/Apia", date(2011, 12, 30), 0),  # the day that Samoa left out
+]
+changes = pytest.mark.parametrize(
+    ("zone", "day", "hours"), CHANGES, ids=[f"{zone} {day} {hours} h" for zone, day, hours in CHANGES]
+)
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A shop in a zone that sells every half hour, from the day before a change of clocks to the day after it."""
+
+    known: KnownAccount
+    days: dict[datetime, date]
+    window: Window
+
+    def sold_on(self, day: date) -> int:
+        return sum(found == day for found in self.days.values())
+
+
+def shop_in(database: Database, zone: str, day: date) -> Shop:
+    """Ask PostgreSQL which day each half hour around a change of clocks lies in."""
+    noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    wanted = Window(day - DAY, day + 2 * DAY)
+    statement = text(
+        "SELECT at, CAST(at AT TIME ZONE :zone AS date) AS day "
+        "FROM generate_series(CAST(:first AS timestamptz), :last, interval '30 minutes') AS at"
+    )
+    with database.begin() as connection:
+        found = connection.execute(statement, {"zone": zone, "first": noon - 3 * DAY, "last": noon + 3 * DAY}).all()
+    days = {at.astimezone(UTC): local for at, local in found if local in wanted}
+    return Shop(KnownAccount("DST.X", "default", Account(9, "Shop DST", "X", "EUR", zone, "X", "DST")), days, wanted)
+
+
+@contextmanager
+def served(postgres: EmbeddedServer, shop: Shop) -> Iterator[tuple[SellerApi, Proxy]]:
+    """Serve the shop's orders by our service, and lend its API and what lies before it."""
+    url = postgres.database("upstream_of_dst_days", template="template_seller")
+    try:
+        with Database(url) as theirs, ours.served(theirs, url) as service, open_proxy(service.base_url) as between:
+            ours.list_accounts(theirs, {shop.known.key: shop.known.account})
+            grant_accounts(theirs, ours.ANN, [shop.known.key])
+            rows = [
+                (f"o{number}", at.isoformat(), "Shipped", Decimal("1.10"), "EUR", 1, "SKU", "ASIN", "Cup", day)
+                for number, (at, day) in enumerate(shop.days.items())
+            ]
+            ours.insert_rows(theirs, ORDERS, shop.known.key, rows)
+            with SellerApi(between.url, auth=TokenAuth(ours.issue_token(theirs, ours.ANN))) as api:
+                yield api, between
+    finally:
+        postgres.drop_database("upstream_of_dst_days")
+
+
+def _in_utc(document: dict[str, Any]) -> dict[str, Any]:
+    for row in document["data"]:
+        row["purchase_date"] = datetime.fromisoformat(row["purchase_date"]).astimezone(UTC).isoformat()
+    return document
+
+
+def stored(database: Database) -> dict[datetime, date]:
+    with database.begin() as connection:
+        rows = connection.execute(text("SELECT purchase_date, local_day FROM seller.orders")).all()
+    assert len(rows) == len({at for at, _ in rows})
+    return {at.astimezone(UTC): day for at, day in rows}
+
+
+@changes
+def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
+    postgres: EmbeddedServer, database: Database, zone: str, day: date, hours: float
+) -> None:
+    """Whether timestamps are sent with the offsets of the zone or in UTC."""
+    shop = shop_in(database, zone, day)
+    instance = dg.DagsterInstance.ephemeral()
+
+    def load(window: Window) -> Receipt:
+        receipt = load_slice(api, database, shop.known, ORDERS, window, run_id=None)
+        judged = list(evaluations(instance, ORDERS, receipt, None))
+        assert [each.check_name for each in judged if not each.passed] == []
+        return receipt
+
+    with served(postgres, shop) as (api, between):
+        one_by_one = [load(Window.day(each)) for each in shop.window.each_day()]
+        after_days = stored(database)
+        between.plan = lambda _: proxy.rewritten(_in_utc)
+        together = load(shop.window)
+        in_utc = stored(database)
+        between.plan = lambda _: None
+        again = load(Window.day(day))
+
+    sold = Counter(shop.days.values())
+    assert sold[day] == hours * 2
+    assert [receipt.rows for receipt in one_by_one] == [sold[each] for each in shop.window.each_day()]
+    assert after_days == shop.days
+    assert (together.rows, together.verdict) == (len(shop.days), "match")
+    assert in_utc == shop.days
+    assert again.rows == sold[day]
+    assert stored(database) == shop.days
+
+
+@changes
+def test_a_snapshot_and_a_refresh_are_of_the_day_that_it_is(
+    database: Database, zone: str, day: date, hours: float
+) -> None:
+    shop, there = shop_in(database, zone, day), ZoneInfo(zone)
+    begins = {found: min(at for at, its in shop.days.items() if its == found) for found in shop.days.values()}
+
+    days = {at: AccountDay.at(at, shop.known.key, there) for at in shop.days}
+    snapshots = {
+        at: window_to_load(database, shop.known, Wanted(STOCK, shop.known.key, None), now=at, whole=False)
+        for at in shop.days
+    }
+
+    assert shop.sold_on(day) == hours * 2
+    assert {at: each.today for at, each in days.items()} == shop.days
+    assert snapshots == {at: Window.day(found) for at, found in shop.days.items()}
+    assert {each.today: each.begins_at.astimezone(UTC) for each in days.values()} == begins
