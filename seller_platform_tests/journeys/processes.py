@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,19 @@ def foreign_environment(upstream: Foreign, database_url: str, home: Path) -> dic
 
 def connect(variables: dict[str, str], *options: str) -> str:
     """Connect without a browser, by opening the printed address; return everything that was printed."""
+
+    def approve(url: str) -> None:
+        assert httpx.get(url, follow_redirects=True).status_code == 200
+
+    connected = try_to_connect(variables, approve, *options)
+    assert connected.returncode == 0, connected.stderr
+    return connected.stdout + connected.stderr
+
+
+def try_to_connect(
+    variables: dict[str, str], approve: Callable[[str], None], *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `connect` to its end, while the printed address is approved by whoever knows how."""
     with subprocess.Popen(
         [*COMMAND, "connect", "--no-browser", "--timeout", "30", *options],
         env=variables,
@@ -69,8 +83,7 @@ def connect(variables: dict[str, str], *options: str) -> str:
         text=True,
     ) as process:
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert httpx.get(url, follow_redirects=True).status_code == 200
-        output, problems = process.communicate(timeout=30)
-        assert process.returncode == 0, problems
-    return url + output + problems
+        url = process.stdout.readline()
+        approve(url.strip())
+        output, problems = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, url + output, problems)
