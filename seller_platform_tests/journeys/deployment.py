@@ -27,6 +27,7 @@ _WORDS = {
     WEB_SERVER: ("dagster_webserver",),
     DAEMON: ("dagster._daemon", "run"),
 }
+_LOOK_SECONDS = 0.5
 _TOLD = re.compile(r"(.+?)  +(\S+)\n")
 _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
@@ -206,16 +207,19 @@ class Deployment:
         errors = [event["error"]["message"] for event in events if event.get("error")]
         return sorted({*errors, *(event["runFailure"] for event in events if "runFailure" in event)})
 
-    def kill(self, part: str) -> bool:
-        """Kill a part without a warning, and return whether it ran."""
+    def kill(self, part: str) -> None:
+        """Kill every process of a part without a warning, as soon as there is one."""
         if part == POSTGRESQL:
             # An immediate stop, the harshest that leaves no shared memory behind.
             os.kill(self.postmaster, signal.SIGQUIT)
-            return True
-        pid = next((pid for pid in self.processes() if _is_of(pid, _WORDS[part])), None)
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-        return pid is not None
+            return
+
+        def running() -> list[int]:
+            return [pid for pid in self.processes() if _is_of(pid, _WORDS[part])]
+
+        for pid in awaited(running, told=lambda _: f"there is no {part} to kill"):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     @property
     def sandbox(self) -> Path:
@@ -296,16 +300,8 @@ def awaited(
     deadline = time.monotonic() + seconds
     while not is_there(found := look()):
         assert time.monotonic() < deadline, told(found)
-        time.sleep(0.5)
+        time.sleep(_LOOK_SECONDS)
     return found
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process is there, and not only its exit code."""
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _failed_checks(checks: Any) -> list[str]:

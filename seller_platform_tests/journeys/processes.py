@@ -5,7 +5,9 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,25 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def left_behind(home: Path) -> list[str]:
+    """Return the command lines that still run on a home folder, after the moment that processes need to be gone."""
+    deadline = time.monotonic() + 10
+    while (found := _running_on(home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def _running_on(home: Path) -> list[str]:
+    """Return the command lines that name a folder, or were given it in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            command, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
+            if os.fsencode(home) in command + variables:
+                found.append(command.replace(b"\0", b" ").decode())
+    return found
 
 
 def foreign_environment(upstream: Foreign, database_url: str, home: Path) -> dict[str, str]:
