@@ -19,11 +19,11 @@ from seller_platform_tests.journeys.deployment import (
     RUN_WORKER,
     WEB_SERVER,
     Deployment,
-    State,
     deployment,
 )
 
 DATED = tuple(dataset for dataset in LISTS if dataset.slicing is Slicing.MONTH)
+_NAMES = tuple(dataset.name for dataset in DATED)
 LONGEST_SECONDS = 1800.0
 # Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
 _KILLED_TOGETHER = ((RUN_WORKER, WEB_SERVER), (DAEMON,), (POSTGRESQL,))
@@ -32,12 +32,12 @@ _KILLED_TOGETHER = ((RUN_WORKER, WEB_SERVER), (DAEMON,), (POSTGRESQL,))
 def break_and_wait(place: Deployment) -> list[Figure]:
     """Launch a backfill, kill each part of the deployment once while it runs, and wait until nothing moves."""
     began, killed = time.monotonic(), []
-    number = place.backfill([dataset.name for dataset in DATED])
+    number = place.backfill(_NAMES)
     state = place.state()
     for parts in _KILLED_TOGETHER:
-        before = _materialized(state)
+        before = state.materialized(_NAMES)
         while not state.is_quiet and (
-            _materialized(state) <= before or "STARTED" not in [run for run, _ in state.runs]
+            state.materialized(_NAMES) <= before or "STARTED" not in [run for run, _ in state.runs]
         ):
             time.sleep(0.2)
             state = place.state()
@@ -46,12 +46,12 @@ def break_and_wait(place: Deployment) -> list[Figure]:
                 place.kill(part)
                 killed.append(part)
                 seconds = time.monotonic() - began
-                print(f"{part} killed after {seconds:.0f} s, {_materialized(state)} partitions", flush=True)
+                print(f"{part} killed after {seconds:.0f} s, {state.materialized(_NAMES)} partitions", flush=True)
     while not state.is_quiet and time.monotonic() < began + LONGEST_SECONDS:
         time.sleep(1)
         state = place.state()
     dated = [state.assets[f"seller/{dataset.name}"] for dataset in DATED]
-    partitions, materialized = sum(each.partitions for each in dated), _materialized(state)
+    partitions, materialized = sum(each.partitions for each in dated), state.materialized(_NAMES)
     failed, status = sum(each.failed for each in dated), state.backfills[number]
     different = place.different(DATED)
     parts_of_all = [part for parts in _KILLED_TOGETHER for part in parts]
@@ -67,10 +67,6 @@ def break_and_wait(place: Deployment) -> list[Figure]:
         Figure("seconds", f"{time.monotonic() - began:.0f}"),
         *(Figure("a run ended with", reason.strip().partition("\n")[0][:300]) for reason in place.failures()),
     ]
-
-
-def _materialized(state: State) -> int:
-    return sum(state.assets[f"seller/{dataset.name}"].materialized for dataset in DATED)
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ _WORDS = {
     WEB_SERVER: ("dagster_webserver",),
     DAEMON: ("dagster._daemon", "run"),
 }
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 1.0
 _TOLD = re.compile(r"(.+?)  +(\S+)\n")
 _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
@@ -124,13 +124,9 @@ class State:
     def unfinished(self) -> dict[str, Progress]:
         return {key: progress for key, progress in self.assets.items() if not progress.is_whole}
 
-    @property
-    def materialized(self) -> int:
-        return sum(progress.materialized for progress in self.assets.values())
-
-    @property
-    def is_whole(self) -> bool:
-        return bool(self.assets) and not self.unfinished
+    def materialized(self, datasets: Iterable[str]) -> int:
+        """Return how many partitions of some datasets are materialized."""
+        return sum(self.assets[f"seller/{name}"].materialized for name in datasets)
 
     @property
     def is_quiet(self) -> bool:
@@ -192,6 +188,24 @@ class Deployment:
             },
             {each["id"]: each["status"] for each in found["partitionBackfillsOrError"]["results"]},
             [(run["status"], run["parentRunId"] is not None) for run in found["runsOrError"]["results"]],
+        )
+
+    def settled(self, seconds: float = 420) -> State:
+        """Wait until every partition is materialized and nothing is under way, and return what the UI shows then."""
+        return awaited(
+            self.state,
+            lambda state: bool(state.assets) and not state.unfinished and state.is_quiet,
+            seconds,
+            told=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+        )
+
+    def await_progress(self, datasets: Sequence[str]) -> None:
+        """Wait until more partitions of some datasets are materialized than now."""
+        before = self.state().materialized(datasets)
+        awaited(
+            self.state,
+            lambda state: state.materialized(datasets) > before,
+            told=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
         )
 
     def failed_checks(self) -> dict[str, list[str]]:

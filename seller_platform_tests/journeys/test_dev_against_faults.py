@@ -83,14 +83,9 @@ def test_everything_comes_whole_though_every_fourth_answer_breaks_and_the_parts_
         awaited(place.state, lambda state: ("SUCCESS", False) in state.runs, told=lambda _: place.failures())
         number = place.backfill(LOADED)
         for part in (RUN_WORKER, POSTGRESQL, DAEMON):
-            _await_progress(place)
+            place.await_progress(LOADED)
             place.kill(part)
-        state = awaited(
-            place.state,
-            lambda state: state.is_whole and state.is_quiet,
-            300,
-            told=lambda state: (state, place.failures()),
-        )
+        state = place.settled()
         red = awaited(place.failed_checks, lambda red: not red, 120)
         with place.databases() as (_, warehouse), warehouse.begin() as connection:
             jobs = connection.execute(text("SELECT state FROM platform.report_jobs")).scalars().all()
@@ -106,11 +101,6 @@ def test_everything_comes_whole_though_every_fourth_answer_breaks_and_the_parts_
     assert jobs == ["loaded", "loaded"]
     assert (red, different) == ({}, [])
     assert (code, left_behind(place.home)) == (0, [])
-
-
-def _await_progress(place: Deployment) -> None:
-    before = place.state().materialized
-    awaited(place.state, lambda state: state.materialized > before, told=lambda state: (state, place.failures()))
 
 
 def _connect_through(between: Proxy, place: Deployment) -> CompletedProcess[str]:
