@@ -10,6 +10,7 @@ import atexit
 import fcntl
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
@@ -29,6 +30,7 @@ from psycopg import sql
 from seller_platform.errors import EmbeddedServerError
 
 _START_SECONDS = 60
+_STOP_SECONDS = 60
 _CRASH_SECONDS = 2
 _LONGEST_SOCKET_FOLDER = 80
 _SUPERUSER = "postgres"
@@ -163,8 +165,13 @@ class EmbeddedServer:
             raise OSError("it started but does not answer")
 
     def _stop(self) -> None:
-        with suppress(subprocess.SubprocessError):
-            self._pg_ctl("stop", "-m", "fast")
+        # Not by pg_ctl: where we are root, that is another user, who no longer reaches a folder below one that was
+        # closed to others meanwhile.
+        with suppress(OSError, ValueError, IndexError):
+            os.kill(self._postmaster(), signal.SIGINT)  # "fast": whoever is connected is sent away
+            deadline = time.monotonic() + _STOP_SECONDS
+            while self._has_postmaster() and time.monotonic() < deadline:
+                time.sleep(0.02)
         if self._socket_folder != self._data:
             with suppress(OSError):
                 self._socket_folder.rmdir()
@@ -198,12 +205,15 @@ class EmbeddedServer:
     def _has_postmaster(self) -> bool:
         """Whether its first process lives; while it mends itself after a crash, it does not answer for a moment."""
         try:
-            os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), 0)
+            os.kill(self._postmaster(), 0)
         except PermissionError:
             return True
         except (OSError, ValueError, IndexError):
             return False
         return True
+
+    def _postmaster(self) -> int:
+        return int((self._data / "postmaster.pid").read_text().split()[0])
 
     def _problem(self, error: Exception) -> str:
         try:

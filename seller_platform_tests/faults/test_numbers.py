@@ -14,6 +14,7 @@ from seller_platform_tests.faults import backfills, loads, refusals, report_jobs
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.faults.rotations import Shared, shared_grant
 from seller_platform_tests.faults.sites import temporary_server
+from seller_platform_tests.journeys.deployment import deployment
 
 
 def broken_promises(figures: list[Figure]) -> list[Figure]:
@@ -82,7 +83,7 @@ def test_no_report_is_forgotten_or_loaded_twice(database: Database) -> None:
 @pytest.mark.journey
 @pytest.mark.timeout(600)
 def test_a_backfill_is_complete_although_everything_was_killed_once(tmp_path: Path) -> None:
-    with backfills.deployment(tmp_path, accounts=3, months=4) as place:
+    with deployment(tmp_path) as place:
         figures = backfills.break_and_wait(place)
 
     assert broken_promises(figures) == []

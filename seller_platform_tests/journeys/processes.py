@@ -5,6 +5,9 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,25 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def left_behind(home: Path) -> list[str]:
+    """Return the command lines that still run on a home folder, after the moment that processes need to be gone."""
+    deadline = time.monotonic() + 10
+    while (found := _running_on(home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def _running_on(home: Path) -> list[str]:
+    """Return the command lines that name a folder, or were given it in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            command, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
+            if os.fsencode(home) in command + variables:
+                found.append(command.replace(b"\0", b" ").decode())
+    return found
+
+
 def foreign_environment(upstream: Foreign, database_url: str, home: Path) -> dict[str, str]:
     """Return the variables that point a fresh installation at the foreign upstream."""
     return environment(
@@ -61,6 +83,19 @@ def foreign_environment(upstream: Foreign, database_url: str, home: Path) -> dic
 
 def connect(variables: dict[str, str], *options: str) -> str:
     """Connect without a browser, by opening the printed address; return everything that was printed."""
+
+    def approve(url: str) -> None:
+        assert httpx.get(url, follow_redirects=True).status_code == 200
+
+    connected = try_to_connect(variables, approve, *options)
+    assert connected.returncode == 0, connected.stderr
+    return connected.stdout + connected.stderr
+
+
+def try_to_connect(
+    variables: dict[str, str], approve: Callable[[str], None], *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `connect` to its end, while the printed address is approved by whoever knows how."""
     with subprocess.Popen(
         [*COMMAND, "connect", "--no-browser", "--timeout", "30", *options],
         env=variables,
@@ -69,8 +104,7 @@ def connect(variables: dict[str, str], *options: str) -> str:
         text=True,
     ) as process:
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert httpx.get(url, follow_redirects=True).status_code == 200
-        output, problems = process.communicate(timeout=30)
-        assert process.returncode == 0, problems
-    return url + output + problems
+        url = process.stdout.readline()
+        approve(url.strip())
+        output, problems = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, url + output, problems)

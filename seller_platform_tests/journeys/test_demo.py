@@ -3,26 +3,14 @@
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from seller_platform.contract import LISTS
-from seller_platform_tests.journeys.processes import COMMAND, document, environment, run
+from seller_platform_tests.journeys.processes import COMMAND, document, environment, left_behind, run
 
 pytestmark = pytest.mark.journey
-
-
-def _servers_of(home: Path) -> str:
-    """Return the servers that are left, after the moment that a server needs to be gone once it is stopped."""
-    deadline = time.monotonic() + 10
-    while True:
-        command = ["pgrep", "-f", f"postgres -D {home}"]
-        found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        if not found or time.monotonic() > deadline:
-            return found
-        time.sleep(0.1)
 
 
 def test_the_demo_lands_everything_twice_and_leaves_nothing_running(tmp_path: Path) -> None:
@@ -38,7 +26,7 @@ def test_the_demo_lands_everything_twice_and_leaves_nothing_running(tmp_path: Pa
         assert all(load["verdict"] == "match" for load in told["loads"] if load["dataset"] != "notifications")
         assert sum(load["rows"] for load in told["loads"] if load["dataset"] == "orders") > 5_000
     assert [load["changed"] for load in second["loads"]] == [0] * len(second["loads"])
-    assert _servers_of(home) == ""
+    assert left_behind(home) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

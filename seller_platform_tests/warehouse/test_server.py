@@ -74,6 +74,16 @@ def test_a_user_that_was_killed_is_forgotten(tmp_path: Path) -> None:
     assert not _is_running(tmp_path)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
+def test_a_server_is_stopped_although_a_folder_above_it_was_closed_to_others(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path / "above" / "postgres")
+
+    (tmp_path / "above").chmod(0o700)
+    server.close()
+
+    assert not _is_running(tmp_path / "above" / "postgres")
+
+
 def test_rows_outlive_the_server(tmp_path: Path) -> None:
     first = EmbeddedServer(tmp_path)
     with psycopg.connect(first.database("shop")) as connection:

@@ -1,0 +1,118 @@
+"""`seller-platform dev` behind a network that breaks every fourth answer, while its parts die once each."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.cli.demo import approve
+from seller_platform.contract import LISTS
+from seller_platform.contract.endpoints import TOKEN
+from seller_platform_tests.faults import proxy
+from seller_platform_tests.faults.proxy import Fault, Proxy, Request, open_proxy
+from seller_platform_tests.journeys.deployment import (
+    DAEMON,
+    LOADED,
+    POSTGRESQL,
+    RUN_WORKER,
+    Deployment,
+    awaited,
+    deployment,
+)
+from seller_platform_tests.journeys.processes import environment, left_behind, try_to_connect
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
+
+FAULTS: dict[str, Callable[[], Fault]] = {
+    "429 with seconds": lambda: proxy.status(429, retry_after=1),
+    "a reset in the body": proxy.reset_in_the_body,
+    "503": lambda: proxy.status(503),
+    "JSON that is cut": proxy.truncated,
+    "429 with a date": lambda: proxy.status(429, retry_after=proxy.retry_date(2)),
+    "a page with 200": proxy.html_page,
+    "an answer that is lost": proxy.lost_answer,
+}
+# The first code is spent for an answer that nobody sees; then a code and a refresh are refused once, untouched.
+TOKEN_FAULTS = {1: "an answer that is lost", 2: "503", 4: "429 with a date"}
+MOST_IN_A_ROW = 3  # of the six attempts that a request has: whether it comes through in the end is not left to chance
+
+
+class EveryFourth:
+    """A plan that breaks every fourth answer, each time in another way.
+
+    Attributes:
+        dealt: How often each fault was dealt.
+    """
+
+    def __init__(self) -> None:
+        self.dealt: Counter[str] = Counter()
+        self._answers, self._names = 0, cycle(FAULTS)
+        self._in_a_row: Counter[tuple[str, str, str]] = Counter()
+
+    def __call__(self, request: Request) -> Fault | None:
+        name = TOKEN_FAULTS.get(request.number) if request.path == TOKEN else self._next(request)
+        if name is None:
+            return None
+        self.dealt[name] += 1
+        return FAULTS[name]()
+
+    def _next(self, request: Request) -> str | None:
+        self._answers += 1
+        asked = (request.method, request.path, request.query)
+        is_due = self._answers % 4 == 0 and self._in_a_row[asked] < MOST_IN_A_ROW
+        self._in_a_row[asked] = self._in_a_row[asked] + 1 if is_due else 0
+        return next(self._names) if is_due else None
+
+
+def test_everything_comes_whole_though_every_fourth_answer_breaks_and_the_parts_are_killed(tmp_path: Path) -> None:
+    plan = EveryFourth()
+    with (
+        deployment(tmp_path / "a home", "--accounts", "2", "--months", "3") as place,
+        open_proxy(place.told["Service"], plan) as between,
+    ):
+        lost, connected = (_connect_through(between, place) for _ in range(2))
+        with place.databases() as (served, _), served.begin() as connection:
+            connection.execute(text("DELETE FROM service.access_tokens"))
+        place.request_reports()
+        awaited(place.state, lambda state: ("SUCCESS", False) in state.runs, told=lambda _: place.failures())
+        number = place.backfill(LOADED)
+        for part in (RUN_WORKER, POSTGRESQL, DAEMON):
+            place.await_progress(LOADED)
+            place.kill(part)
+        state = place.settled()
+        awaited(place.failed_checks, lambda red: not red)
+        with place.databases() as (_, warehouse), warehouse.begin() as connection:
+            jobs = connection.execute(text("SELECT state FROM platform.report_jobs")).scalars().all()
+        different = place.different(LISTS)
+        code = place.end()
+
+    assert (lost.returncode, connected.returncode) == (4, 0), lost.stderr + connected.stderr
+    assert plan.dealt.keys() == FAULTS.keys()
+    assert 0.2 < between.faults / between.requests < 0.3
+    assert state.backfills[number] == "COMPLETED_SUCCESS"
+    assert any(is_taken_up_again for _, is_taken_up_again in state.runs)
+    assert between.seen["POST", TOKEN] == 5
+    assert jobs == ["loaded", "loaded"]
+    assert different == []
+    assert (code, left_behind(place.home)) == (0, [])
+
+
+def _connect_through(between: Proxy, place: Deployment) -> CompletedProcess[str]:
+    """Point the connection at the proxy, and approve it as the sandbox's user."""
+    known = json.loads((place.sandbox / "playground.json").read_text())
+    variables = environment(
+        place.sandbox,
+        SELLER_API_BASE_URL=between.url,
+        SELLER_API_AUTH_URL=place.told["Service"],
+        SELLER_API_CLIENT_ID=known["client_id"],
+        SELLER_API_CLIENT_SECRET=known["client_secret"],
+        SELLER_API_REDIRECT_URI=known["redirect_uri"],
+    )
+    person = partial(approve, email=place.told["Sandbox login"], password=place.told["Sandbox password"])
+    return try_to_connect(variables, person, "--replace")
