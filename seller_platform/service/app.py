@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -28,6 +29,7 @@ from seller_platform.service.docs import docs_text
 from seller_platform.service.document import DOCS, OPENAPI, openapi_document
 from seller_platform.service.lists import SERVED, Clock, Route, route_for
 from seller_platform.service.login import DEVELOPERS, LOGIN, LOGOUT, Login
+from seller_platform.service.measures import Measures
 from seller_platform.service.middleware import Envelop
 from seller_platform.service.pages import (
     HOME,
@@ -66,6 +68,7 @@ def create_app(
     connections: int = 8,
     wait_seconds: float = 3.0,
     worker_pace: Pace | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> FastAPI:
     """Return the service over a migrated database.
 
@@ -74,11 +77,13 @@ def create_app(
         connections: How many connections to PostgreSQL may be open at once.
         wait_seconds: How long to wait for PostgreSQL before it counts as away.
         worker_pace: How a worker in this process writes reports; without it, workers elsewhere must.
+        registry: Where the measures of the service are found; without it, nowhere.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
-    store = Store(database_url, connections=connections, wait_seconds=wait_seconds)
+    measures = Measures(registry or CollectorRegistry())
+    store = Store(database_url, connections=connections, wait_seconds=wait_seconds, measures=measures)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -97,7 +102,7 @@ def create_app(
         lifespan=life,
         openapi_url=None,
         redirect_slashes=False,
-        middleware=[Middleware(Envelop), Middleware(Compress)],
+        middleware=[Middleware(Envelop, measures=measures), Middleware(Compress)],
     )
     for error in (ApiError, WarehouseUnavailableError):
         app.add_exception_handler(error, _answer_error)

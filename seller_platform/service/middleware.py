@@ -9,6 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seller_platform.service.answers import error_answer
+from seller_platform.service.measures import Measures, noted
 
 REQUEST_ID = "X-Request-Id"
 ACCESS_LOG = logging.getLogger("seller_platform.service.access")
@@ -21,8 +22,8 @@ class Envelop:
     HEAD is answered as GET without the body. The access log never holds a query, which may carry codes and titles.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, *, measures: Measures) -> None:
+        self._app, self._measures = app, measures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -44,14 +45,17 @@ class Envelop:
             await send(message)
 
         inner = {**scope, "method": "GET"} if is_head else scope
+        noted(inner)
         try:
-            await self._app(inner, receive, pass_on)
+            with self._measures.request():
+                await self._app(inner, receive, pass_on)
         except Exception as error:
             ACCESS_LOG.exception("request %s failed", request_id)
             if status:
                 raise  # half an answer is out: the server closes the connection, so that nobody takes it for whole
             await error_answer(error)(inner, receive, pass_on)
         finally:
+            self._measures.answered(inner, scope["method"], status, time.perf_counter() - began)
             ACCESS_LOG.info(
                 "%s %s %d %.1f ms %s",
                 scope["method"],

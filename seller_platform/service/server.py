@@ -6,14 +6,17 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
+from prometheus_client import CollectorRegistry
 from uvicorn.supervisors import Multiprocess
 
 from seller_platform.errors import CannotListenError
 from seller_platform.service.app import DATABASE_URL, NO_WORKER, create_app
+from seller_platform.service.scraping import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.worker import Pace, run_worker
 
 _LOG = logging.getLogger("seller_platform.service")
@@ -33,6 +36,14 @@ _LOGGING: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True)
+class MetricsAddress:
+    """Where Prometheus reads the service's measures; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+
 def run_service(
     database_url: str,
     *,
@@ -40,12 +51,14 @@ def run_service(
     port: int = 8700,
     workers: int = 1,
     writes_reports: bool = True,
+    metrics: MetricsAddress | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, with a log on standard error.
 
     Args:
         port: 0 takes a free one, which the log names.
         writes_reports: Whether reports are written here; else a report worker elsewhere must.
+        metrics: Where Prometheus reads what all workers measure together; without it, nowhere.
 
     Raises:
         CannotListenError: The address is taken, or not ours.
@@ -54,7 +67,15 @@ def run_service(
     def announce(url: str) -> None:
         _LOG.info("listening on %s", url)
 
-    serve(database_url, host=host, port=port, workers=workers, writes_reports=writes_reports, on_ready=announce)
+    serve(
+        database_url,
+        host=host,
+        port=port,
+        workers=workers,
+        writes_reports=writes_reports,
+        metrics=metrics,
+        on_ready=announce,
+    )
 
 
 def run_report_worker(database_url: str) -> None:
@@ -70,22 +91,30 @@ def serve(
     port: int = 8700,
     workers: int = 1,
     writes_reports: bool = True,
+    metrics: MetricsAddress | None = None,
     on_ready: Callable[[str], None],
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way may end.
 
     Args:
         writes_reports: Whether reports are written here; else a report worker elsewhere must.
+        metrics: Where Prometheus reads what all workers measure together; without it, nowhere.
         on_ready: Called with the base URL once requests are taken.
 
     Raises:
         CannotListenError: The address is taken, or not ours.
     """
     logging.config.dictConfig(_LOGGING)
-    with _listen(host, port) as listener, _signals_end_quietly():
+    registry = CollectorRegistry()
+    with (
+        _listen(host, port) as listener,
+        _signals_end_quietly(),
+        measures_of_processes(registry) if metrics and workers > 1 else nullcontext(),
+        _metrics(database_url, registry, metrics) if metrics else nullcontext(),
+    ):
         url = _url(host, listener.getsockname()[1])
         if workers == 1:
-            app = create_app(database_url, worker_pace=Pace() if writes_reports else None)
+            app = create_app(database_url, worker_pace=Pace() if writes_reports else None, registry=registry)
             _AnnouncingServer(_configuration(app), lambda: on_ready(url)).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
@@ -94,6 +123,14 @@ def serve(
         config = _configuration("seller_platform.service.app:app_from_environment", factory=True, workers=workers)
         on_ready(url)
         Multiprocess(config, sockets=[listener]).run()
+
+
+@contextmanager
+def _metrics(database_url: str, registry: CollectorRegistry, address: MetricsAddress) -> Iterator[None]:
+    registry.register(ReportCollector(database_url))
+    with metrics_page(registry, host=address.host, port=address.port, option="--metrics-port") as url:
+        _LOG.info("metrics on %s", url)
+        yield
 
 
 class _AnnouncingServer(uvicorn.Server):
