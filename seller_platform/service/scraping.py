@@ -88,13 +88,14 @@ class _ProcessCollector(Collector):
     """Collects the sums of all processes; gauges of those that died are left out, counters never fall."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._sums = folder, MultiProcessCollector(None, str(folder))
+        self._folder = folder
+        self._sums: Collector = MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]  # the library has no types there
 
     def collect(self) -> Iterator[Metric]:
         for file in self._folder.glob("gauge_live*_*.db"):
             process_id = int(file.stem.rpartition("_")[2])
             if not _is_alive(process_id):
-                mark_process_dead(process_id, str(self._folder))
+                mark_process_dead(process_id, str(self._folder))  # type: ignore[no-untyped-call]  # the library has no types there
         yield from self._sums.collect()
 
 
