@@ -1,13 +1,20 @@
 """The `seller-platform` command: parses arguments, joins the floors, prints."""
 
+import logging
 import sys
+from contextlib import suppress
 from importlib import import_module
+from types import TracebackType
 
 import click
 
 from seller_platform import __version__
 from seller_platform.cli.output import fail
-from seller_platform.errors import SellerPlatformError
+from seller_platform.errors import InvalidSettingError, SellerPlatformError
+from seller_platform.logs import write_json_logs
+from seller_platform.settings import read_settings
+
+_LOG = logging.getLogger(__name__)
 
 # Each command lies in a module of its own, imported when it is used: Dagster alone takes a second to import.
 _COMMANDS = {
@@ -54,6 +61,14 @@ def _cli() -> None:
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream away or broken, 5 a check failed.
     """
+    with suppress(InvalidSettingError):  # which the command itself tells, if it needs any setting
+        if read_settings().log_format == "json":
+            write_json_logs()
+            sys.excepthook = _log_bug
+
+
+def _log_bug(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    _LOG.critical("the command failed: %s", kind.__name__, exc_info=(kind, error, traceback))
 
 
 def main() -> None:

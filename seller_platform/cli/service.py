@@ -52,7 +52,15 @@ def run(
     with Database(url) as database:
         database.migrate()
     metrics = MetricsAddress(metrics_host, metrics_port) if metrics_port is not None else None
-    run_service(url, host=host, port=port, workers=workers, writes_reports=writes_reports, metrics=metrics)
+    run_service(
+        url,
+        host=host,
+        port=port,
+        workers=workers,
+        writes_reports=writes_reports,
+        metrics=metrics,
+        log_format=read_settings().log_format,
+    )
 
 
 @service.command()
@@ -62,7 +70,7 @@ def worker(*, database_url: str | None) -> None:
     url = _url(database_url)
     with Database(url) as database:
         database.migrate()
-    run_report_worker(url)
+    run_report_worker(url, log_format=read_settings().log_format)
 
 
 @service.group()

@@ -6,6 +6,7 @@ import warnings
 import dagster as dg
 
 from seller_platform.contract import DATASETS, LISTS, Source
+from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.costs import cost_definitions
@@ -74,4 +75,7 @@ with warnings.catch_warnings():
     # Backfill policies are in beta and partitioned checks a preview; the tests of this floor tell when they change.
     warnings.simplefilter("ignore", dg.BetaWarning)
     warnings.simplefilter("ignore", dg.PreviewWarning)
-    defs = _definitions(read_settings())
+    _settings = read_settings()
+    if _settings.log_format == "json":
+        write_json_logs()
+    defs = _definitions(_settings)

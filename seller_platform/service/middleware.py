@@ -8,8 +8,9 @@ import uuid
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seller_platform.logs import facts, log_context
 from seller_platform.service.answers import error_answer
-from seller_platform.service.measures import Measures, noted
+from seller_platform.service.measures import Measures, endpoint_of, noted
 
 REQUEST_ID = "X-Request-Id"
 ACCESS_LOG = logging.getLogger("seller_platform.service.access")
@@ -29,9 +30,13 @@ class Envelop:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status, is_head = time.perf_counter(), 0, scope["method"] == "HEAD"
         given = Headers(scope=scope).get(REQUEST_ID, "")
         request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+        with log_context(request_id=request_id):
+            await self._answer(scope, receive, send, request_id)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        began, status, is_head = time.perf_counter(), 0, scope["method"] == "HEAD"
 
         async def pass_on(message: Message) -> None:
             nonlocal status
@@ -55,12 +60,20 @@ class Envelop:
                 raise  # half an answer is out: the server closes the connection, so that nobody takes it for whole
             await error_answer(error)(inner, receive, pass_on)
         finally:
-            self._measures.answered(inner, scope["method"], status, time.perf_counter() - began)
-            ACCESS_LOG.info(
-                "%s %s %d %.1f ms %s",
-                scope["method"],
-                scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200],
-                status,
-                (time.perf_counter() - began) * 1000,
-                request_id,
-            )
+            seconds = time.perf_counter() - began
+            self._measures.answered(inner, scope["method"], status, seconds)
+            _log_access(inner, scope["method"], status, seconds, request_id)
+
+
+def _log_access(scope: Scope, method: str, status: int, seconds: float, request_id: str) -> None:
+    path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200]
+    milliseconds = round(seconds * 1000, 1)
+    told = facts(
+        method=method,
+        path=path,
+        endpoint=endpoint_of(scope),
+        status=status,
+        milliseconds=milliseconds,
+        rows=noted(scope).rows or None,
+    )
+    ACCESS_LOG.info("%s %s %d %.1f ms %s", method, path, status, milliseconds, request_id, extra=told)
