@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal
 
+from seller_platform.traces import trace_ids
+
 LogFormat = Literal["text", "json"]
 
 _TEXT = "%(asctime)s %(levelname)s %(message)s"
@@ -35,7 +37,7 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told = {**_CONTEXT.get(), **getattr(record, _PLATFORM, {})}
+        told = {**_CONTEXT.get(), **trace_ids(), **getattr(record, _PLATFORM, {})}
         line |= {name: value for name, value in told.items() if value is not None and name not in line}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from seller_platform.client.api import TIMEOUT, USER_AGENT
+from seller_platform.client.api import TIMEOUT, USER_AGENT, request_span, tell_status
 from seller_platform.client.faults import (
     PASSING_STATUSES,
     UNTOUCHED_STATUSES,
@@ -175,7 +175,10 @@ class TokenEndpoint:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         try:
             with httpx.Client(transport=self._transport, timeout=TIMEOUT, headers=headers) as http:
-                response = http.post(self._url, data=form)
+                request = http.build_request("POST", self._url, data=form)
+                with request_span(request, f"POST {TOKEN}") as current:
+                    response = http.send(request)
+                    tell_status(current, response)
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
         except httpx.HTTPError as error:

@@ -19,6 +19,7 @@ from seller_platform.orchestration.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.schedules import schedule_definitions
 from seller_platform.settings import Settings, read_settings
+from seller_platform.traces import send_traces
 
 # A sensor discovers the accounts, and another follows the reports.
 _REFRESHED = tuple(dataset for dataset in DATASETS if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP))
@@ -71,11 +72,13 @@ def _definitions(settings: Settings) -> dg.Definitions:
     return dg.Definitions.merge(*parts).map_asset_specs(func=completed)
 
 
+_SETTINGS = read_settings()
+if _SETTINGS.log_format == "json":
+    write_json_logs()
+send_traces("seller-platform", os.environ)
+
 with warnings.catch_warnings():
     # Backfill policies are in beta and partitioned checks a preview; the tests of this floor tell when they change.
     warnings.simplefilter("ignore", dg.BetaWarning)
     warnings.simplefilter("ignore", dg.PreviewWarning)
-    _settings = read_settings()
-    if _settings.log_format == "json":
-        write_json_logs()
-    defs = _definitions(_settings)
+    defs = _definitions(_SETTINGS)

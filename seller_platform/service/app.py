@@ -49,10 +49,16 @@ from seller_platform.service.store import Store
 from seller_platform.service.tokens import answer_metadata, answer_revocation, answer_token_request
 from seller_platform.service.user import user_routes
 from seller_platform.service.worker import Pace, WorkerThread
+from seller_platform.traces import flush_traces, send_traces
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
+TRACED_AS = "seller-platform-service"
 
+# FastAPI's own would tell queries, and with them codes and titles, wherever OpenTelemetry is set up.
+_NO_TELEMETRY: dict[str, Any] = {
+    "telemetry": {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+}
 _MOST_ADDRESSES = 16  # under which the service is reached, and its documentation is kept
 
 
@@ -97,9 +103,11 @@ def create_app(
             if worker is not None:
                 await asyncio.to_thread(worker.stop)
             await store.close()
+            await asyncio.to_thread(flush_traces)
 
     app = FastAPI(
         lifespan=life,
+        **_NO_TELEMETRY,
         openapi_url=None,
         redirect_slashes=False,
         middleware=[Middleware(Envelop, measures=measures), Middleware(Compress)],
@@ -133,6 +141,7 @@ def app_from_environment() -> FastAPI:
     database_url = os.environ.get(DATABASE_URL)
     if not database_url:
         raise MissingSettingError(DATABASE_URL, "the database to serve")
+    send_traces(TRACED_AS, os.environ)
     return create_app(database_url, worker_pace=None if os.environ.get(NO_WORKER) else Pace())
 
 

@@ -62,6 +62,11 @@ def endpoint_of(scope: Scope) -> str:
     return next((route.path for route in routes if route.path_regex.match(scope["path"])), _NOWHERE)
 
 
+def method_of(method: str) -> str:
+    """Return a method of HTTP; `other` for one that nobody knows."""
+    return method if method in _METHODS else _OTHER
+
+
 class Measures:
     """Counters and gauges of one process, in a registry; several processes are summed by whoever reads them."""
 
@@ -125,7 +130,7 @@ class Measures:
 
     def answered(self, scope: Scope, method: str, status: int, seconds: float) -> None:
         """Count a request that was answered; status 0 stands for one that got no answer."""
-        endpoint, told = endpoint_of(scope), method if method in _METHODS else _OTHER
+        endpoint, told = endpoint_of(scope), method_of(method)
         self._requests.labels(endpoint, told, str(status)).inc()
         self._seconds.labels(endpoint, told).observe(seconds)
         found = noted(scope)

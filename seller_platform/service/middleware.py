@@ -10,7 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seller_platform.logs import facts, log_context
 from seller_platform.service.answers import error_answer
-from seller_platform.service.measures import Measures, endpoint_of, noted
+from seller_platform.service.measures import Measures, endpoint_of, method_of, noted
+from seller_platform.traces import Kind, Span, span
 
 REQUEST_ID = "X-Request-Id"
 ACCESS_LOG = logging.getLogger("seller_platform.service.access")
@@ -30,12 +31,17 @@ class Envelop:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(REQUEST_ID, "")
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
         request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
-        with log_context(request_id=request_id):
-            await self._answer(scope, receive, send, request_id)
+        told = {"http.request.method": method_of(scope["method"]), "seller_platform.request_id": request_id}
+        with (
+            log_context(request_id=request_id),
+            span(method_of(scope["method"]), told, kind=Kind.SERVER, headers=dict(headers)) as current,
+        ):
+            await self._answer(scope, receive, send, request_id, current)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str, current: Span) -> None:
         began, status, is_head = time.perf_counter(), 0, scope["method"] == "HEAD"
 
         async def pass_on(message: Message) -> None:
@@ -62,7 +68,18 @@ class Envelop:
         finally:
             seconds = time.perf_counter() - began
             self._measures.answered(inner, scope["method"], status, seconds)
+            _trace(current, inner, scope["method"], status)
             _log_access(inner, scope["method"], status, seconds, request_id)
+
+
+def _trace(current: Span, scope: Scope, method: str, status: int) -> None:
+    endpoint, rows = endpoint_of(scope), noted(scope).rows or None
+    current.tell(
+        {"http.route": endpoint, "http.response.status_code": status, "seller_platform.rows": rows},
+        name=f"{method_of(method)} {endpoint}",
+    )
+    if status >= 500:
+        current.fail(str(status))
 
 
 def _log_access(scope: Scope, method: str, status: int, seconds: float, request_id: str) -> None:
