@@ -1,8 +1,8 @@
 """Traces: spans of OpenTelemetry for those who installed the extra and named a collector, and nothing for others.
 
-A span tells what is named where it is opened. The instrumentation libraries of httpx, ASGI and psycopg are not used: they
-tell URLs and statements as they are, and with them titles and codes. Nor is the message of an exception told. The provider
-is not made the process's own, so that no library sends spans of its own through it.
+A span tells what is named where it is opened. The instrumentation libraries of httpx, ASGI and psycopg are not used:
+they tell URLs and statements as they are, and with them titles and codes. Nor is the message of an exception told. The
+provider is not made the process's own, so that no library sends spans of its own through it.
 """
 
 import logging
