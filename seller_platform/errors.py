@@ -206,9 +206,9 @@ class CannotListenError(SellerPlatformError):
 
     next_step = "Choose another port, or end the program that has it."
 
-    def __init__(self, host: str, port: int, problem: str) -> None:
+    def __init__(self, host: str, port: int, problem: str, *, option: str = "--port") -> None:
         self.host, self.port = host, port
-        super().__init__(f"the service cannot listen on {host} port {port}: {problem}. Choose another with --port")
+        super().__init__(f"the service cannot listen on {host} port {port}: {problem}. Choose another with {option}")
 
 
 class ProductsUnknownError(RequestError):

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seller_platform.errors import InvalidSettingError, MissingSettingError
+from seller_platform.logs import LogFormat
 
 _OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 
@@ -33,6 +34,7 @@ class Settings(BaseSettings):
     client_secret: SecretStr | None = Field(None, alias="SELLER_API_CLIENT_SECRET")
     alert_webhook_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_ALERT_WEBHOOK_URL")
     dagster_url: str | None = Field(None, alias="SELLER_PLATFORM_DAGSTER_URL")
+    log_format: LogFormat = Field("text", alias="SELLER_PLATFORM_LOG_FORMAT")
     redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
 
     @field_validator("home", "export_dir")
@@ -56,6 +58,11 @@ class Settings(BaseSettings):
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return None if value == "" else value
+
+    @field_validator("log_format", mode="before")
+    @classmethod
+    def _empty_is_text(cls, value: object) -> object:
+        return "text" if value == "" else value
 
     @field_validator("owner")
     @classmethod

@@ -1,13 +1,22 @@
 """The `seller-platform` command: parses arguments, joins the floors, prints."""
 
+import logging
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from types import TracebackType
 
 import click
 
 from seller_platform import __version__
 from seller_platform.cli.output import fail
-from seller_platform.errors import SellerPlatformError
+from seller_platform.errors import InvalidSettingError, SellerPlatformError
+from seller_platform.logs import write_json_logs
+from seller_platform.settings import read_settings
+from seller_platform.traces import send_traces
+
+_LOG = logging.getLogger(__name__)
 
 # Each command lies in a module of its own, imported when it is used: Dagster alone takes a second to import.
 _COMMANDS = {
@@ -49,11 +58,21 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="seller-platform")
-def _cli() -> None:
+@click.pass_context
+def _cli(context: click.Context) -> None:
     """A marketplace seller's API, landed in PostgreSQL through Dagster, checked, and served again.
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream away or broken, 5 a check failed.
     """
+    with suppress(InvalidSettingError):  # which the command itself tells, if it needs any setting
+        if read_settings().log_format == "json":
+            write_json_logs()
+            sys.excepthook = _log_bug
+    send_traces("seller-platform-service" if context.invoked_subcommand == "service" else "seller-platform", os.environ)
+
+
+def _log_bug(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    _LOG.critical("the command failed: %s", kind.__name__, exc_info=(kind, error, traceback))
 
 
 def main() -> None:

@@ -2,15 +2,16 @@
 
 import threading
 from collections.abc import Iterator
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from contextlib import suppress
 
 import click
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.workplace import Workplace, open_workplace
+from seller_platform.service.scraping import metrics_page
 from seller_platform.warehouse.grants import Grants
 from seller_platform.warehouse.measures import account_counts, load_measures
 
@@ -28,14 +29,9 @@ def metrics(*, host: str, port: int) -> None:
     registry = CollectorRegistry()
     with open_workplace() as place:
         registry.register(WarehouseCollector(place))
-        with make_server(host, port, make_wsgi_app(registry), handler_class=_Silent) as server:
-            Output(as_json=False).line(f"Metrics  http://{host}:{server.server_port}/metrics")
-            serving = threading.Thread(target=server.serve_forever, daemon=True)
-            serving.start()
-            try:
-                serving.join()
-            except KeyboardInterrupt:
-                server.shutdown()
+        with metrics_page(registry, host=host, port=port, option="--port") as url, suppress(KeyboardInterrupt):
+            Output(as_json=False).line(f"Metrics  {url}")
+            threading.Event().wait()
 
 
 class WarehouseCollector(Collector):
@@ -89,10 +85,3 @@ class WarehouseCollector(Collector):
             refused.add_metric((grant.connection,), 1 if grant.refused else 0)
         yield issued
         yield refused
-
-
-class _Silent(WSGIRequestHandler):
-    """Writes no line for each scrape."""
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing."""

@@ -1,6 +1,7 @@
 """What commands print: tables and progress for people, one JSON document for programs."""
 
 import json
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from seller_platform.errors import SellerPlatformError
+from seller_platform.logs import are_json, facts
+
+_LOG = logging.getLogger(__name__)
 
 _FILE_WIDTH = 160
 
@@ -29,8 +33,11 @@ class Output:
         self._result = Console(highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
 
     def say(self, text: str) -> None:
-        """Tell a person something."""
-        self.console.print(text, markup=False)
+        """Tell a person something; where logs are JSON, as a line of the log."""
+        if are_json() and not self.as_json:
+            _LOG.info("%s", text)
+        else:
+            self.console.print(text, markup=False)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Print a table; numbers are set flush right."""
@@ -85,6 +92,9 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
         told: dict[str, object] = {"error": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
         told["next_step"] = error.next_step
         click.echo(json.dumps({**(document or {}), **told}, indent=2, default=str, ensure_ascii=False))
+    elif are_json():
+        told = {"error": type(error).__name__, "exit_code": error.exit_code, "next_step": error.next_step}
+        _LOG.error("%s", error, extra=facts(**told))
     else:
         click.echo(f"error: {error}", err=True)
     sys.exit(error.exit_code)

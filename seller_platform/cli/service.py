@@ -7,7 +7,7 @@ import click
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import RequestError
 from seller_platform.service.applications import add_application
-from seller_platform.service.server import run_report_worker, run_service
+from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.service.users import add_user, grant_accounts
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import Database
@@ -32,13 +32,35 @@ def service() -> None:
 @click.option(
     "--worker/--no-worker", "writes_reports", default=True, show_default=True, help="Whether to write reports as well."
 )
+@click.option(
+    "--metrics-port", type=click.IntRange(0), help="Serve measures to Prometheus on this port; 0 takes a free one."
+)
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
 @_database_option
-def run(*, host: str, port: int, workers: int, writes_reports: bool, database_url: str | None) -> None:
+def run(
+    *,
+    host: str,
+    port: int,
+    workers: int,
+    writes_reports: bool,
+    metrics_port: int | None,
+    metrics_host: str,
+    database_url: str | None,
+) -> None:
     """Serve the REST API over a database, until Ctrl-C."""
     url = _url(database_url)
     with Database(url) as database:
         database.migrate()
-    run_service(url, host=host, port=port, workers=workers, writes_reports=writes_reports)
+    metrics = MetricsAddress(metrics_host, metrics_port) if metrics_port is not None else None
+    run_service(
+        url,
+        host=host,
+        port=port,
+        workers=workers,
+        writes_reports=writes_reports,
+        metrics=metrics,
+        log_format=read_settings().log_format,
+    )
 
 
 @service.command()
@@ -48,7 +70,7 @@ def worker(*, database_url: str | None) -> None:
     url = _url(database_url)
     with Database(url) as database:
         database.migrate()
-    run_report_worker(url)
+    run_report_worker(url, log_format=read_settings().log_format)
 
 
 @service.group()

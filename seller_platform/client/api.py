@@ -3,6 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from types import TracebackType
@@ -15,6 +16,7 @@ from seller_platform.client.budget import RequestBudget
 from seller_platform.client.faults import PassingFault, RawAnswer, check_answer, fault_of
 from seller_platform.client.retrying import Clock, RetryPolicy
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
+from seller_platform.traces import Kind, Span, span, trace_headers
 
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
 SILENCE_SECONDS = 60.0
@@ -159,9 +161,10 @@ class SellerApi:
         return tally.requests, read_body
 
     def _stream_once(self, request: httpx.Request, name: str, read: Callable[[Iterator[bytes]], Decoded]) -> Decoded:
-        with self.budget.request():
+        with self.budget.request(), request_span(request, name) as current:
             try:
                 response = self._http.send(request, stream=True)
+                tell_status(current, response)
                 try:
                     if response.is_success:
                         return read(self._pieces(response, name, LARGEST_DOWNLOAD_BYTES, LONGEST_DOWNLOAD_SECONDS))
@@ -262,15 +265,17 @@ class SellerApi:
 
     def _send(self, request: httpx.Request, name: str) -> RawAnswer:
         """Send a request once and return its good answer."""
-        with self.budget.request():
+        with self.budget.request(), request_span(request, name) as current:
             try:
                 response = self._http.send(request, stream=True)
+                tell_status(current, response)
                 try:
                     raw = RawAnswer(response.status_code, response.headers, self._body(response, name))
                 finally:
                     response.close()
             except httpx.HTTPError as error:
                 raise fault_of(error) from None
+            current.tell({"http.response.body.size": len(raw.body)})
         if raw.status == 429:
             self.budget.shrink()
         check_answer(raw, name, self._clock.now())
@@ -290,3 +295,28 @@ class SellerApi:
             if self._clock.monotonic() - began > longest_seconds:
                 raise PassingFault("a body that would not end")
             yield piece
+
+
+def tell_status(current: Span, response: httpx.Response) -> None:
+    """Tell the status of an answer; an error's is a failure of the request."""
+    current.tell({"http.response.status_code": response.status_code})
+    if response.status_code >= 400:
+        current.fail(str(response.status_code))
+
+
+@contextmanager
+def request_span(request: httpx.Request, name: str) -> Iterator[Span]:
+    """Trace one sending of a request, and name the span to the upstream.
+
+    Args:
+        name: Method and path; the query, which may hold titles, is told to nobody.
+    """
+    told = {
+        "http.request.method": request.method,
+        "url.template": name.partition(" ")[2],
+        "server.address": request.url.host,
+        "server.port": request.url.port,
+    }
+    with span(name, told, kind=Kind.CLIENT) as current:
+        request.headers.update(trace_headers())
+        yield current

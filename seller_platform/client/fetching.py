@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import islice
 from typing import Self
@@ -57,7 +58,9 @@ class PageFetcher:
 
         def begin(count: int) -> None:
             for request in islice(remaining, count):
-                under_way.append((request, self._threads.submit(self._api.get, request.path, request.params)))
+                # In the caller's context, so that logs tell which slice the page is of.
+                get = copy_context().run
+                under_way.append((request, self._threads.submit(get, self._api.get, request.path, request.params)))
 
         try:
             begin(self._look_ahead)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from seller_platform.client.api import SILENCE_SECONDS, USER_AGENT, timeout_of
+from seller_platform.client.api import SILENCE_SECONDS, USER_AGENT, request_span, tell_status, timeout_of
 from seller_platform.client.faults import (
     PASSING_STATUSES,
     UNTOUCHED_STATUSES,
@@ -179,13 +179,13 @@ class TokenEndpoint:
     def _send(self, form: Mapping[str, str]) -> RawAnswer:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         try:
-            with (
-                httpx.Client(
-                    transport=self._transport, timeout=timeout_of(self._silence_seconds), headers=headers
-                ) as http,
-                http.stream("POST", self._url, data=form) as response,
-            ):
-                return RawAnswer(response.status_code, response.headers, self._body(response))
+            timeout = timeout_of(self._silence_seconds)
+            with httpx.Client(transport=self._transport, timeout=timeout, headers=headers) as http:
+                request = http.build_request("POST", self._url, data=form)
+                with request_span(request, f"POST {TOKEN}") as current:
+                    response = http.send(request, stream=True)
+                    tell_status(current, response)
+                    return RawAnswer(response.status_code, response.headers, self._body(response))
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
         except httpx.HTTPError as error:

@@ -8,6 +8,7 @@ from seller_platform.client.costs import read_cost_periods
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import ProductsUnknownError
+from seller_platform.ingest.observing import observed_load
 from seller_platform.warehouse.accounts import KnownAccount
 from seller_platform.warehouse.cost_skus import skus_of_account, was_inventory_loaded
 from seller_platform.warehouse.database import Database
@@ -32,20 +33,20 @@ def load_costs(
     """
     started_at = datetime.now(UTC)
     today = now.astimezone(ZoneInfo(known.account.timezone)).date()
-    with open_load(database, Slice(COST_PERIODS, known.key, Window.day(today))) as load:
+    wanted = Slice(COST_PERIODS, known.key, Window.day(today))
+    with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
         skus = skus_of_account(database, known.key)
         if not skus and not was_inventory_loaded(database, known.key):
             raise ProductsUnknownError(known.key)
         reading = read_cost_periods(api, known.account, skus, today, load.spool)
-        return load.store(
-            Measured(
-                requests=reading.requests,
-                pages=reading.pages,
-                body_bytes=reading.bytes,
-                announced=reading.announced,
-                verdict=reading.verdict.value,
-                notes=reading.notes,
-                started_at=started_at,
-                run_id=run_id,
-            )
+        measured = Measured(
+            requests=reading.requests,
+            pages=reading.pages,
+            body_bytes=reading.bytes,
+            announced=reading.announced,
+            verdict=reading.verdict.value,
+            notes=reading.notes,
+            started_at=started_at,
+            run_id=run_id,
         )
+        return observed.stored(load.store(measured))

@@ -7,6 +7,7 @@ from seller_platform.client.api import SellerApi
 from seller_platform.client.discovery import Discovered, fetch_accounts, fetch_user
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.ingest.observing import observed_load
 from seller_platform.warehouse.accounts import KnownAccount, KnownConnection, save_accounts, save_user
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.slices import Load, Measured, Receipt, Slice, open_load
@@ -24,14 +25,15 @@ def discover(
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
     started_at = datetime.now(UTC)
-    user = fetch_user(api)
-    with open_load(database, Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))) as load:
-        found = fetch_accounts(api, connection.name)
-        _spool(found, load)
-        save_user(database, connection.name, user.id, user.name)
-        save_accounts(database, connection.name, [(account.key, account) for account in found.accounts])
-        receipt = load.store(
-            Measured(
+    wanted = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
+    with observed_load(wanted, run_id=run_id) as observed:
+        user = fetch_user(api)
+        with open_load(database, wanted) as load:
+            found = fetch_accounts(api, connection.name)
+            _spool(found, load)
+            save_user(database, connection.name, user.id, user.name)
+            save_accounts(database, connection.name, [(account.key, account) for account in found.accounts])
+            measured = Measured(
                 requests=found.requests + 1,
                 pages=1,
                 body_bytes=found.bytes,
@@ -41,7 +43,7 @@ def discover(
                 started_at=started_at,
                 run_id=run_id,
             )
-        )
+            receipt = observed.stored(load.store(measured))
     return [KnownAccount(account.key, connection.name, account) for account in found.accounts], receipt
 
 

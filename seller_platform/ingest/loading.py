@@ -21,6 +21,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
+from seller_platform.ingest.observing import observed_load
 from seller_platform.warehouse.accounts import KnownAccount
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.receipts import days_read, unsettled
@@ -115,7 +116,8 @@ def load_slice(
     """
     started_at = datetime.now(UTC)
     settled = {"was_settled": True} if _was_settled(database, known, dataset, window, started_at) else {}
-    with open_load(database, Slice(dataset, known.key, window)) as load:
+    wanted = Slice(dataset, known.key, window)
+    with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
         try:
             reading = read_slice(api, dataset, known.account, days, snapshot_day, load.spool)
@@ -123,18 +125,17 @@ def load_slice(
             if dataset.is_computed and error.status in _NOT_OFFERED:
                 raise NotOfferedError(dataset.name, dataset.path, error.status) from error
             raise
-        return load.store(
-            Measured(
-                requests=reading.requests,
-                pages=reading.pages,
-                body_bytes=reading.bytes,
-                announced=reading.announced,
-                verdict=reading.verdict.value,
-                notes={**reading.notes, **settled, **notes},
-                started_at=started_at,
-                run_id=run_id,
-            )
+        measured = Measured(
+            requests=reading.requests,
+            pages=reading.pages,
+            body_bytes=reading.bytes,
+            announced=reading.announced,
+            verdict=reading.verdict.value,
+            notes={**reading.notes, **settled, **notes},
+            started_at=started_at,
+            run_id=run_id,
         )
+        return observed.stored(load.store(measured))
 
 
 def window_to_load(

@@ -32,6 +32,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     UpstreamUnavailableError,
 )
+from seller_platform.ingest.observing import observed_load
 from seller_platform.warehouse.accounts import KnownAccount, account_of
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.report_jobs import (
@@ -177,9 +178,10 @@ def load_report(
     started_at = datetime.now(UTC)
     day = job.requested_at.astimezone(ZoneInfo(known.account.timezone)).date()
     try:
-        with open_load(database, Slice(REPORT_ROWS, known.key, Window.day(day), job.report_id)) as load:
+        wanted = Slice(REPORT_ROWS, known.key, Window.day(day), job.report_id)
+        with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
             found = download_report(api, known.account, job.report_id, job.format, str(day), load.spool)
-            receipt = load.store(_measured(found, job, started_at, run_id))
+            receipt = observed.stored(load.store(_measured(found, job, started_at, run_id)))
     except RequestRefusedError as error:
         _moved(database, job, _after_refusal(job, error, clock()))
         return None

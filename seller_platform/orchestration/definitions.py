@@ -6,6 +6,7 @@ import warnings
 import dagster as dg
 
 from seller_platform.contract import DATASETS, LISTS, Source
+from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.costs import cost_definitions
@@ -18,6 +19,7 @@ from seller_platform.orchestration.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.schedules import schedule_definitions
 from seller_platform.settings import Settings, read_settings
+from seller_platform.traces import send_traces
 
 # A sensor discovers the accounts, and another follows the reports.
 _REFRESHED = tuple(dataset for dataset in DATASETS if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP))
@@ -70,8 +72,13 @@ def _definitions(settings: Settings) -> dg.Definitions:
     return dg.Definitions.merge(*parts).map_asset_specs(func=completed)
 
 
+_SETTINGS = read_settings()
+if _SETTINGS.log_format == "json":
+    write_json_logs()
+send_traces("seller-platform", os.environ)
+
 with warnings.catch_warnings():
     # Backfill policies are in beta and partitioned checks a preview; the tests of this floor tell when they change.
     warnings.simplefilter("ignore", dg.BetaWarning)
     warnings.simplefilter("ignore", dg.PreviewWarning)
-    defs = _definitions(read_settings())
+    defs = _definitions(_SETTINGS)

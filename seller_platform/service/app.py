@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -28,6 +29,7 @@ from seller_platform.service.docs import docs_text
 from seller_platform.service.document import DOCS, OPENAPI, openapi_document
 from seller_platform.service.lists import SERVED, Clock, Route, route_for
 from seller_platform.service.login import DEVELOPERS, LOGIN, LOGOUT, Login
+from seller_platform.service.measures import Measures
 from seller_platform.service.middleware import Envelop
 from seller_platform.service.pages import (
     HOME,
@@ -47,10 +49,16 @@ from seller_platform.service.store import Store
 from seller_platform.service.tokens import answer_metadata, answer_revocation, answer_token_request
 from seller_platform.service.user import user_routes
 from seller_platform.service.worker import Pace, WorkerThread
+from seller_platform.traces import flush_traces, send_traces
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
+TRACED_AS = "seller-platform-service"
 
+# FastAPI's own would tell queries, and with them codes and titles, wherever OpenTelemetry is set up.
+_NO_TELEMETRY: dict[str, Any] = {
+    "telemetry": {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+}
 _MOST_ADDRESSES = 16  # under which the service is reached, and its documentation is kept
 
 
@@ -66,6 +74,7 @@ def create_app(
     connections: int = 8,
     wait_seconds: float = 3.0,
     worker_pace: Pace | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> FastAPI:
     """Return the service over a migrated database.
 
@@ -74,11 +83,13 @@ def create_app(
         connections: How many connections to PostgreSQL may be open at once.
         wait_seconds: How long to wait for PostgreSQL before it counts as away.
         worker_pace: How a worker in this process writes reports; without it, workers elsewhere must.
+        registry: Where the measures of the service are found; without it, nowhere.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
-    store = Store(database_url, connections=connections, wait_seconds=wait_seconds)
+    measures = Measures(registry or CollectorRegistry())
+    store = Store(database_url, connections=connections, wait_seconds=wait_seconds, measures=measures)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -92,12 +103,14 @@ def create_app(
             if worker is not None:
                 await asyncio.to_thread(worker.stop)
             await store.close()
+            await asyncio.to_thread(flush_traces)
 
     app = FastAPI(
         lifespan=life,
+        **_NO_TELEMETRY,
         openapi_url=None,
         redirect_slashes=False,
-        middleware=[Middleware(Envelop), Middleware(Compress)],
+        middleware=[Middleware(Envelop, measures=measures), Middleware(Compress)],
     )
     for error in (ApiError, WarehouseUnavailableError):
         app.add_exception_handler(error, _answer_error)
@@ -128,6 +141,7 @@ def app_from_environment() -> FastAPI:
     database_url = os.environ.get(DATABASE_URL)
     if not database_url:
         raise MissingSettingError(DATABASE_URL, "the database to serve")
+    send_traces(TRACED_AS, os.environ)
     return create_app(database_url, worker_pace=None if os.environ.get(NO_WORKER) else Pace())
 
 

@@ -24,6 +24,7 @@ from seller_platform.service.access import (
 )
 from seller_platform.service.answers import JSON
 from seller_platform.service.description import Description, list_description
+from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import (
     Parameter,
     Query,
@@ -144,6 +145,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                 page=asked.page,
                 per_page=asked.per_page,
             )
+        note_rows(request, rows_on_page(found, asked))
         return Response(enveloped(dataset, found, asked), media_type=JSON)
 
     return Route(dataset.path, answer, list_description(dataset, parameters.all))
@@ -208,6 +210,11 @@ def days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: d
             {END.name: [f"is {told}; with start_date {start} it may be at most {latest}, one month later"]}
         )
     return Days(start, end)
+
+
+def rows_on_page(found: RowPage, asked: ListRequest) -> int:
+    """Return how many rows a page has: all that are left of the list, up to its size."""
+    return min(asked.per_page, max(0, found.total - (asked.page - 1) * asked.per_page))
 
 
 def enveloped(dataset: Dataset, found: RowPage, asked: ListRequest) -> bytes:

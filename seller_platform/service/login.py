@@ -14,6 +14,7 @@ from seller_platform.contract.endpoints import AUTHORIZE
 from seller_platform.errors import ApiError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
 from seller_platform.service.bodies import read_form
+from seller_platform.service.measures import LoginOutcome, note_login
 from seller_platform.service.pages import redirect, render
 from seller_platform.service.passwords import LONGEST_PASSWORD, PasswordChecker
 from seller_platform.service.sessions import (
@@ -66,9 +67,11 @@ class Login:
         try:
             user_id = await self._verified(email, form.get("password", ""), _address(request))
         except TooManyAttemptsError as error:
+            note_login(request, LoginOutcome.THROTTLED)
             return self._form(
                 request, visit, destination, problem=error.message, email=email, status=429, headers=error.headers
             )
+        note_login(request, LoginOutcome.REFUSED if user_id is None else LoginOutcome.ACCEPTED)
         if user_id is None:
             return self._form(request, visit, destination, problem=_WRONG, email=email, status=401)
         async with self._store.connection() as connection:

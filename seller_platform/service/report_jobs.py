@@ -47,6 +47,7 @@ class ReportJob:
     state: str
     progress: int
     problem: str | None
+    rows: int | None
     chunks: int | None
 
 
@@ -55,13 +56,13 @@ INSERT INTO service.report_jobs (user_id, selection, accounts, selector, value)
 VALUES (%s, %s, %s, %s, %s) RETURNING id
 """
 _FIND = """
-SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, chunks
+SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, rows, chunks
 FROM service.report_jobs
 WHERE id = %(id)s AND user_id = %(user)s AND accounts <@ %(accounts)s
   AND requested_at > now() - %(kept)s * interval '1 day'
 """
 _OPEN = """
-SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, chunks
+SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, rows, chunks
 FROM service.report_jobs
 WHERE id = %s AND state = 'processing'
 """

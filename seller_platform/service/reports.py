@@ -24,6 +24,7 @@ from seller_platform.service.bodies import read_json
 from seller_platform.service.csv_text import csv_parts
 from seller_platform.service.description import Description, row_schema
 from seller_platform.service.lists import Route, keeps_own_currency
+from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import (
     Parameter,
     Query,
@@ -116,11 +117,12 @@ def report_routes(store: Store) -> tuple[Route, ...]:
                 f"report {job.id} is being written ({job.progress} percent); try again in {_RETRY_SECONDS} seconds",
                 retry_after_seconds=_RETRY_SECONDS,
             )
+        content = _counted(request, job, read_chunks(store, job))
         if form == "csv":
             headers = {"Content-Disposition": f'attachment; filename="report-{job.id}.csv"'}
             columns = [column.name for column in DATASET_OF[job.selector].columns]
-            return StreamingResponse(csv_parts(columns, read_chunks(store, job)), media_type=_CSV, headers=headers)
-        return StreamingResponse(_as_json(store, job), media_type=JSON)
+            return StreamingResponse(csv_parts(columns, content), media_type=_CSV, headers=headers)
+        return StreamingResponse(_as_json(content), media_type=JSON)
 
     return (
         Route(REPORT_REQUEST, answer_request, _request_description(), "POST"),
@@ -161,9 +163,16 @@ async def _find(store: Store, request: Request) -> tuple[str, ReportJob]:
         return form or "json", await find_report(connection, caller, selected, report_id or 0)
 
 
-async def _as_json(store: Store, job: ReportJob) -> AsyncIterator[bytes]:
+async def _counted(request: Request, job: ReportJob, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the chunks, and note their rows once the last is taken."""
+    async for chunk in chunks:
+        yield chunk
+    note_rows(request, job.rows or 0)
+
+
+async def _as_json(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     separator = b"["
-    async for chunk in read_chunks(store, job):
+    async for chunk in chunks:
         yield separator + chunk
         separator = b",\n"
     yield b"]" if separator == b",\n" else b"[]"

@@ -6,31 +6,37 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
+from prometheus_client import CollectorRegistry
 from uvicorn.supervisors import Multiprocess
 
 from seller_platform.errors import CannotListenError
+from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import DATABASE_URL, NO_WORKER, create_app
+from seller_platform.service.scraping import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.worker import Pace, run_worker
 
 _LOG = logging.getLogger("seller_platform.service")
 _GRACE_SECONDS = 10
 _BACKLOG = 2048
-_LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "loggers": {
-        "seller_platform.service": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
-        "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
-        "procrastinate": {"handlers": ["stderr"], "level": "CRITICAL", "propagate": False},
-        "psycopg.pool": {"handlers": ["stderr"], "level": "ERROR", "propagate": False},
-    },
+_LEVELS = {
+    "seller_platform.service": "INFO",
+    "uvicorn": "WARNING",
+    "procrastinate": "CRITICAL",
+    "psycopg.pool": "ERROR",
 }
+
+
+@dataclass(frozen=True)
+class MetricsAddress:
+    """Where Prometheus reads the service's measures; port 0 takes a free one."""
+
+    host: str
+    port: int
 
 
 def run_service(
@@ -40,12 +46,15 @@ def run_service(
     port: int = 8700,
     workers: int = 1,
     writes_reports: bool = True,
+    metrics: MetricsAddress | None = None,
+    log_format: LogFormat = "text",
 ) -> None:
     """Serve until SIGINT or SIGTERM, with a log on standard error.
 
     Args:
         port: 0 takes a free one, which the log names.
         writes_reports: Whether reports are written here; else a report worker elsewhere must.
+        metrics: Where Prometheus reads what all workers measure together; without it, nowhere.
 
     Raises:
         CannotListenError: The address is taken, or not ours.
@@ -54,12 +63,21 @@ def run_service(
     def announce(url: str) -> None:
         _LOG.info("listening on %s", url)
 
-    serve(database_url, host=host, port=port, workers=workers, writes_reports=writes_reports, on_ready=announce)
+    serve(
+        database_url,
+        host=host,
+        port=port,
+        workers=workers,
+        writes_reports=writes_reports,
+        metrics=metrics,
+        log_format=log_format,
+        on_ready=announce,
+    )
 
 
-def run_report_worker(database_url: str) -> None:
+def run_report_worker(database_url: str, *, log_format: LogFormat = "text") -> None:
     """Write reports until SIGINT or SIGTERM, with a log on standard error."""
-    logging.config.dictConfig(_LOGGING)
+    logging.config.dictConfig(log_configuration(log_format, _LEVELS))
     run_worker(database_url, on_ready=lambda: _LOG.info("writing reports"))
 
 
@@ -70,30 +88,49 @@ def serve(
     port: int = 8700,
     workers: int = 1,
     writes_reports: bool = True,
+    metrics: MetricsAddress | None = None,
+    log_format: LogFormat = "text",
     on_ready: Callable[[str], None],
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way may end.
 
     Args:
         writes_reports: Whether reports are written here; else a report worker elsewhere must.
+        metrics: Where Prometheus reads what all workers measure together; without it, nowhere.
         on_ready: Called with the base URL once requests are taken.
 
     Raises:
         CannotListenError: The address is taken, or not ours.
     """
-    logging.config.dictConfig(_LOGGING)
-    with _listen(host, port) as listener, _signals_end_quietly():
+    log_config = log_configuration(log_format, _LEVELS)
+    logging.config.dictConfig(log_config)
+    registry = CollectorRegistry()
+    with (
+        _listen(host, port) as listener,
+        _signals_end_quietly(),
+        measures_of_processes(registry) if metrics and workers > 1 else nullcontext(),
+        _metrics(database_url, registry, metrics) if metrics else nullcontext(),
+    ):
         url = _url(host, listener.getsockname()[1])
         if workers == 1:
-            app = create_app(database_url, worker_pace=Pace() if writes_reports else None)
-            _AnnouncingServer(_configuration(app), lambda: on_ready(url)).run([listener])
+            app = create_app(database_url, worker_pace=Pace() if writes_reports else None, registry=registry)
+            _AnnouncingServer(_configuration(app, log_config), lambda: on_ready(url)).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
         os.environ[NO_WORKER] = "" if writes_reports else "1"
-        config = _configuration("seller_platform.service.app:app_from_environment", factory=True, workers=workers)
+        factory = "seller_platform.service.app:app_from_environment"
+        config = _configuration(factory, log_config, factory=True, workers=workers)
         on_ready(url)
         Multiprocess(config, sockets=[listener]).run()
+
+
+@contextmanager
+def _metrics(database_url: str, registry: CollectorRegistry, address: MetricsAddress) -> Iterator[None]:
+    registry.register(ReportCollector(database_url))
+    with metrics_page(registry, host=address.host, port=address.port, option="--metrics-port") as url:
+        _LOG.info("metrics on %s", url)
+        yield
 
 
 class _AnnouncingServer(uvicorn.Server):
@@ -109,10 +146,10 @@ class _AnnouncingServer(uvicorn.Server):
             self._announce()
 
 
-def _configuration(app: Any, **options: Any) -> uvicorn.Config:
+def _configuration(app: Any, log_config: dict[str, Any], **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        log_config=_LOGGING,
+        log_config=log_config,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,

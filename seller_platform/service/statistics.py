@@ -42,7 +42,9 @@ from seller_platform.service.lists import (
     days_of,
     enveloped,
     require_rates,
+    rows_on_page,
 )
+from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import Parameter, Query, choice_parameter, size_parameter
 from seller_platform.service.queries import Days
 from seller_platform.service.statistics_plan import Grouping, Span
@@ -122,6 +124,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
             if found.lacks_rates:
                 missing = await rates_lacking(connection, statistics_values(selected, spans, target))
                 require_rates(currency, missing)
+        note_rows(request, rows_on_page(found.page, asked.listed))
         return Response(enveloped(SALES_BY_DATE, found.page, asked.listed), media_type=JSON)
 
     return Route(SALES_BY_DATE.path, answer, _description())

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import psycopg
@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.service.measures import Measures
 from seller_platform.warehouse.database import conninfo, driver_url
 
 Connection = psycopg.AsyncConnection[TupleRow]
@@ -21,18 +22,21 @@ _STATEMENT_MILLISECONDS = 120_000
 class Store:
     """Lends connections; each statement is a transaction of its own unless the borrower opens one."""
 
-    def __init__(self, database_url: str, *, connections: int = 8, wait_seconds: float = 3.0) -> None:
+    def __init__(
+        self, database_url: str, *, connections: int = 8, wait_seconds: float = 3.0, measures: Measures | None = None
+    ) -> None:
         """Prepare the pool; nothing connects before `open`.
 
         Args:
             wait_seconds: How long to wait for PostgreSQL before it counts as away. While it is merely busy with
                 other requests, a request waits its turn for longer.
+            measures: What measures loans and the waits for them; without it, nothing does.
 
         Raises:
             InvalidSettingError: The URL is not one of PostgreSQL.
         """
         url = driver_url(database_url, "psycopg")
-        self._lent = 0
+        self._lent, self._measures = 0, measures
         self.where = f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
         options: dict[str, Any] = {
             "autocommit": True,
@@ -67,10 +71,12 @@ class Store:
             WarehouseUnavailableError: None could be had in time, or it was lost in the middle.
         """
         try:
-            connection = await self._borrow()
+            with self._measures.wait() if self._measures else nullcontext():
+                connection = await self._borrow()
             self._lent += 1
             try:
-                yield connection
+                with self._measures.loan() if self._measures else nullcontext():
+                    yield connection
             finally:
                 self._lent -= 1
                 await self._pool.putconn(connection)

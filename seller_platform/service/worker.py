@@ -23,6 +23,7 @@ from procrastinate.jobs import Status
 from psycopg_pool import PoolTimeout
 
 from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.logs import log_context
 from seller_platform.service.expiry import delete_what_is_over
 from seller_platform.service.report_jobs import QUEUE, TASK
 from seller_platform.service.report_writing import ReportBusyError, may_try_again, write_report
@@ -155,19 +156,25 @@ def _queue(database_url: str, store: Store, pace: Pace) -> procrastinate.App:
 
     @queue.task(name=TASK, queue=QUEUE, retry=retry)
     async def write(report_id: int) -> None:
-        try:
-            await write_report(store, report_id)
-        except ReportBusyError:
-            raise
-        except Exception as error:
-            _LOG.warning("report %d: writing it failed: %s", report_id, type(error).__name__)
-            if isinstance(error, WarehouseUnavailableError):
-                raise
-            problem = "the report could not be written; request it again"
-            if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
-                raise
+        with log_context(report_id=report_id):
+            await _write(store, report_id, pace)
 
     return queue
+
+
+async def _write(store: Store, report_id: int, pace: Pace) -> None:
+    """Write a report; what is raised puts its job back into the queue."""
+    try:
+        await write_report(store, report_id)
+    except ReportBusyError:
+        raise
+    except Exception as error:
+        _LOG.warning("report %d: writing it failed: %s", report_id, type(error).__name__)
+        if isinstance(error, WarehouseUnavailableError):
+            raise
+        problem = "the report could not be written; request it again"
+        if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
+            raise
 
 
 def _options(pace: Pace) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import httpx
 import psycopg
 import pytest
 import uvicorn
+from prometheus_client import CollectorRegistry
 
 from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
@@ -127,16 +128,24 @@ def service(database: Database, database_url: str) -> Iterator[Served]:
 
 
 @contextmanager
-def served(database: Database, url: str, *, worker_pace: Pace | None = None) -> Iterator[Served]:
+def served(
+    database: Database, url: str, *, worker_pace: Pace | None = None, registry: CollectorRegistry | None = None
+) -> Iterator[Served]:
     _populate(database)
     client_id, client_secret = add_application(database, "Reader <1>", CALLBACK)
-    with running_app(url, worker_pace=worker_pace) as base_url:
+    with running_app(url, worker_pace=worker_pace, registry=registry) as base_url:
         yield Served(base_url, database, client_id, client_secret)
 
 
 @contextmanager
-def running_app(url: str, *, wait_seconds: float = 3.0, worker_pace: Pace | None = None) -> Iterator[str]:
-    app = create_app(url, clock=lambda: NOW, wait_seconds=wait_seconds, worker_pace=worker_pace)
+def running_app(
+    url: str,
+    *,
+    wait_seconds: float = 3.0,
+    worker_pace: Pace | None = None,
+    registry: CollectorRegistry | None = None,
+) -> Iterator[str]:
+    app = create_app(url, clock=lambda: NOW, wait_seconds=wait_seconds, worker_pace=worker_pace, registry=registry)
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

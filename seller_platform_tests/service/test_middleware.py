@@ -7,10 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from seller_platform.service.measures import Measures
 from seller_platform.service.middleware import Envelop
 from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, submit
+
+
+def _enveloped(app: ASGIApp) -> Envelop:
+    return Envelop(app, measures=Measures(CollectorRegistry()))
 
 
 def _ask(app: ASGIApp) -> httpx.Response:
@@ -27,7 +33,7 @@ def test_a_failure_is_logged_and_answered_under_the_request_id(caplog: pytest.Lo
         raise RuntimeError("what broke")
 
     with caplog.at_level(logging.INFO, logger="seller_platform.service.access"):
-        answer = _ask(Envelop(broken))
+        answer = _ask(_enveloped(broken))
 
     assert (answer.status_code, answer.headers["x-request-id"]) == (500, "mine")
     assert answer.json()["status"] == "error"
@@ -45,7 +51,7 @@ def test_a_failure_in_the_middle_of_an_answer_is_not_dressed_up_as_its_end() -> 
         raise RuntimeError("what broke")
 
     with pytest.raises(RuntimeError, match="what broke"):
-        _ask(Envelop(broken))
+        _ask(_enveloped(broken))
 
 
 def test_the_access_log_has_a_line_for_each_request_and_no_secret(

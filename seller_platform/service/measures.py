@@ -1,0 +1,152 @@
+"""What the service measures of itself: how much, how often and how long, never whose.
+
+Endpoints are named by the paths of their routes, so that no query, title or number of a person gets into a label.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.requests import Request
+from starlette.types import Scope
+
+_NOTED = "seller_platform.noted"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER = "other"
+_NOWHERE = "none"
+_REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_WAIT_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60)
+
+
+class LoginOutcome(StrEnum):
+    """How an attempt to log in ended."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    THROTTLED = "throttled"
+
+
+@dataclass
+class Noted:
+    """What an endpoint tells of a request beside its answer."""
+
+    rows: int = 0
+    login: LoginOutcome | None = None
+
+
+def note_rows(request: Request, rows: int) -> None:
+    """Note that rows are sent in answer to a request."""
+    request.scope[_NOTED].rows += rows
+
+
+def note_login(request: Request, outcome: LoginOutcome) -> None:
+    """Note how an attempt to log in ended."""
+    request.scope[_NOTED].login = outcome
+
+
+def noted(scope: Scope) -> Noted:
+    """Return what the endpoint of a request tells of it, from the first call on."""
+    found = scope.setdefault(_NOTED, Noted())
+    assert isinstance(found, Noted)
+    return found
+
+
+def endpoint_of(scope: Scope) -> str:
+    """Return the path of the route that took a request, with names where its parameters are; `none` without one."""
+    if "endpoint" not in scope:
+        return _NOWHERE
+    # FastAPI names the route in the scope where it is one of the API; those of pages are found by their pattern.
+    routes = [scope["route"]] if "route" in scope else scope["app"].routes
+    return next((route.path for route in routes if route.path_regex.match(scope["path"])), _NOWHERE)
+
+
+def method_of(method: str) -> str:
+    """Return a method of HTTP; `other` for one that nobody knows."""
+    return method if method in _METHODS else _OTHER
+
+
+class Measures:
+    """Counters and gauges of one process, in a registry; several processes are summed by whoever reads them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "seller_platform_service_requests",
+            "Requests by the path of their route, method and status of the answer.",
+            ("endpoint", "method", "status"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "seller_platform_service_request_seconds",
+            "From a request to the last byte of its answer.",
+            ("endpoint", "method"),
+            buckets=_REQUEST_SECONDS,
+            registry=registry,
+        )
+        self._under_way = Gauge(
+            "seller_platform_service_requests_under_way",
+            "Requests that are being answered.",
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
+        self._rows = Counter(
+            "seller_platform_service_rows_sent",
+            "Rows of lists, statistics and reports that were sent.",
+            ("endpoint",),
+            registry=registry,
+        )
+        self._logins = Counter(
+            "seller_platform_service_logins",
+            "Attempts to log in, by how they ended.",
+            ("outcome",),
+            registry=registry,
+        )
+        self._lent = Gauge(
+            "seller_platform_service_connections_lent",
+            "Connections to PostgreSQL that requests hold.",
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
+        self._waits = Histogram(
+            "seller_platform_service_connection_wait_seconds",
+            "How long requests waited for a connection to PostgreSQL, got or not.",
+            buckets=_WAIT_SECONDS,
+            registry=registry,
+        )
+        self._denied = Counter(
+            "seller_platform_service_connections_denied",
+            "Requests that waited in vain for a connection to PostgreSQL.",
+            registry=registry,
+        )
+        for outcome in LoginOutcome:
+            self._logins.labels(outcome.value)
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Count a request as under way while the block runs."""
+        with self._under_way.track_inprogress():
+            yield
+
+    def answered(self, scope: Scope, method: str, status: int, seconds: float) -> None:
+        """Count a request that was answered; status 0 stands for one that got no answer."""
+        endpoint, told = endpoint_of(scope), method_of(method)
+        self._requests.labels(endpoint, told, str(status)).inc()
+        self._seconds.labels(endpoint, told).observe(seconds)
+        found = noted(scope)
+        if found.rows and method != "HEAD":
+            self._rows.labels(endpoint).inc(found.rows)
+        if found.login is not None:
+            self._logins.labels(found.login.value).inc()
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """Measure the wait for a connection that the block is."""
+        with self._waits.time(), self._denied.count_exceptions():
+            yield
+
+    @contextmanager
+    def loan(self) -> Iterator[None]:
+        """Count a connection as lent while the block runs."""
+        with self._lent.track_inprogress():
+            yield

@@ -1,0 +1,92 @@
+"""A collector of OpenTelemetry on a loopback port: it takes spans as OTLP over HTTP, and keeps them decoded."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+@dataclass(frozen=True)
+class Collected:
+    """One span, as it was sent."""
+
+    service: str
+    name: str
+    kind: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    is_error: bool
+    attributes: dict[str, Any]
+    events: int
+
+
+@dataclass
+class Collector:
+    """What was sent, decoded and as it was."""
+
+    url: str = ""
+    spans: list[Collected] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+
+    def named(self, name: str, *, service: str | None = None) -> list[Collected]:
+        return [span for span in self.spans if span.name == name and service in (None, span.service)]
+
+
+def _value(value: Any) -> Any:
+    return getattr(value, value.WhichOneof("value"))
+
+
+def _decoded(body: bytes) -> Iterator[Collected]:
+    for resource_spans in ExportTraceServiceRequest.FromString(body).resource_spans:
+        resource = {each.key: _value(each.value) for each in resource_spans.resource.attributes}
+        for scope_spans in resource_spans.scope_spans:
+            for span in scope_spans.spans:
+                yield Collected(
+                    service=resource["service.name"],
+                    name=span.name,
+                    kind=span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_"),
+                    trace_id=span.trace_id.hex(),
+                    span_id=span.span_id.hex(),
+                    parent_id=span.parent_span_id.hex(),
+                    is_error=span.status.code == span.status.STATUS_CODE_ERROR,
+                    attributes={each.key: _value(each.value) for each in span.attributes},
+                    events=len(span.events),
+                )
+
+
+@contextmanager
+def collector() -> Iterator[Collector]:
+    """Yield a collector that listens for as long as the block lasts."""
+    kept = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            kept.bodies.append(body)
+            kept.paths.add(self.path)
+            if self.path == "/v1/traces":
+                kept.spans.extend(_decoded(body))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/x-protobuf")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    kept.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield kept
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,269 @@
+"""Traces, from a load over its requests into the service's processes, as a collector receives them."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from seller_platform.contract import dataset_named
+from seller_platform.service.applications import add_application
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform_tests.collector import Collected, Collector, collector
+from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
+from seller_platform_tests.service.conftest import ACCOUNTS, ANN, PASSWORD, insert_rows, issue_token, rows_of, submit
+from seller_platform_tests.service.conftest import served as populated
+
+pytestmark = pytest.mark.journey
+
+INVENTORY = dataset_named("inventory")
+SERVICE, PLATFORM = "seller-platform-service", "seller-platform"
+CANARIES = ("title-canary", "code-canary", "path-canary", "state-canary", "agent-canary")
+
+
+@contextmanager
+def _service(database_url: str, home: Path, **variables: str) -> Iterator[tuple[str, Path]]:
+    """Run the service with two workers; yield where it serves, and its log."""
+    log = home / "service.log"
+    told = environment(
+        home, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url, SELLER_PLATFORM_LOG_FORMAT="json", **variables
+    )
+    command = [*COMMAND, "service", "run", "--port", "0", "--workers", "2"]
+    with log.open("w") as file, subprocess.Popen(command, env=told, stderr=file) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (found := re.search(r"listening on (http://[^\"\s]+)", log.read_text())):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.05)
+            yield found[1], log
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _connect(variables: dict[str, str]) -> list[str]:
+    """Connect as Ann does, on the pages of the service; return the codes that were sent on the way."""
+    command = [*COMMAND, "connect", "--no-browser", "--timeout", "60"]
+    with (
+        subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        httpx.Client(timeout=60) as browser,
+    ):
+        assert process.stdout is not None
+        page = browser.get(process.stdout.readline().strip(), follow_redirects=True)
+        page = submit(browser, page, email=ANN, password=PASSWORD)
+        page = browser.get(str(page.url.join(page.headers["location"])))
+        answer = submit(browser, page, decision="approve")
+        callback = answer.headers["location"]
+        browser.get(callback)
+        _, problems = process.communicate(timeout=60)
+    assert process.returncode == 0, problems
+    return re.findall(r"code=([^&]+)", callback)
+
+
+def _ask_what_nobody_should_know(base_url: str, token: str) -> None:
+    headers = {"Authorization": f"Bearer {token}", "User-Agent": "agent-canary"}
+    with httpx.Client(base_url=base_url, headers=headers, timeout=60) as client:
+        client.get("/inventory/list", params={"account_title": "title-canary", "per_page": "20"})
+        client.get("/path-canary", params={"title-canary": "1"})
+        client.get("/oauth/authorize", params={"code": "code-canary", "state": "state-canary"})
+        client.post("/oauth/token", data={"grant_type": "authorization_code", "code": "code-canary"})
+        parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        client.get("/user/me", headers={"traceparent": parent, "X-Request-Id": "an-id-of-mine"})
+        client.get("/user/me", headers={"traceparent": "title-canary"})
+
+
+def _secrets_of(database_url: str, *more: str) -> list[str]:
+    password = [found] if (found := psycopg.conninfo.conninfo_to_dict(database_url).get("password")) else []
+    return [*more, *map(str, password), *CANARIES, PASSWORD, ANN, *(each.title for each in ACCOUNTS.values())]
+
+
+def _products(count: int) -> list[Row]:
+    """Return rows of the inventory, each of a product of its own: more than two pages, which threads read."""
+    row = rows_of(INVENTORY, "S1.US")[0]
+    place = [column.name for column in INVENTORY.columns].index("sku")
+    return [(*row[:place], f"SKU {number}", *row[place + 1 :]) for number in range(count)]
+
+
+@pytest.fixture
+def traced() -> Iterator[Collector]:
+    with collector() as kept:
+        yield kept
+
+
+def test_a_load_is_traced_over_its_requests_into_the_service_and_tells_no_secret(
+    traced: Collector, database: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path
+) -> None:
+    callback = f"http://127.0.0.1:{free_port()}/callback"
+    with populated(database, database_url):
+        insert_rows(database, INVENTORY, "S1.US", _products(2 * max(INVENTORY.page_sizes) + 7))
+        client_id, client_secret = add_application(database, "Traced", callback)
+        token = issue_token(database, ANN)
+    # FastAPI would send its own spans, and in them whole queries, if it were let.
+    sending = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url, "FASTAPI_OTEL_AUTO_CONFIGURE": "true"}
+    warehouse = postgres.database("test_traces_warehouse", template="template_seller")
+    with _service(database_url, tmp_path, **sending) as (base_url, log):
+        variables = environment(
+            tmp_path / "home",
+            SELLER_PLATFORM_DATABASE_URL=warehouse,
+            SELLER_PLATFORM_LOG_FORMAT="json",
+            SELLER_API_BASE_URL=base_url,
+            SELLER_API_CLIENT_ID=client_id,
+            SELLER_API_CLIENT_SECRET=client_secret,
+            SELLER_API_REDIRECT_URI=callback,
+            **sending,
+        )
+        codes = _connect(variables)
+        synced = run(["sync", "--dataset", "inventory", "--account", "S1.US", "--json"], variables)
+        _ask_what_nobody_should_know(base_url, token)
+
+    loads = document(synced)["loads"]
+    _assert_that_the_load_leads_into_the_service(traced, rows=sum(each["rows"] for each in loads if each["rows"] > 10))
+    (asked,) = [span for span in traced.named("GET /user/me") if span.parent_id == "b7ad6b7169203331"]
+    assert (asked.service, asked.kind, asked.trace_id) == (SERVICE, "SERVER", "0af7651916cd43dd8448eb211c80319c")
+    assert asked.attributes == {
+        "http.request.method": "GET",
+        "http.route": "/user/me",
+        "http.response.status_code": 200,
+        "seller_platform.request_id": "an-id-of-mine",
+    }
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    (line,) = (each for each in lines if each.get("request_id") == "an-id-of-mine")
+    assert (line["trace_id"], line["span_id"]) == (asked.trace_id, asked.span_id)
+    assert traced.named("POST /oauth/token", service=PLATFORM)[0].kind == "CLIENT"
+    assert [span.name for span in traced.spans if span.events] == []
+    assert traced.paths == {"/v1/traces"}
+    secrets, sent = _secrets_of(database_url, token, client_secret, *codes), b"\n".join(traced.bodies).decode("latin-1")
+    assert [each for each in secrets if each in sent] == []
+    # The log tells paths as they were asked for, the traces only those of routes.
+    logged = synced.stderr + log.read_text()
+    assert [each for each in secrets if each in logged] == ["path-canary"]
+
+
+def _assert_that_the_load_leads_into_the_service(traced: Collector, *, rows: int) -> None:
+    by_id = {span.span_id: span for span in traced.spans}
+    (load,) = traced.named("load inventory")
+    assert (load.service, load.kind, load.parent_id, load.is_error) == (PLATFORM, "INTERNAL", "", False)
+    assert load.attributes["seller_platform.account"] == "S1.US"
+    assert load.attributes["seller_platform.rows"] == rows
+    assert load.attributes["seller_platform.verdict"] == "match"
+    assert re.fullmatch("[0-9a-f-]{36}", load.attributes["seller_platform.run_id"])
+    requests = traced.named("GET /inventory/list", service=PLATFORM)
+    assert len(requests) == load.attributes["seller_platform.requests"] > 2
+    answers = [span for span in traced.named("GET /inventory/list", service=SERVICE) if span.trace_id == load.trace_id]
+    assert len(answers) == len(requests)
+    assert sum(span.attributes["seller_platform.rows"] for span in answers) >= rows
+    for answer in answers:
+        request = by_id[answer.parent_id]
+        assert (request.kind, request.service, request.parent_id) == ("CLIENT", PLATFORM, load.span_id)
+        assert request.attributes["url.template"] == "/inventory/list"
+        assert request.attributes["http.response.status_code"] == 200
+        assert request.attributes["http.response.body.size"] > 100
+        assert set(request.attributes) == {
+            "http.request.method",
+            "http.response.body.size",
+            "http.response.status_code",
+            "server.address",
+            "server.port",
+            "url.template",
+        }
+
+
+def _errors(spans: list[Collected]) -> dict[str, str]:
+    return {span.name: span.attributes["error.type"] for span in spans if span.is_error}
+
+
+def test_what_fails_is_told_by_its_kind_alone(
+    traced: Collector, database: Database, database_url: str, tmp_path: Path
+) -> None:
+    program = (
+        "import os\n"
+        "from seller_platform.client.api import SellerApi\n"
+        "from seller_platform.errors import SellerPlatformError\n"
+        "from seller_platform.traces import send_traces, span\n"
+        "assert send_traces('test', os.environ)\n"
+        "try:\n"
+        "    with span('work', {}), SellerApi(os.environ['BASE_URL']) as api:\n"
+        "        api.get('/no/such/path', {'account_title': 'title-canary'})\n"
+        "except SellerPlatformError:\n"
+        "    raise ValueError('title-canary')\n"
+    )
+    sending = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url, "OTEL_SERVICE_NAME": "mine"}
+    with _service(database_url, tmp_path) as (base_url, _):
+        variables = environment(tmp_path, BASE_URL=base_url, **sending)
+        result = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, check=False)
+
+    assert b"ValueError" in result.stderr
+    assert {span.service for span in traced.spans} == {"mine"}
+    assert _errors(traced.spans) == {"work": "RequestRefusedError", "GET /no/such/path": "404"}
+    assert b"title-canary" not in b"".join(traced.bodies)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"OTEL_SDK_DISABLED": "true"}, {"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}],
+)
+def test_nothing_is_sent_unless_it_is_wanted(traced: Collector, tmp_path: Path, variables: dict[str, str]) -> None:
+    endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url} if variables else {}
+    program = (
+        "import os, sys\n"
+        "from seller_platform.traces import send_traces, span, trace_headers\n"
+        "assert not send_traces('test', os.environ)\n"
+        "with span('work', {}) as current:\n"
+        "    current.tell({'a': 1}, name='b')\n"
+        "    current.fail('c')\n"
+        "    assert trace_headers() == {}\n"
+        "assert 'opentelemetry.sdk' not in sys.modules\n"
+    )
+    told = environment(tmp_path, **endpoint, **variables)
+    result = subprocess.run([sys.executable, "-c", program], env=told, capture_output=True, text=True, check=False)
+
+    assert result.returncode == 0, result.stderr
+    assert traced.bodies == []
+    assert ("must" in result.stderr or "http/protobuf" in result.stderr) is ("OTEL_EXPORTER_OTLP_PROTOCOL" in variables)
+
+
+def test_without_the_extra_everything_works_and_nothing_is_sent(traced: Collector, tmp_path: Path) -> None:
+    program = (
+        "import logging, os, sys\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        "sys.modules['opentelemetry.sdk'] = None\n"  # as where it is not installed: importing it fails
+        "from seller_platform.traces import send_traces, span\n"
+        "assert not send_traces('test', os.environ)\n"
+        "with span('work', {}):\n"
+        "    pass\n"
+    )
+    told = environment(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=traced.url)
+    result = subprocess.run([sys.executable, "-c", program], env=told, capture_output=True, text=True, check=False)
+
+    assert result.returncode == 0, result.stderr
+    assert "seller-platform[opentelemetry]" in result.stderr
+    assert traced.bodies == []
+
+
+def test_a_collector_that_is_away_costs_a_command_seconds_and_one_line(tmp_path: Path) -> None:
+    program = (
+        "import os\n"
+        "from seller_platform.traces import send_traces, span\n"
+        "assert send_traces('test', os.environ)\n"
+        "with span('work', {}):\n"
+        "    pass\n"
+    )
+    told = environment(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{free_port()}")
+    began = time.monotonic()
+    result = subprocess.run([sys.executable, "-c", program], env=told, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - began
+
+    assert result.returncode == 0
+    assert seconds < 30
+    assert len(result.stderr.splitlines()) <= 1
+    assert "Traceback" not in result.stderr

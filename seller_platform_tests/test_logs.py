@@ -1,0 +1,223 @@
+"""Logs as JSON: every line an object, with what is known of the work, and nothing that is secret."""
+
+import io
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.logs import JsonLines, facts, log_context
+from seller_platform.warehouse.database import Database
+from seller_platform_tests.journeys import foreign
+from seller_platform_tests.journeys.processes import COMMAND, connect, environment, foreign_environment, free_port, run
+from seller_platform_tests.service.conftest import ANN, PASSWORD, Served, served
+
+MONTH = ("--from", "2026-01", "--to", "2026-01")
+
+
+@pytest.fixture
+def written() -> Iterator[tuple[logging.Logger, io.StringIO]]:
+    """A logger, and what it writes as JSON."""
+    stream, logger = io.StringIO(), logging.getLogger("seller_platform_tests.written")
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield logger, stream
+    logger.removeHandler(handler)
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Return the lines of a log, each of which must be an object with the fields that all have."""
+    found = []
+    for line in text.splitlines():
+        document = json.loads(line)
+        assert {"time", "level", "logger", "message"} <= set(document), line
+        assert datetime.fromisoformat(document["time"]).utcoffset() == timedelta(0), line
+        found.append(document)
+    return found
+
+
+def test_a_record_is_one_line_with_its_facts_and_its_exception(
+    written: tuple[logging.Logger, io.StringIO],
+) -> None:
+    logger, stream = written
+    before = datetime.now(UTC)
+
+    with log_context(run_id="r1", account="S1.US", level="not this"):
+        try:
+            raise ValueError("two\nlines\u2028here")
+        except ValueError:
+            logger.exception("it %s\nfailed", "really", extra={**facts(rows=3, page=None), "token": "canary"})
+    logger.info("afterwards")
+
+    first, second = _objects(stream.getvalue())
+    assert first["message"] == "it really\nfailed"
+    assert (first["level"], first["logger"]) == ("ERROR", logger.name)
+    assert (first["run_id"], first["account"], first["rows"]) == ("r1", "S1.US", 3)
+    assert "page" not in first
+    assert first["exception"].startswith("Traceback")
+    assert "two\nlines" in first["exception"]
+    assert abs(datetime.fromisoformat(first["time"]) - before) < timedelta(seconds=10)
+    assert "run_id" not in second
+    assert "canary" not in stream.getvalue()
+
+
+def test_threads_tell_the_context_that_they_were_started_in(written: tuple[logging.Logger, io.StringIO]) -> None:
+    logger, stream = written
+
+    with ThreadPoolExecutor(2) as threads:
+        for account in ("A", "B"):
+            with log_context(account=account):
+                threads.submit(copy_context().run, logger.info, "of %s", account).result()
+        threads.submit(logger.info, "of nobody").result()
+
+    assert [(each["message"], each.get("account")) for each in _objects(stream.getvalue())] == [
+        ("of A", "A"),
+        ("of B", "B"),
+        ("of nobody", None),
+    ]
+
+
+@pytest.mark.journey
+def test_loads_tell_their_run_account_and_dataset_and_errors_their_next_step(database_url: str, tmp_path: Path) -> None:
+    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/callback") as upstream:
+        variables = foreign_environment(upstream, database_url, tmp_path / "home")
+        variables |= {"SELLER_PLATFORM_LOG_FORMAT": "json"}
+        connected = connect(variables)
+        upstream.too_many = 1
+        synced = run(["sync", "--dataset", "orders", *MONTH], variables)
+        upstream.missing = ("/sales/orders",)
+        failed = run(["sync", "--dataset", "orders", *MONTH, "--json"], variables)
+        refused = run(["sync", "--dataset", "no-such"], variables)
+        tokens = [*upstream.access, *upstream.refresh, *upstream.spent]
+
+    assert (synced.returncode, failed.returncode, refused.returncode) == (0, 4, 2), synced.stderr + failed.stderr
+    lines = _objects(synced.stderr)
+    stored = [line for line in lines if line.get("dataset") == "orders" and "verdict" in line]
+    assert {line["account"] for line in stored} == {foreign.KEYS[each["seller_id"]] for each in foreign.ACCOUNTS}
+    assert all(line["rows"] == 10 and line["verdict"] == "match" and line["run_id"] for line in stored)
+    assert all(line["window"] == "2026-01-01..2026-01-31" for line in stored)
+    (again,) = (line for line in lines if "trying again" in line["message"])
+    assert (again["dataset"], again["run_id"]) == ("orders", stored[0]["run_id"])
+    assert again["account"] in {line["account"] for line in stored}
+    assert json.loads(failed.stdout)["error"] == "SlicesFailedError"
+    errors = [line for line in _objects(failed.stderr) if line["level"] == "ERROR"]
+    assert {(line["dataset"], line["error"]) for line in errors} == {("orders", "RequestRefusedError")}
+    (told,) = _objects(refused.stderr)
+    assert (told["level"], told["error"], told["exit_code"]) == ("ERROR", "UnknownDatasetError", 2)
+    assert told["next_step"]
+    log = synced.stderr + failed.stderr + refused.stderr + connected.partition("\n")[2]
+    assert [token for token in (*tokens, foreign.CLIENT_SECRET) if token in log] == []
+
+
+def test_a_bug_is_one_line_too(tmp_path: Path) -> None:
+    program = (
+        "import sys, click, seller_platform.cli as cli, seller_platform.cli.keys as keys\n"
+        "sys.argv = ['seller-platform', 'keys', 'generate']\n"
+        "del keys.keys.commands['generate'].callback\n"
+        "cli.main()\n"
+    )
+    variables = environment(tmp_path, SELLER_PLATFORM_LOG_FORMAT="json")
+    result = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=False)
+
+    (line,) = _objects(result.stderr)
+    assert result.returncode == 1
+    assert line["level"] == "CRITICAL"
+    assert "AttributeError" in line["exception"]
+
+
+def test_dagsters_processes_write_our_lines_as_json(database_url: str, tmp_path: Path) -> None:
+    program = (
+        "import logging, warnings, seller_platform.orchestration.definitions\n"
+        "logging.getLogger('seller_platform.ingest.loading').info('of ours')\n"
+        "logging.getLogger('of.others').info('not told')\n"
+        "logging.getLogger('of.others').warning('told')\n"
+        "warnings.warn('beware')\n"
+    )
+    variables = environment(tmp_path, SELLER_PLATFORM_LOG_FORMAT="json", SELLER_PLATFORM_DATABASE_URL=database_url)
+    result = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+
+    told = [(line["logger"], line["level"]) for line in _objects(result.stderr)]
+    assert ("seller_platform.ingest.loading", "INFO") in told
+    assert ("of.others", "WARNING") in told
+    assert ("of.others", "INFO") not in told
+    assert told[-1] == ("py.warnings", "WARNING")
+
+
+def test_a_format_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    result = run(["status"], environment(tmp_path, SELLER_PLATFORM_LOG_FORMAT="xml"))
+
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: SELLER_PLATFORM_LOG_FORMAT")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_service_writes_a_line_for_each_request(
+    database: Database, database_url: str, tmp_path: Path, workers: str
+) -> None:
+    with served(database, database_url) as running, running.client(ANN) as ann:
+        token = ann.headers["Authorization"].removeprefix("Bearer ")
+        variables = environment(
+            tmp_path,
+            SELLER_PLATFORM_LOG_FORMAT="json",
+            SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url,
+        )
+        log = tmp_path / "log"
+        with (
+            log.open("w") as file,
+            subprocess.Popen(
+                [*COMMAND, "service", "run", "--port", "0", "--workers", workers], env=variables, stderr=file
+            ) as process,
+        ):
+            try:
+                base_url = _announced(process, log)
+                _ask(running, base_url, token)
+            finally:
+                process.terminate()
+    lines = _objects(log.read_text())
+    (first, *_) = (line for line in lines if line.get("request_id") == "an-id-of-mine")
+    assert (first["method"], first["endpoint"], first["status"]) == ("GET", "/inventory/list", 200)
+    assert first["logger"] == "seller_platform.service.access"
+    assert first["milliseconds"] > 0
+    asked = [line for line in lines if line["logger"] == "seller_platform.service.access"]
+    assert all(line["request_id"] for line in asked)
+    assert process.returncode == 0, log.read_text()
+    for secret in (token, "code-canary", "Shop US", "title-canary", PASSWORD, running.client_secret, database_url):
+        assert secret not in log.read_text()
+    assert os.environ.get("SELLER_PLATFORM_LOG_FORMAT") is None
+
+
+def _announced(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + 60
+    while not (found := re.search(r"listening on (http://[^\"\s]+)", log.read_text())):
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    return found[1]
+
+
+def _ask(running: Served, base_url: str, token: str) -> None:
+    """Send what carries titles, codes and secrets."""
+    bearer = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=base_url, headers=bearer, timeout=60) as client:
+        query = {"account_title": "Shop US", "per_page": "20"}
+        found = client.get("/inventory/list", params=query, headers={"X-Request-Id": "an-id-of-mine"})
+        client.get("/inventory/list", params={"account_title": "title-canary"})
+        client.get("/oauth/authorize", params={"client_id": running.client_id, "code": "code-canary"})
+        client.post(
+            "/oauth/token", data={"grant_type": "authorization_code", "code": "code-canary", **running.credentials}
+        )
+    assert found.status_code == 200, found.text
