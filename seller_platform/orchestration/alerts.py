@@ -21,7 +21,6 @@ from pydantic import SecretStr
 
 from seller_platform.client.webhook import post_message
 from seller_platform.errors import WebhookError
-from seller_platform.orchestration.assets import EXIT_CODE
 from seller_platform.orchestration.causes import (
     RUN,
     Alerts,
@@ -34,6 +33,7 @@ from seller_platform.orchestration.causes import (
     resolved_text,
     slack_payload,
 )
+from seller_platform.orchestration.failures import EXIT_CODE
 from seller_platform.orchestration.partitions import ACCOUNTS
 from seller_platform.settings import Settings, read_settings
 

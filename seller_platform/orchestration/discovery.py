@@ -26,9 +26,9 @@ from seller_platform.errors import (
     connect_command,
 )
 from seller_platform.ingest.discovery import discover
-from seller_platform.orchestration.assets import EXIT_CODE
 from seller_platform.orchestration.checks import Judgement, check_outputs, check_specs, evaluations
 from seller_platform.orchestration.events import asset_key, definition_metadata, judged, materialization
+from seller_platform.orchestration.failures import fail_each
 from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.accounts import KnownConnection, accounts, connections
@@ -96,7 +96,10 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
         judgement = _judge(warehouse, _denials(failures, _utc_now()), _utc_now())
         yield _authorized_evaluation(context.instance, dataset, judgement)
         yield dg.Output(None, output_name=f"{context.op_def.name}_{AUTHORIZED_CHECK}")
-        _raise(failures)
+        fail_each(
+            failures,
+            f"{len(failures)} connections were not asked for their accounts: {', '.join(failures)}. All others were",
+        )
 
     return land
 
@@ -315,20 +318,3 @@ def _authorized_evaluation(
         metadata=judgement.metadata,
         target_materialization_data=judged(instance, asset_key(dataset), None),
     )
-
-
-def _raise(failures: Mapping[str, SellerPlatformError]) -> None:
-    """Fail the step if a connection was not asked, naming each with its reason.
-
-    Raises:
-        dagster.Failure: One was not.
-    """
-    if failures:
-        raise dg.Failure(
-            f"{len(failures)} connections were not asked for their accounts: {', '.join(failures)}. All others were",
-            metadata={
-                **{name: str(error) for name, error in failures.items()},
-                EXIT_CODE: max(error.exit_code for error in failures.values()),
-            },
-            allow_retries=False,
-        )

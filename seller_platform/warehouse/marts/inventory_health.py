@@ -230,8 +230,8 @@ INVENTORY_HEALTH = Mart(
         ),
         MartCheck(
             "velocity_agrees_with_the_api",
-            "Where the sales of the 30 days are loaded, the velocity computed from them is the API's, whose 30 days may "
-            "end a day later or two days earlier.",
+            "Where the sales of the 30 days are loaded, the velocity computed from them is the API's, whose 30 days "
+            "may end a day later or two days earlier.",
             sql.SQL(_VELOCITY),
             is_warning=True,
         ),
