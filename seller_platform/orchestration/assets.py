@@ -113,5 +113,6 @@ def _events(
         receipt,
         partition=partition,
         endpoint_url=seller_api.url_of(receipt.account, dataset.path),
+        table_uri=seller_api.warehouse.database.uri_of(dataset.table),
     )
     yield from evaluations(context.instance, dataset, receipt, partition)

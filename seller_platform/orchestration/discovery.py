@@ -91,7 +91,7 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
                 context.log.error("connection %s: %s", connection.name, error)
                 continue
             add_accounts(context.instance, [account.key for account in known])
-            yield from _events(context.instance, dataset, connection, receipt)
+            yield from _events(context.instance, warehouse.database, dataset, connection, receipt)
         yield from check_outputs(context, dataset)
         judgement = _judge(warehouse, _denials(failures, _utc_now()), _utc_now())
         yield _authorized_evaluation(context.instance, dataset, judgement)
@@ -166,7 +166,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         for name, receipt in answers.receipts.items():
-            _store(context.instance, _events(context.instance, dataset, known[name], receipt))
+            _store(context.instance, _events(context.instance, warehouse.database, dataset, known[name], receipt))
         memory = _remember(memory, known, answers, now)
         judgement = _judge(warehouse, memory.denials, now)
         if answers.receipts or answers.failures or judgement.description != memory.told:
@@ -244,9 +244,15 @@ def _without_partition(instance: dg.DagsterInstance, database: Database) -> list
 
 
 def _events(
-    instance: dg.DagsterInstance, dataset: Dataset, connection: KnownConnection, receipt: Receipt
+    instance: dg.DagsterInstance, database: Database, dataset: Dataset, connection: KnownConnection, receipt: Receipt
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    yield materialization(dataset, receipt, partition=None, endpoint_url=f"{connection.base_url}{dataset.path}")
+    yield materialization(
+        dataset,
+        receipt,
+        partition=None,
+        endpoint_url=f"{connection.base_url}{dataset.path}",
+        table_uri=database.uri_of(dataset.table),
+    )
     yield from evaluations(instance, dataset, receipt, None)
 
 

@@ -93,7 +93,7 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
                 failures[str(key)] = error
                 context.log.error("%s of %s: %s", mart.name, key, error)
             else:
-                yield materialization(built)
+                yield materialization(built, table_uri=warehouse.database.uri_of(mart.table))
                 yield from evaluations(context.instance, built)
         for check in mart.all_checks:
             yield dg.Output(None, output_name=f"{context.op_def.name}_{check.name}")
@@ -147,7 +147,7 @@ def column_lineage(mart: Mart) -> dg.TableColumnLineage:
     )
 
 
-def materialization(build: Build) -> dg.AssetMaterialization:
+def materialization(build: Build, *, table_uri: str) -> dg.AssetMaterialization:
     """Return the event that a partition was built, with its facts and its chart."""
     mart, partition = build.mart, partition_key(build.account, build.window)
     return dg.AssetMaterialization(
@@ -157,6 +157,7 @@ def materialization(build: Build) -> dg.AssetMaterialization:
         metadata={
             "dagster/partition_row_count": build.rows,
             "dagster/table_name": mart.table,
+            "dagster/uri": table_uri,
             "chart": dg.MetadataValue.md(draw(build)),
             "rows": build.rows,
             "loads": dg.MetadataValue.json(dict(build.loads)),

@@ -179,7 +179,8 @@ def _events(
     context: dg.AssetExecutionContext, seller_api: SellerApiResource, receipt: Receipt, account: str
 ) -> Iterator[object]:
     endpoint_url = seller_api.url_of(account, REPORT_ROWS.path)
-    yield materialization(REPORT_ROWS, receipt, partition=account, endpoint_url=endpoint_url)
+    table_uri = seller_api.warehouse.database.uri_of(REPORT_ROWS.table)
+    yield materialization(REPORT_ROWS, receipt, partition=account, endpoint_url=endpoint_url, table_uri=table_uri)
     yield from evaluations(context.instance, REPORT_ROWS, receipt, account)
 
 
