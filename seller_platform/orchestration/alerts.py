@@ -2,7 +2,8 @@
 
 A sensor reads Dagster's event log from where it stopped, and keeps the open causes and the messages that were not
 delivered yet in its cursor: a webhook that is away delays a message and loses none. Runs that Dagster starts again by
-itself are not told of; neither is a check that failed only because its slice could not be stored, for its run says so.
+itself are not told of; neither is a check that failed only because its slice could not be stored, for its run says so,
+nor a run that failed for want of an authorisation, once the check of the connections says so.
 """
 
 import logging
@@ -20,8 +21,8 @@ from dagster_shared.error import SerializableErrorInfo
 from pydantic import SecretStr
 
 from seller_platform.client.webhook import post_message
-from seller_platform.errors import WebhookError
-from seller_platform.orchestration.assets import EXIT_CODE
+from seller_platform.contract.datasets.user import ACCOUNTS as CONNECTED
+from seller_platform.errors import WebhookError, connect_command
 from seller_platform.orchestration.causes import (
     RUN,
     Alerts,
@@ -34,6 +35,9 @@ from seller_platform.orchestration.causes import (
     resolved_text,
     slack_payload,
 )
+from seller_platform.orchestration.discovery import AUTHORIZED_CHECK
+from seller_platform.orchestration.events import asset_key
+from seller_platform.orchestration.failures import EXIT_CODE
 from seller_platform.orchestration.partitions import ACCOUNTS
 from seller_platform.settings import Settings, read_settings
 
@@ -49,6 +53,10 @@ _DELIVERING_SECONDS = 5.0
 # run again is noted a moment after its failure: what is younger is left to the next tick.
 _SETTLES_AFTER = timedelta(seconds=3)
 _LONGEST_AHEAD = timedelta(minutes=5)
+# The connections are looked at each minute: what asks for another authorisation is left to their check for a while.
+_CHECK_TELLS_WITHIN = timedelta(minutes=3)
+_ASKS_TO_CONNECT = connect_command()
+_JUDGEMENTS_READ = 5
 _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
 _JOB = "job "
 _TRACEBACK = "Open the run in the Dagster UI for the traceback, mend the cause and launch the run again."
@@ -110,6 +118,10 @@ class _Reading:
         """Whether an event is old enough; one that lies further ahead than any can is of a clock that was ahead."""
         ahead_seconds = record.timestamp - self.until.timestamp()
         return ahead_seconds <= 0 or ahead_seconds > _LONGEST_AHEAD.total_seconds()
+
+    def is_left_to_the_check(self, failure: Failure) -> bool:
+        """Whether the check of the connections may yet tell of a failure."""
+        return _ASKS_TO_CONNECT in failure.sentence and failure.failed_at > self.until - _CHECK_TELLS_WITHIN
 
 
 Read = Callable[[_Reading, Alerts], None]
@@ -245,14 +257,32 @@ def _read_runs(reading: _Reading, known: Alerts) -> None:
         if run is not None and run.tags.get(_WILL_RETRY) == "true":
             known.retried[run.run_id] = record.storage_id
         elif run is not None:
-            _take_run(reading, known, run, record)
+            failures = _not_told_by_the_check(reading, _failures_of_run(reading, run, record))
+            if any(map(reading.is_left_to_the_check, failures)):
+                break
+            for failure in failures:
+                known.take(failure)
         known.read_to = record.storage_id
     _take_retries_given_up(reading, known)
 
 
-def _take_run(reading: _Reading, known: Alerts, run: dg.DagsterRun, record: EventLogRecord) -> None:
-    for failure in _failures_of_run(reading, run, record):
-        known.take(failure)
+def _not_told_by_the_check(reading: _Reading, failures: Iterator[Failure]) -> list[Failure]:
+    """Return the failures but those of which the check of the connections tells, in the same words."""
+    found = list(failures)
+    history = reading.instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(asset_key(CONNECTED), AUTHORIZED_CHECK), limit=_JUDGEMENTS_READ
+    )
+    told = [
+        redacted(evaluation.description or "", reading.secrets)
+        for evaluation in (record.evaluation for record in history)
+        if evaluation is not None and not evaluation.passed and _is_told_of(evaluation)
+    ]
+    return [failure for failure in found if not any(failure.sentence in judgement for judgement in told)]
+
+
+def _is_told_of(evaluation: dg.AssetCheckEvaluation) -> bool:
+    """Whether a failed check is told of; of a slice that could not be stored, its run tells."""
+    return evaluation.target_materialization_data is not None
 
 
 def _take_retries_given_up(reading: _Reading, known: Alerts) -> None:
@@ -262,7 +292,8 @@ def _take_retries_given_up(reading: _Reading, known: Alerts) -> None:
         if run is not None and _RETRY not in run.tags and run.tags.get(_WILL_RETRY) != "true":
             wanted = dg.RunStatusChangeRecordsFilter(DagsterEventType.RUN_FAILURE, storage_ids=[event_id])
             for record in reading.instance.fetch_run_status_changes(wanted, limit=1).records:
-                _take_run(reading, known, run, record)
+                for failure in _not_told_by_the_check(reading, _failures_of_run(reading, run, record)):
+                    known.take(failure)
         elif run is not None and _RETRY not in run.tags:
             continue
         del known.retried[run_id]
@@ -356,6 +387,6 @@ def _take_evaluation(reading: _Reading, known: Alerts, record: EventLogRecord) -
     place = f"{evaluation.asset_key.to_user_string()}, {evaluation.check_name}"
     if evaluation.passed:
         known.heal(place, evaluation.partition or "")
-    elif evaluation.target_materialization_data is not None:
+    elif _is_told_of(evaluation):
         told = evaluation.description or "It says no more."
         known.take(reading.failure(_KINDS[evaluation.severity], place, evaluation.partition or "", told, record))

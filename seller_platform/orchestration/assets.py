@@ -1,6 +1,6 @@
 """One asset per dataset, all from one factory."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 
 import dagster as dg
@@ -10,6 +10,7 @@ from seller_platform.errors import NotOfferedError, SellerPlatformError
 from seller_platform.ingest.loading import Outcome, Wanted, load_each, load_wanted
 from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
 from seller_platform.orchestration.events import asset_key, definition_metadata, materialization
+from seller_platform.orchestration.failures import fail_partitions
 from seller_platform.orchestration.partitions import partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.accounts import account_of
@@ -17,7 +18,6 @@ from seller_platform.warehouse.slices import Receipt
 
 REFRESH_TAG = "seller_platform/refresh"
 CHANGED = "changed"
-EXIT_CODE = "exit_code"
 NOT_OFFERED = "not_offered"
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
@@ -98,25 +98,7 @@ def report_outcomes(
         elif outcome.receipt is not None:
             yield from _events(context, dataset, seller_api, outcome.receipt, key)
     yield from check_outputs(context, dataset)
-    _raise(failures, f"partitions of {dataset.name} were not loaded")
-
-
-def _raise(failures: Mapping[str, SellerPlatformError], what: str) -> None:
-    """Fail the step if anything in it failed, naming each with its reason.
-
-    Raises:
-        dagster.Failure: Something did. It is not retried here: every request was, as far as that can help.
-    """
-    if failures:
-        raise dg.Failure(
-            f"{len(failures)} {what}: {', '.join(failures)}. All others were. "
-            "Mend the cause, then backfill the failed and missing partitions",
-            metadata={
-                **{key: str(error) for key, error in failures.items()},
-                EXIT_CODE: max(error.exit_code for error in failures.values()),
-            },
-            allow_retries=False,
-        )
+    fail_partitions(failures, f"partitions of {dataset.name} were not loaded")
 
 
 def _events(
@@ -131,5 +113,6 @@ def _events(
         receipt,
         partition=partition,
         endpoint_url=seller_api.url_of(receipt.account, dataset.path),
+        table_uri=seller_api.warehouse.database.uri_of(dataset.table),
     )
     yield from evaluations(context.instance, dataset, receipt, partition)

@@ -26,9 +26,9 @@ from seller_platform.errors import (
     connect_command,
 )
 from seller_platform.ingest.discovery import discover
-from seller_platform.orchestration.assets import EXIT_CODE
 from seller_platform.orchestration.checks import Judgement, check_outputs, check_specs, evaluations
 from seller_platform.orchestration.events import asset_key, definition_metadata, judged, materialization
+from seller_platform.orchestration.failures import fail_each
 from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.accounts import KnownConnection, accounts, connections
@@ -91,12 +91,15 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
                 context.log.error("connection %s: %s", connection.name, error)
                 continue
             add_accounts(context.instance, [account.key for account in known])
-            yield from _events(context.instance, dataset, connection, receipt)
+            yield from _events(context.instance, warehouse.database, dataset, connection, receipt)
         yield from check_outputs(context, dataset)
         judgement = _judge(warehouse, _denials(failures, _utc_now()), _utc_now())
         yield _authorized_evaluation(context.instance, dataset, judgement)
         yield dg.Output(None, output_name=f"{context.op_def.name}_{AUTHORIZED_CHECK}")
-        _raise(failures)
+        fail_each(
+            failures,
+            f"{len(failures)} connections were not asked for their accounts: {', '.join(failures)}. All others were",
+        )
 
     return land
 
@@ -164,7 +167,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         for name, receipt in answers.receipts.items():
-            _store(context.instance, _events(context.instance, dataset, known[name], receipt))
+            _store(context.instance, _events(context.instance, warehouse.database, dataset, known[name], receipt))
         memory = _remember(memory, known, answers, now)
         judgement = _judge(warehouse, memory.denials, now)
         if answers.receipts or answers.failures or judgement.description != memory.told:
@@ -242,9 +245,15 @@ def _without_partition(instance: dg.DagsterInstance, database: Database) -> list
 
 
 def _events(
-    instance: dg.DagsterInstance, dataset: Dataset, connection: KnownConnection, receipt: Receipt
+    instance: dg.DagsterInstance, database: Database, dataset: Dataset, connection: KnownConnection, receipt: Receipt
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    yield materialization(dataset, receipt, partition=None, endpoint_url=f"{connection.base_url}{dataset.path}")
+    yield materialization(
+        dataset,
+        receipt,
+        partition=None,
+        endpoint_url=f"{connection.base_url}{dataset.path}",
+        table_uri=database.uri_of(dataset.table),
+    )
     yield from evaluations(instance, dataset, receipt, None)
 
 
@@ -316,20 +325,3 @@ def _authorized_evaluation(
         metadata=judgement.metadata,
         target_materialization_data=judged(instance, asset_key(dataset), None),
     )
-
-
-def _raise(failures: Mapping[str, SellerPlatformError]) -> None:
-    """Fail the step if a connection was not asked, naming each with its reason.
-
-    Raises:
-        dagster.Failure: One was not.
-    """
-    if failures:
-        raise dg.Failure(
-            f"{len(failures)} connections were not asked for their accounts: {', '.join(failures)}. All others were",
-            metadata={
-                **{name: str(error) for name, error in failures.items()},
-                EXIT_CODE: max(error.exit_code for error in failures.values()),
-            },
-            allow_retries=False,
-        )

@@ -61,6 +61,7 @@ def materialization(
     *,
     partition: str | None,
     endpoint_url: str,
+    table_uri: str,
 ) -> dg.AssetMaterialization:
     """Return the event that a slice was loaded, with the facts of its receipt."""
     tags = {"dagster/data_version": receipt.digest.hex(), **partition_tags(partition)}
@@ -71,6 +72,7 @@ def materialization(
         metadata={
             "dagster/partition_row_count" if partition else "dagster/row_count": receipt.rows,
             "dagster/table_name": dataset.table,
+            "dagster/uri": table_uri,
             "rows": receipt.rows,
             "announced_total": _or_none(receipt.announced),
             "verdict": receipt.verdict,

@@ -4,18 +4,19 @@ For those who live in DuckDB, Spark or a lakehouse. There are such assets only w
 the folder; it may be one that is mounted on every machine that runs them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Slicing
 from seller_platform.errors import SellerPlatformError
-from seller_platform.orchestration.assets import EXIT_CODE
 from seller_platform.orchestration.events import asset_key, column_schema, partition_tags
+from seller_platform.orchestration.failures import fail_partitions
+from seller_platform.orchestration.following import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import partitions_for, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.database import Database
@@ -30,7 +31,6 @@ EXPORTED: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset
 """The datasets that have files: all that have accounts."""
 
 _PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
-_SECONDS_BETWEEN_TICKS = 30
 
 
 def export_definitions(history_start: date, folder: Path | None) -> dg.Definitions:
@@ -44,12 +44,10 @@ def export_definitions(history_start: date, folder: Path | None) -> dg.Definitio
     return dg.Definitions(
         assets=[export_asset(dataset, history_start, folder) for dataset in EXPORTED],
         sensors=[
-            dg.AutomationConditionSensorDefinition(
+            following_sensor(
                 SENSOR,
-                target=dg.AssetSelection.groups(GROUP),
+                group=GROUP,
                 description="Writes the Parquet files of slices that were loaded and are not what they were.",
-                minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-                default_status=dg.DefaultSensorStatus.RUNNING,
             )
         ],
     )
@@ -66,6 +64,7 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
     A run may ask for any number of partitions. Each is reported by itself; those that fail are named at the end
     and do not stop the others.
     """
+    followed = dg.AssetSelection.assets(asset_key(dataset))
 
     @dg.asset(
         key=export_key(dataset),
@@ -79,7 +78,7 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
         deps=[asset_key(dataset)],
         partitions_def=partitions_for(dataset, history_start),
         backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
-        automation_condition=_follows_its_input(),
+        automation_condition=follows_inputs(followed=followed, required=followed),
         output_required=False,
     )
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
@@ -92,7 +91,7 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
                 context.log.error("%s of %s: %s", dataset.name, key, error)
             else:
                 yield materialization(dataset, key, folder, exported)
-        _raise(failures, dataset)
+        fail_partitions(failures, f"partitions of {dataset.name} were not exported")
 
     return export
 
@@ -131,42 +130,6 @@ def _export(database: Database, dataset: Dataset, key: str, folder: Path) -> Seq
     return (export_month(database, dataset, account, month, folder),)
 
 
-def _follows_its_input() -> dg.AutomationCondition[Any]:
-    """Return the condition on which a partition is written: once its input was loaded, and whenever that changed.
-
-    An input that was loaded anew and is what it was before has the same data version, and asks for nothing. A
-    partition that could not be written waits for its input to change. Only a request settles a change, and none that
-    was made before it.
-    """
-    condition = dg.AutomationCondition
-    is_new = condition.missing() & ~condition.execution_failed()
-    changes = condition.any_deps_match(condition.data_version_changed())
-    has_changed = changes.since((condition.newly_requested() | condition.initial_evaluation()) & ~changes)
-    lacks_input = condition.any_deps_match(condition.missing())
-    is_loading = condition.any_deps_match(condition.in_progress())
-    return ((is_new | has_changed) & ~lacks_input & ~is_loading & ~condition.in_progress()).with_label(
-        "follows its input"
-    )
-
-
 def _digest_of(exported: Sequence["Exported"]) -> str:
     told = "\n".join(f"{each.path.parent.name} {each.digest}" for each in exported)
     return sha256(told.encode()).hexdigest()
-
-
-def _raise(failures: Mapping[str, SellerPlatformError], dataset: Dataset) -> None:
-    """Fail the step if any partition failed, naming each with its reason.
-
-    Raises:
-        dagster.Failure: One did. It is not retried here: what it waits for is a load, or a folder.
-    """
-    if failures:
-        raise dg.Failure(
-            f"{len(failures)} partitions of {dataset.name} were not exported: {', '.join(failures)}. All others were. "
-            "Mend the cause, then backfill the failed and missing partitions",
-            metadata={
-                **{key: str(error) for key, error in failures.items()},
-                EXIT_CODE: max(error.exit_code for error in failures.values()),
-            },
-            allow_retries=False,
-        )

@@ -8,9 +8,10 @@ import dagster as dg
 
 from seller_platform.contract import Slicing
 from seller_platform.errors import SellerPlatformError
-from seller_platform.orchestration.assets import EXIT_CODE
 from seller_platform.orchestration.charts import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.events import COLUMN_TYPES, asset_key, judged, partition_tags
+from seller_platform.orchestration.failures import fail_partitions
+from seller_platform.orchestration.following import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
     ACCOUNTS,
@@ -30,7 +31,6 @@ SENSOR = "marts_follow_their_inputs"
 # of the inputs, so that a backfill of both makes runs of their own: within one run a step waits for outputs, and our
 # assets report by events.
 _MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 35, 99
-_SECONDS_BETWEEN_TICKS = 30
 
 
 def mart_definitions(history_start: date) -> dg.Definitions:
@@ -38,12 +38,10 @@ def mart_definitions(history_start: date) -> dg.Definitions:
     return dg.Definitions(
         assets=[mart_asset(mart, history_start) for mart in MARTS],
         sensors=[
-            dg.AutomationConditionSensorDefinition(
+            following_sensor(
                 SENSOR,
-                target=dg.AssetSelection.groups(GROUP),
+                group=GROUP,
                 description="Builds the partitions of marts whose inputs were loaded and are not what they were.",
-                minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-                default_status=dg.DefaultSensorStatus.RUNNING,
             )
         ],
     )
@@ -71,7 +69,7 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
         deps=[_dependency(mart, each) for each in mart.inputs],
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.multi_run(_MONTHS_PER_RUN if mart.is_monthly else _ACCOUNTS_PER_RUN),
-        automation_condition=follows_inputs(mart),
+        automation_condition=follows(mart),
         check_specs=[
             dg.AssetCheckSpec(check.name, asset=mart_key(mart), description=check.doc, partitions_def=partitions)
             for check in mart.all_checks
@@ -95,36 +93,23 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
                 failures[str(key)] = error
                 context.log.error("%s of %s: %s", mart.name, key, error)
             else:
-                yield materialization(built)
+                yield materialization(built, table_uri=warehouse.database.uri_of(mart.table))
                 yield from evaluations(context.instance, built)
         for check in mart.all_checks:
             yield dg.Output(None, output_name=f"{context.op_def.name}_{check.name}")
-        _raise(failures, mart)
+        fail_partitions(failures, f"partitions of {mart.name} were not built")
 
     return build
 
 
-def follows_inputs(mart: Mart) -> dg.AutomationCondition[dg.AssetKey]:
-    """Return the condition on which a partition is built.
+def follows(mart: Mart) -> dg.AutomationCondition[dg.AssetKey]:
+    """Return the condition on which a partition is built: as its inputs are loaded, and when they change.
 
-    It is built once everything that it cannot do without was loaded, and again whenever an input changed: an input
-    that was loaded anew and is what it was before has the same data version, and asks for nothing. The list of
-    accounts asks for nothing either, or each account that is added would have all marts built again. A partition
-    that could not be built waits for an input to change.
-
-    Only a request settles a change, and none that was made before it: a build that was under way when the input
-    changed may have read what was there before.
+    The list of accounts asks for nothing, or each account that is added would have all marts built again.
     """
-    condition = dg.AutomationCondition
-    followed = _keys(each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION)
-    required = _keys(each for each in mart.inputs if each.required)
-    is_new = condition.missing() & ~condition.execution_failed()
-    changes = condition.any_deps_match(condition.data_version_changed()).allow(followed)
-    has_changed = changes.since((condition.newly_requested() | condition.initial_evaluation()) & ~changes)
-    lacks_inputs = condition.any_deps_match(condition.missing()).allow(required)
-    are_loading = condition.any_deps_match(condition.in_progress()).allow(followed)
-    return ((is_new | has_changed) & ~lacks_inputs & ~are_loading & ~condition.in_progress()).with_label(
-        "follows its inputs"
+    return follows_inputs(
+        followed=_keys(each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION),
+        required=_keys(each for each in mart.inputs if each.required),
     )
 
 
@@ -162,7 +147,7 @@ def column_lineage(mart: Mart) -> dg.TableColumnLineage:
     )
 
 
-def materialization(build: Build) -> dg.AssetMaterialization:
+def materialization(build: Build, *, table_uri: str) -> dg.AssetMaterialization:
     """Return the event that a partition was built, with its facts and its chart."""
     mart, partition = build.mart, partition_key(build.account, build.window)
     return dg.AssetMaterialization(
@@ -172,6 +157,7 @@ def materialization(build: Build) -> dg.AssetMaterialization:
         metadata={
             "dagster/partition_row_count": build.rows,
             "dagster/table_name": mart.table,
+            "dagster/uri": table_uri,
             "chart": dg.MetadataValue.md(draw(build)),
             "rows": build.rows,
             "loads": dg.MetadataValue.json(dict(build.loads)),
@@ -262,21 +248,3 @@ def _keys(inputs: Iterator[Input]) -> dg.AssetSelection:
 
 def _as_text(row: Mapping[str, object]) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in row.items()}
-
-
-def _raise(failures: Mapping[str, SellerPlatformError], mart: Mart) -> None:
-    """Fail the step if any partition failed, naming each with its reason.
-
-    Raises:
-        dagster.Failure: One did. It is not retried here: what it waits for is an input that changes, or a server.
-    """
-    if failures:
-        raise dg.Failure(
-            f"{len(failures)} partitions of {mart.name} were not built: {', '.join(failures)}. All others were. "
-            "Mend the cause, then backfill the failed and missing partitions",
-            metadata={
-                **{key: str(error) for key, error in failures.items()},
-                EXIT_CODE: max(error.exit_code for error in failures.values()),
-            },
-            allow_retries=False,
-        )

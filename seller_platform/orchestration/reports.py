@@ -26,9 +26,9 @@ from seller_platform.ingest.reports import (
     request_report,
     tell_failures,
 )
-from seller_platform.orchestration.assets import EXIT_CODE
 from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations
 from seller_platform.orchestration.events import asset_key, definition_metadata, materialization
+from seller_platform.orchestration.failures import fail_each
 from seller_platform.orchestration.partitions import ACCOUNTS, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.runs import ACCOUNT_TAG
@@ -120,7 +120,7 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
             for known, job in zip(chosen, threads.map(ask, chosen), strict=True):
                 _log_request(context, known, job)
                 failures |= {error.report: error for error in tell_failures(database, known.key, now=now)}
-        _raise(failures, "reports were not requested")
+        _fail(failures, "reports were not requested")
 
     @dg.job(name="request_reports", description=request.description)
     def request_reports() -> None:
@@ -170,7 +170,7 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
                     yield from _events(context, seller_api, receipt, account) if receipt else ()
             failures |= {error.report: error for error in tell_failures(database, account, now=clock())}
         yield from check_outputs(context, REPORT_ROWS)
-        _raise(failures, "reports were not loaded")
+        _fail(failures, "reports were not loaded")
 
     return report_rows
 
@@ -179,26 +179,14 @@ def _events(
     context: dg.AssetExecutionContext, seller_api: SellerApiResource, receipt: Receipt, account: str
 ) -> Iterator[object]:
     endpoint_url = seller_api.url_of(account, REPORT_ROWS.path)
-    yield materialization(REPORT_ROWS, receipt, partition=account, endpoint_url=endpoint_url)
+    table_uri = seller_api.warehouse.database.uri_of(REPORT_ROWS.table)
+    yield materialization(REPORT_ROWS, receipt, partition=account, endpoint_url=endpoint_url, table_uri=table_uri)
     yield from evaluations(context.instance, REPORT_ROWS, receipt, account)
 
 
-def _raise(failures: Mapping[str, SellerPlatformError], what: str) -> None:
-    """Fail the step if anything in it failed, naming each with its reason.
-
-    Raises:
-        dagster.Failure: Something did.
-    """
-    if failures:
-        told = "; ".join(str(error) for error in failures.values())
-        raise dg.Failure(
-            f"{len(failures)} {what}: {told}",
-            metadata={
-                **{name: str(error) for name, error in failures.items()},
-                EXIT_CODE: max(error.exit_code for error in failures.values()),
-            },
-            allow_retries=False,
-        )
+def _fail(failures: Mapping[str, SellerPlatformError], what: str) -> None:
+    told = "; ".join(str(error) for error in failures.values())
+    fail_each(failures, f"{len(failures)} {what}: {told}")
 
 
 def _report_sensor(clock: Clock) -> dg.SensorDefinition:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source, Window
-from seller_platform.orchestration.assets import CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
+from seller_platform.orchestration.assets import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.orchestration.events import asset_key
+from seller_platform.orchestration.failures import EXIT_CODE
 from seller_platform.orchestration.partitions import ACCOUNTS, partition_key, read_partition_key
 
 ACCOUNT_TAG = "seller_platform/account"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
+from urllib.parse import quote
 
 import psycopg
 import sqlalchemy
@@ -20,6 +21,7 @@ from seller_platform.errors import InvalidSettingError, SchemaVersionError, Ware
 VERSION_TABLE = "schema_version"
 VERSION_SCHEMA = "platform"
 _MIGRATIONS = Path(__file__).parent / "migrations"
+_PORT = 5432
 _MIGRATION_LOCK = 0x5E11E4
 
 
@@ -71,6 +73,17 @@ class Database:
         """The place of the database, without user and password."""
         url = self.engine.url
         return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
+
+    def uri_of(self, table: str) -> str:
+        """Return what names a table wherever it is known, `postgres://host:port/database.schema.table`, without user.
+
+        Of a server on a socket, the socket's folder is the host, escaped.
+        """
+        url = self.engine.url
+        told = url.host or url.query.get("host") or "localhost"
+        host = told if isinstance(told, str) else told[0]
+        place = quote(host, safe="") if host.startswith("/") else f"{host}:{url.port or _PORT}"
+        return f"postgres://{place}/{url.database}.{table}"
 
     def migrate(self, *, to: str = "head") -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.

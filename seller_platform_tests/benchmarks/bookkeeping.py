@@ -67,7 +67,9 @@ def reporting_asset(dataset: Dataset, seconds: list[float]) -> dg.AssetsDefiniti
     def report(context: dg.AssetExecutionContext) -> Iterator[object]:
         started, keys = time.perf_counter(), context.partition_keys
         for key in keys:
-            yield materialization(dataset, receipt, partition=key, endpoint_url="http://api/x")
+            yield materialization(
+                dataset, receipt, partition=key, endpoint_url="http://api/x", table_uri="postgres://db/x"
+            )
             yield from evaluations(context.instance, dataset, receipt, key)
         seconds.append((time.perf_counter() - started) / len(keys))
         yield from check_outputs(context, dataset)

@@ -18,8 +18,9 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform.orchestration.alerts import alert_definitions
-from seller_platform.orchestration.assets import EXIT_CODE
+from seller_platform.orchestration.discovery import AUTHORIZED_CHECK
 from seller_platform.orchestration.events import judged
+from seller_platform.orchestration.failures import EXIT_CODE
 from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import Platform
@@ -62,6 +63,20 @@ class Shop:
             result = found.evaluate_tick(context)
         self.cursors[sensor] = result.cursor
         return result.skip_message
+
+    def judge_connections(self, *refusals: SellerPlatformError) -> None:
+        """Store what the check of the connections says, as the sensor that discovers accounts does."""
+        accounts = dg.AssetKey(["seller", "accounts"])
+        self.instance.report_runless_asset_event(dg.AssetMaterialization(accounts))
+        self.instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=accounts,
+                check_name=AUTHORIZED_CHECK,
+                passed=not refusals,
+                description=" ".join(f"{refusal}." for refusal in refusals),
+                target_materialization_data=judged(self.instance, accounts, None),
+            )
+        )
 
     def _asset(self, name: str) -> dg.AssetsDefinition:
         @dg.asset(
@@ -191,7 +206,7 @@ def test_different_causes_are_different_messages(shop: Shop) -> None:
     }
     shop.run("orders", KEYS)
 
-    shop.tick("run_failures")
+    shop.tick("run_failures", later=timedelta(minutes=4))
 
     assert len(shop.receiver.documents) == 3
     assert any("Run `seller-platform connect`" in text for text in shop.receiver.texts)
@@ -300,6 +315,36 @@ def test_a_slice_that_could_not_be_stored_is_told_of_by_its_run_alone(shop: Shop
     shop.run("orders", KEYS)
 
     assert (shop.tick("check_failures"), shop.tick("run_failures")) == ("all is well", "1 causes are open")
+
+
+@pytest.mark.parametrize("first", ["run_failures", "check_failures"])
+def test_a_grant_that_is_refused_is_told_of_by_the_check_of_the_connections_alone(shop: Shop, first: str) -> None:
+    refused = ReauthorizationRequiredError("default", "it was revoked")
+    shop.failures = {KEYS[0]: refused, KEYS[1]: away()}
+    shop.run("orders", KEYS[:3])
+    shop.tick(first)
+    shop.judge_connections(refused)
+    for sensor in ("run_failures", "check_failures") * 2:
+        shop.tick(sensor, later=timedelta(minutes=2))
+
+    assert sorted(text.splitlines()[0] for text in shop.receiver.texts) == [
+        "Check failed: seller/accounts, connection_authorized",
+        f"Run failed: seller/orders ({KEYS[1]})",
+    ]
+    assert sum(str(refused) in text for text in shop.receiver.texts) == 1
+
+    shop.judge_connections()
+    shop.tick("check_failures")
+    assert shop.receiver.texts[-1].startswith("Resolved: seller/accounts, connection_authorized\n")
+
+
+def test_a_grant_of_which_the_check_says_nothing_is_told_of_by_its_run(shop: Shop) -> None:
+    shop.judge_connections(ReauthorizationRequiredError("another", "it was revoked"))
+    shop.failures = {KEYS[0]: ReauthorizationRequiredError("default", "it was revoked")}
+    shop.run("orders", KEYS[:1])
+
+    assert shop.tick("run_failures") == "all is well"
+    assert shop.tick("run_failures", later=timedelta(minutes=4)) == "1 causes are open"
 
 
 def test_a_webhook_that_is_away_delays_a_message_and_loses_none(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:

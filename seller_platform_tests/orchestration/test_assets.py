@@ -58,6 +58,7 @@ def test_a_run_over_a_range_reports_every_partition_by_itself(platform: Platform
     assert february["pages"] > 1
     assert february["endpoint"] == f"{platform.upstream.url}/api/sales/orders"
     assert february["dagster/table_name"] == "seller.orders"
+    assert february["dagster/uri"] == platform.database.uri_of("seller.orders")
     assert january["load_id"] != february["load_id"]
     assert january["digest"] != february["digest"]
 

@@ -13,10 +13,10 @@ from sqlalchemy import text
 from seller_platform.contract import dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS, CostElement, CostPeriod
 from seller_platform.ingest.cost_plans import make_plan
-from seller_platform.orchestration.assets import EXIT_CODE
 from seller_platform.orchestration.checks import checks_of
 from seller_platform.orchestration.costs import cost_definitions
 from seller_platform.orchestration.events import asset_key
+from seller_platform.orchestration.failures import EXIT_CODE
 from seller_platform.orchestration.partitions import ACCOUNTS
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.server import EmbeddedServer

@@ -54,8 +54,16 @@ class Shop:
     def cost(self, sku: str, first: str, last: str | None, elements: str, *, snapshot: str = "2026-03-31") -> None:
         self.insert("cost_periods", (sku, first, last, elements, snapshot))
 
-    def stock(self, sku: str, sellable: int | None, *, inbound: int | None = 0, day: str = "2026-04-01") -> None:
-        row = (sku, f"Name of {sku}", f"B-{sku}", "X", sellable, 0, inbound, sellable, None, None, None, None, day)
+    def stock(
+        self,
+        sku: str,
+        sellable: int | None,
+        *,
+        inbound: int | None = 0,
+        day: str = "2026-04-01",
+        velocity: str | None = None,
+    ) -> None:
+        row = (sku, f"Name of {sku}", f"B-{sku}", "X", sellable, 0, inbound, sellable, velocity, None, None, None, day)
         self.insert("inventory", row)
 
     def build(self, mart: Mart, window: Window | None = MARCH, **parameters: int) -> Build:

@@ -237,6 +237,28 @@ def test_the_risk_of_a_stock_out_follows_from_cover_and_demand(shop: Shop) -> No
     assert _failed(build) == []
 
 
+@pytest.mark.parametrize(
+    ("burst", "agrees"),
+    [("2026-02-27", False), ("2026-02-28", True), ("2026-03-01", True), ("2026-04-01", True), ("2026-04-02", False)],
+)
+def test_a_stated_velocity_may_be_that_of_thirty_days_that_end_a_day_later_or_two_days_earlier(
+    shop: Shop, burst: str, agrees: bool
+) -> None:
+    for day in range(2, 31):
+        shop.sell(f"2026-03-{day:02}", "EVERY DAY", 1, "1.00")
+    shop.sell(burst, "BURST", 30, "1.00")
+    shop.stock("BURST", 100, velocity="1.00")
+    shop.stock("EVERY DAY", 100, velocity="0.97")
+    shop.stock("NOT SOLD", 100, velocity="0.00")
+    shop.stock("NOT STATED", 100)
+
+    build = shop.build(HEALTH)
+
+    assert _failed(build) == ([] if agrees else ["velocity_agrees_with_the_api"])
+    (finding,) = [each for each in build.findings if each.check.name == "velocity_agrees_with_the_api"]
+    assert [row["sku"] for row in finding.examples] == ([] if agrees else ["BURST"])
+
+
 def test_an_order_is_due_when_the_position_covers_lead_time_and_safety_only(shop: Shop) -> None:
     for sku in ("LATE", "SOON", "LATER"):
         shop.sell("2026-03-20", sku, 60, "1.00")  # two a day
