@@ -1,6 +1,9 @@
 """`seller-platform service`: the REST API alone, its users and its applications."""
 
+import functools
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -11,13 +14,25 @@ from seller_platform.service.server import run_report_worker, run_service
 from seller_platform.service.users import add_user, grant_accounts
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import SANDBOX, embedded_server
+from seller_platform.warehouse.location import SANDBOX, embedded_server, warehouse_url
 
-_database_option = click.option(
-    "--database-url",
-    help="The database to serve; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
-    "embedded server.",
-)
+
+def _database_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose the database, and call the command with the `url` of the one that was chosen."""
+
+    @click.option(
+        "--database-url",
+        help="The service's database; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
+        "embedded server.",
+    )
+    @click.option("--replica", is_flag=True, help="The warehouse that `sync` fills, instead.")
+    @functools.wraps(command)
+    def with_url(*, database_url: str | None, replica: bool, **given: Any) -> None:
+        if replica and database_url is not None:
+            raise click.UsageError("--replica and --database-url name two databases; give one of them")
+        command(url=_url(database_url, is_replica=replica), **given)
+
+    return with_url
 
 
 @click.group()
@@ -32,20 +47,18 @@ def service() -> None:
 @click.option(
     "--worker/--no-worker", "writes_reports", default=True, show_default=True, help="Whether to write reports as well."
 )
-@_database_option
-def run(*, host: str, port: int, workers: int, writes_reports: bool, database_url: str | None) -> None:
+@_database_options
+def run(*, host: str, port: int, workers: int, writes_reports: bool, url: str) -> None:
     """Serve the REST API over a database, until Ctrl-C."""
-    url = _url(database_url)
     with Database(url) as database:
         database.migrate()
     run_service(url, host=host, port=port, workers=workers, writes_reports=writes_reports)
 
 
 @service.command()
-@_database_option
-def worker(*, database_url: str | None) -> None:
+@_database_options
+def worker(*, url: str) -> None:
     """Write the reports that were requested, until Ctrl-C; any number of workers share the queue."""
-    url = _url(database_url)
     with Database(url) as database:
         database.migrate()
     run_report_worker(url)
@@ -59,12 +72,12 @@ def user() -> None:
 @user.command("add")
 @click.argument("email")
 @click.option("--name", help="The person's name; by default the part of the address before the @.")
-@_database_option
+@_database_options
 @json_option
-def user_add(*, email: str, name: str | None, database_url: str | None, as_json: bool) -> None:
+def user_add(*, email: str, name: str | None, url: str, as_json: bool) -> None:
     """Add a user; the password is read from standard input or a prompt."""
     password = _password()
-    with _open(database_url) as database:
+    with _open(url) as database:
         user_id = add_user(database, email, name or email.partition("@")[0], password)
     _say(as_json, f"User {email} was added.", {"id": user_id, "email": email})
 
@@ -72,11 +85,11 @@ def user_add(*, email: str, name: str | None, database_url: str | None, as_json:
 @user.command("grant")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@_database_option
+@_database_options
 @json_option
-def user_grant(*, email: str, accounts: tuple[str, ...], database_url: str | None, as_json: bool) -> None:
+def user_grant(*, email: str, accounts: tuple[str, ...], url: str, as_json: bool) -> None:
     """Let a user read accounts, named by their keys."""
-    with _open(database_url) as database:
+    with _open(url) as database:
         grant_accounts(database, email, accounts)
     _say(as_json, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
 
@@ -89,11 +102,11 @@ def application() -> None:
 @application.command("add")
 @click.argument("name")
 @click.option("--redirect-uri", required=True, help="Where the user is sent back to, exactly.")
-@_database_option
+@_database_options
 @json_option
-def application_add(*, name: str, redirect_uri: str, database_url: str | None, as_json: bool) -> None:
+def application_add(*, name: str, redirect_uri: str, url: str, as_json: bool) -> None:
     """Register an application; its id and secret are printed, the secret this once."""
-    with _open(database_url) as database:
+    with _open(url) as database:
         client_id, client_secret = add_application(database, name, redirect_uri)
     _say(
         as_json,
@@ -102,15 +115,17 @@ def application_add(*, name: str, redirect_uri: str, database_url: str | None, a
     )
 
 
-def _url(database_url: str | None) -> str:
+def _url(database_url: str | None, *, is_replica: bool) -> str:
     settings = read_settings()
+    if is_replica:
+        return warehouse_url(settings)
     if database_url is None and settings.service_database_url is not None:
         return settings.service_database_url.get_secret_value()
     return database_url or embedded_server(settings.home).database(SANDBOX)
 
 
-def _open(database_url: str | None) -> Database:
-    database = Database(_url(database_url))
+def _open(url: str) -> Database:
+    database = Database(url)
     database.migrate()
     return database
 
