@@ -111,14 +111,15 @@ async def _show_new(asked: Asked) -> Response:
 
 async def _create(asked: Asked) -> Response:
     name, redirect_uri = asked.form.get("name", "").strip(), asked.form.get("redirect_uri", "").strip()
+    is_public = "public" in asked.form
     form_id = asked.form.get("form_id", "")
     if not _FORM_ID.fullmatch(form_id):
         raise ForeignFormError
     try:
         check_application(name, redirect_uri)
     except InvalidApplicationError as error:
-        return _form(asked.visit, name, redirect_uri, error)
-    client_id, secret = _client_id(asked.visit, form_id), secrets.token_urlsafe(32)
+        return _form(asked.visit, name, redirect_uri, is_public=is_public, error=error)
+    client_id, secret = _client_id(asked.visit, form_id), None if is_public else secrets.token_urlsafe(32)
     known = [application.client_id for application in await own_applications(asked.connection, asked.user.id)]
     if client_id not in known and len(known) >= MOST_APPLICATIONS:
         raise ApiError(f"You have {len(known)} clients, and nobody may have more. Delete one that you no longer use.")
@@ -151,7 +152,12 @@ async def _own_application(asked: Asked) -> OwnApplication:
 
 
 def _form(
-    visit: Visit, name: str = "", redirect_uri: str = "", error: InvalidApplicationError | None = None
+    visit: Visit,
+    name: str = "",
+    redirect_uri: str = "",
+    *,
+    is_public: bool = False,
+    error: InvalidApplicationError | None = None,
 ) -> Response:
     values = {
         "here": "developers",
@@ -159,6 +165,7 @@ def _form(
         "form_id": secrets.token_urlsafe(16),
         "name": name,
         "redirect_uri": redirect_uri,
+        "is_public": is_public,
         "problem": None,
         "wrong": None,
     }

@@ -152,6 +152,7 @@ def test_a_backfill_reports_marts_and_checks_come_whole_though_daemon_and_run_ar
     url = told["Dagster UI"]
     assert httpx.get(f"{told['Service']}/service-status").json()["status"] == "active"
     assert told["Sandbox login"] == "demo@sandbox.example"
+    assert told["Sandbox group"] == "All shops"
 
     launched = _ask(url, _BACKFILL, assets=[{"path": ["seller", name]} for name in LISTS])["launchPartitionBackfill"]
     requested = _ask(url, _LAUNCH)["launchRun"]

@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from seller_platform_tests.journeys.processes import COMMAND, document, environment, run
+
+pytestmark = pytest.mark.journey
 
 
 @contextmanager
