@@ -1,0 +1,22 @@
+"""When a consent was last used, for the page on which its user ends it."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column(
+        "authorizations",
+        sa.Column(
+            "last_used_on",
+            sa.Date(),
+            nullable=True,
+            comment="The last day (UTC) on which a token of it was used to read or write; null: never.",
+        ),
+        schema="service",
+    )
