@@ -21,7 +21,7 @@ from seller_platform.service.store import Connection, Store
 
 END = f"{APPROVALS}/{{client_id}}/end"
 
-_NOTICES = {"ended": "The access is ended. What the application holds for it no longer works."}
+_NOTICES = {"ended": "The access is ended. The application can no longer read your data or change your costs."}
 
 # A consent of which nothing can be used any more is over, though its rows may be there for another hour.
 _APPROVED = """

@@ -85,7 +85,7 @@ def test_an_application_is_listed_once_with_its_days_and_the_users_own_accounts(
     assert _names(before) == ["Reader &lt;1&gt;"]
     facts = dict(re.findall(r"<dt>([^<]+)</dt>\s*<dd[^>]*>(.*?)</dd>", used.text, re.DOTALL))
     assert "<dt>Last used</dt><dd>not yet</dd>" in before.text
-    assert facts["Access since"] == facts["Last used"] == today
+    assert (facts["Access since"], facts["Last used"]) == (today, f"{today} (UTC)")
     assert " ".join(facts["Accounts"].split()) == "all of yours: Shop US (US), Shop DE (DE), Twin (FR), Twin (IT)"
     assert facts["Sends people to"] == "127.0.0.1:9"
 
