@@ -191,6 +191,38 @@ class InvalidUserError(RequestError):
         super().__init__(f"the user's {field} {problem}")
 
 
+class AccountNotGrantedError(RequestError):
+    """A user may not read an account that is named for them."""
+
+    next_step = "Take one of the user's accounts, or grant them the account with `seller-platform service user grant`."
+
+    def __init__(self, key: str, email: str, granted: Sequence[str]) -> None:
+        self.key, self.email, self.granted = key, email, tuple(granted)
+        super().__init__(f"{email} may not read account {key!r}; they may read: {', '.join(granted) or 'none yet'}")
+
+
+class InvalidGroupError(RequestError):
+    """A group of accounts cannot have that title."""
+
+    next_step = "Take another title, as the message says."
+
+    def __init__(self, title: str, problem: str) -> None:
+        self.title, self.problem = title, problem
+        super().__init__(f"the title of the group {problem}; it is {title!r}")
+
+
+class UnknownGroupError(RequestError):
+    """A user has no group of that title."""
+
+    next_step = "Take one of the groups that the message lists, or make it with `seller-platform service group set`."
+
+    def __init__(self, title: str, email: str, known: Sequence[str]) -> None:
+        self.title, self.email, self.known = title, email, tuple(known)
+        super().__init__(
+            f"{email} has no group titled {title!r}; their groups are: {', '.join(map(repr, known)) or 'none yet'}"
+        )
+
+
 class InvalidApplicationError(RequestError):
     """An application cannot be registered with these values."""
 

@@ -35,7 +35,7 @@ _COMMANDS = {
     "prune": "Remove old snapshots but one a month, and receipts that nothing refers to any more.",
     "doctor": "Check every prerequisite, and name the next step.",
     "keys": "Change the key that encrypts grants and client secrets at rest.",
-    "service": "Run the REST API alone, and manage its users and applications.",
+    "service": "Run the REST API alone, and manage its users, groups and applications.",
     "sandbox": "Fill the service's database with invented sellers.",
 }
 

@@ -13,6 +13,7 @@ import click
 from seller_platform.cli.demo import connect_playground
 from seller_platform.cli.output import Output
 from seller_platform.cli.playground import (
+    GROUP_TITLE,
     USER_EMAIL,
     Playground,
     Program,
@@ -66,6 +67,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
             output.line(f"Service           {playground.base_url}")
             output.line(f"Sandbox login     {USER_EMAIL}")
             output.line(f"Sandbox password  {playground.credentials.password}")
+            output.line(f"Sandbox group     {GROUP_TITLE}")
             output.line("Ctrl-C ends everything.")
             while not ended.wait(_LOOK_SECONDS):
                 if playground.server.revive():

@@ -26,12 +26,14 @@ from seller_platform.cli.sandbox import invent
 from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.service.applications import add_application, knows_application
+from seller_platform.service.groups import set_group
 from seller_platform.service.users import ensure_user, grant_accounts
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.location import SANDBOX, WAREHOUSE, embedded_server
 from seller_platform.warehouse.server import EmbeddedServer
 
 USER_EMAIL = "demo@sandbox.example"
+GROUP_TITLE = "All shops"
 _FILE = "playground.json"
 _READY_SECONDS = 60
 _STARTS_A_MINUTE = 5
@@ -89,7 +91,9 @@ def open_playground(
         report = invent(database, output, accounts=accounts, months=months)
         credentials = _credentials(folder / _FILE, database)
         ensure_user(database, USER_EMAIL, "Demo", credentials.password)
-        grant_accounts(database, USER_EMAIL, [account.key for account in report.accounts])
+        keys = [account.key for account in report.accounts]
+        grant_accounts(database, USER_EMAIL, keys)
+        set_group(database, USER_EMAIL, GROUP_TITLE, keys)
     base_url = f"http://127.0.0.1:{port or free_port()}"
     environment = {
         "SELLER_PLATFORM_HOME": str(folder),

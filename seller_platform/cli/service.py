@@ -1,28 +1,44 @@
-"""`seller-platform service`: the REST API alone, its users and its applications."""
+"""`seller-platform service`: the REST API alone, its users, their groups of accounts, and its applications."""
 
+import functools
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import RequestError
-from seller_platform.service.applications import add_application
+from seller_platform.service.applications import add_application, add_public_application
+from seller_platform.service.groups import groups_of, remove_group, set_group
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
-from seller_platform.service.users import add_user, grant_accounts
+from seller_platform.service.users import add_user, close_user, grant_accounts, reopen_user, revoke_accounts
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import SANDBOX, embedded_server
+from seller_platform.warehouse.location import SANDBOX, embedded_server, warehouse_url
 
-_database_option = click.option(
-    "--database-url",
-    help="The database to serve; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
-    "embedded server.",
-)
+
+def _database_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose the database, and call the command with the `url` of the one that was chosen."""
+
+    @click.option(
+        "--database-url",
+        help="The service's database; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
+        "embedded server.",
+    )
+    @click.option("--replica", is_flag=True, help="The warehouse that `sync` fills, instead.")
+    @functools.wraps(command)
+    def with_url(*, database_url: str | None, replica: bool, **given: Any) -> None:
+        if replica and database_url is not None:
+            raise click.UsageError("--replica and --database-url name two databases; give one of them")
+        command(url=_url(database_url, is_replica=replica), **given)
+
+    return with_url
 
 
 @click.group()
 def service() -> None:
-    """Run the REST API alone, and manage its users and applications."""
+    """Run the REST API alone, and manage its users, groups and applications."""
 
 
 @service.command()
@@ -36,7 +52,7 @@ def service() -> None:
     "--metrics-port", type=click.IntRange(0), help="Serve measures to Prometheus on this port; 0 takes a free one."
 )
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
-@_database_option
+@_database_options
 def run(
     *,
     host: str,
@@ -45,10 +61,9 @@ def run(
     writes_reports: bool,
     metrics_port: int | None,
     metrics_host: str,
-    database_url: str | None,
+    url: str,
 ) -> None:
     """Serve the REST API over a database, until Ctrl-C."""
-    url = _url(database_url)
     with Database(url) as database:
         database.migrate()
     metrics = MetricsAddress(metrics_host, metrics_port) if metrics_port is not None else None
@@ -64,10 +79,9 @@ def run(
 
 
 @service.command()
-@_database_option
-def worker(*, database_url: str | None) -> None:
+@_database_options
+def worker(*, url: str) -> None:
     """Write the reports that were requested, until Ctrl-C; any number of workers share the queue."""
-    url = _url(database_url)
     with Database(url) as database:
         database.migrate()
     run_report_worker(url, log_format=read_settings().log_format)
@@ -81,12 +95,12 @@ def user() -> None:
 @user.command("add")
 @click.argument("email")
 @click.option("--name", help="The person's name; by default the part of the address before the @.")
-@_database_option
+@_database_options
 @json_option
-def user_add(*, email: str, name: str | None, database_url: str | None, as_json: bool) -> None:
+def user_add(*, email: str, name: str | None, url: str, as_json: bool) -> None:
     """Add a user; the password is read from standard input or a prompt."""
     password = _password()
-    with _open(database_url) as database:
+    with _open(url) as database:
         user_id = add_user(database, email, name or email.partition("@")[0], password)
     _say(as_json, f"User {email} was added.", {"id": user_id, "email": email})
 
@@ -94,13 +108,94 @@ def user_add(*, email: str, name: str | None, database_url: str | None, as_json:
 @user.command("grant")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@_database_option
+@_database_options
 @json_option
-def user_grant(*, email: str, accounts: tuple[str, ...], database_url: str | None, as_json: bool) -> None:
+def user_grant(*, email: str, accounts: tuple[str, ...], url: str, as_json: bool) -> None:
     """Let a user read accounts, named by their keys."""
-    with _open(database_url) as database:
+    with _open(url) as database:
         grant_accounts(database, email, accounts)
     _say(as_json, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+
+
+@user.command("revoke")
+@click.argument("email")
+@click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
+@_database_options
+@json_option
+def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, as_json: bool) -> None:
+    """Take accounts away from a user, and out of the user's groups."""
+    with _open(url) as database:
+        revoke_accounts(database, email, accounts)
+    _say(as_json, f"{email} may no longer read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+
+
+@user.command("close")
+@click.argument("email")
+@_database_options
+@json_option
+def user_close(*, email: str, url: str, as_json: bool) -> None:
+    """Let a user no longer log in, and end every session and every access that was approved."""
+    with _open(url) as database:
+        close_user(database, email)
+    _say(as_json, f"{email} is closed: logged out, and every access ended.", {"email": email, "status": "closed"})
+
+
+@user.command("reopen")
+@click.argument("email")
+@_database_options
+@json_option
+def user_reopen(*, email: str, url: str, as_json: bool) -> None:
+    """Let a user who was closed log in again; applications must be approved anew."""
+    with _open(url) as database:
+        reopen_user(database, email)
+    _say(as_json, f"{email} may log in again.", {"email": email, "status": "active"})
+
+
+@service.group()
+def group() -> None:
+    """Manage groups of a user's accounts, which `group_title` selects."""
+
+
+@group.command("set")
+@click.argument("email")
+@click.argument("title")
+@click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
+@_database_options
+@json_option
+def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, as_json: bool) -> None:
+    """Make a group hold these accounts of a user, and no others."""
+    with _open(url) as database:
+        set_group(database, email, title, accounts)
+    told = {"email": email, "title": title, "accounts": accounts}
+    _say(as_json, f"The group {title} of {email} holds {', '.join(accounts)}.", told)
+
+
+@group.command("list")
+@click.argument("email")
+@_database_options
+@json_option
+def group_list(*, email: str, url: str, as_json: bool) -> None:
+    """List the groups of a user."""
+    with _open(url) as database:
+        groups = groups_of(database, email)
+    output = Output(as_json=as_json)
+    if as_json:
+        output.document({"groups": [{"title": title, "accounts": keys} for title, keys in groups.items()]})
+    else:
+        rows = [(title, ", ".join(keys) or "no account") for title, keys in groups.items()]
+        output.table(f"Groups of {email}", ("title", "accounts"), rows)
+
+
+@group.command("remove")
+@click.argument("email")
+@click.argument("title")
+@_database_options
+@json_option
+def group_remove(*, email: str, title: str, url: str, as_json: bool) -> None:
+    """Remove a group; its accounts stay the user's."""
+    with _open(url) as database:
+        remove_group(database, email, title)
+    _say(as_json, f"The group {title} of {email} is removed.", {"email": email, "title": title})
 
 
 @service.group()
@@ -111,11 +206,17 @@ def application() -> None:
 @application.command("add")
 @click.argument("name")
 @click.option("--redirect-uri", required=True, help="Where the user is sent back to, exactly.")
-@_database_option
+@click.option("--public", is_flag=True, help="It can keep no secret: it gets none, and must use PKCE.")
+@_database_options
 @json_option
-def application_add(*, name: str, redirect_uri: str, database_url: str | None, as_json: bool) -> None:
+def application_add(*, name: str, redirect_uri: str, public: bool, url: str, as_json: bool) -> None:
     """Register an application; its id and secret are printed, the secret this once."""
-    with _open(database_url) as database:
+    with _open(url) as database:
+        if public:
+            client_id = add_public_application(database, name, redirect_uri)
+            told = {"client_id": client_id, "redirect_uri": redirect_uri}
+            _say(as_json, f"client id: {client_id}\nIt has no secret, and must use PKCE.", told)
+            return
         client_id, client_secret = add_application(database, name, redirect_uri)
     _say(
         as_json,
@@ -124,15 +225,17 @@ def application_add(*, name: str, redirect_uri: str, database_url: str | None, a
     )
 
 
-def _url(database_url: str | None) -> str:
+def _url(database_url: str | None, *, is_replica: bool) -> str:
     settings = read_settings()
+    if is_replica:
+        return warehouse_url(settings)
     if database_url is None and settings.service_database_url is not None:
         return settings.service_database_url.get_secret_value()
     return database_url or embedded_server(settings.home).database(SANDBOX)
 
 
-def _open(database_url: str | None) -> Database:
-    database = Database(_url(database_url))
+def _open(url: str) -> Database:
+    database = Database(url)
     database.migrate()
     return database
 
@@ -146,7 +249,7 @@ def _password() -> str:
     return password
 
 
-def _say(as_json: bool, text: str, document: dict[str, object]) -> None:
+def _say(as_json: bool, text: str, document: Mapping[str, object]) -> None:
     output = Output(as_json=as_json)
     if as_json:
         output.document(document)

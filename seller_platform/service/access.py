@@ -67,12 +67,22 @@ class Selector:
     group_title: str | None = None
 
 
+# Noted once a day, so that asking costs no write.
 _CALLER = """
-SELECT users.id, users.name, users.email, users.status
-FROM service.access_tokens AS token
-JOIN service.authorizations AS consent ON consent.family = token.family AND consent.revoked_at IS NULL
-JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
-WHERE token.token_hash = %s AND token.expires_at > now()
+WITH caller AS (
+    SELECT users.id, users.name, users.email, users.status, consent.family
+    FROM service.access_tokens AS token
+    JOIN service.authorizations AS consent ON consent.family = token.family AND consent.revoked_at IS NULL
+    JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
+    WHERE token.token_hash = %s AND token.expires_at > now()
+),
+noted AS (
+    UPDATE service.authorizations AS consent
+    SET last_used_on = (now() AT TIME ZONE 'UTC')::date
+    FROM caller
+    WHERE consent.family = caller.family AND consent.last_used_on IS DISTINCT FROM (now() AT TIME ZONE 'UTC')::date
+)
+SELECT id, name, email, status FROM caller
 """
 
 _ACCOUNTS = """
@@ -107,7 +117,7 @@ def hash_of(secret: str) -> bytes:
 
 
 async def authenticate(connection: Connection, headers: Headers) -> Caller:
-    """Return the user whose bearer token a request carries.
+    """Return the user whose bearer token a request carries, and note that it was used today.
 
     Raises:
         UnauthorizedError: It carries none, or one that is not honoured.

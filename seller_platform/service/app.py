@@ -21,6 +21,7 @@ from seller_platform.contract.endpoints import AUTHORIZE, METADATA, REVOKE, TOKE
 from seller_platform.contract.wire_errors import error_body
 from seller_platform.errors import ApiError, MissingSettingError, WarehouseUnavailableError
 from seller_platform.service.answers import JSON, allowed_methods, base_url_of, error_answer, json_answer
+from seller_platform.service.approvals import END, Approvals
 from seller_platform.service.authorize import Authorization
 from seller_platform.service.compression import Compress
 from seller_platform.service.costs import cost_routes
@@ -28,7 +29,7 @@ from seller_platform.service.developers import DELETE, NEW, Developers
 from seller_platform.service.docs import docs_text
 from seller_platform.service.document import DOCS, OPENAPI, openapi_document
 from seller_platform.service.lists import SERVED, Clock, Route, route_for
-from seller_platform.service.login import DEVELOPERS, LOGIN, LOGOUT, Login
+from seller_platform.service.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT, Login
 from seller_platform.service.measures import Measures
 from seller_platform.service.middleware import Envelop
 from seller_platform.service.pages import (
@@ -169,6 +170,7 @@ def _add_oauth(app: FastAPI, store: Store) -> None:
 
 def _add_pages(app: FastAPI, store: Store) -> None:
     login, authorization, developers = Login(store), Authorization(store), Developers(store)
+    approvals = Approvals(store)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, answer_home),
         ("GET", LOGIN, login.show),
@@ -181,6 +183,9 @@ def _add_pages(app: FastAPI, store: Store) -> None:
         ("POST", NEW, developers.create),
         ("GET", DELETE, developers.show_deletion),
         ("POST", DELETE, developers.delete),
+        ("GET", APPROVALS, approvals.show),
+        ("GET", END, approvals.show_end),
+        ("POST", END, approvals.end),
     )
     for method, path, page in pages:
         app.add_route(path, page_of(page), [method])

@@ -24,6 +24,7 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 _OWN = """
 SELECT application.client_id, application.name, application.redirect_uri, application.created_at,
+       application.secret_hash IS NULL AS is_public,
        (SELECT count(DISTINCT consent.user_id)
         FROM service.authorizations AS consent
         WHERE consent.client_id = application.client_id AND consent.revoked_at IS NULL) AS users
@@ -41,12 +42,13 @@ ON CONFLICT DO NOTHING
 
 @dataclass(frozen=True)
 class OwnApplication:
-    """An application, as its owner sees it; `users` have approved it."""
+    """An application, as its owner sees it; `users` have approved it, and one that is public has no secret."""
 
     client_id: str
     name: str
     redirect_uri: str
     created_at: datetime
+    is_public: bool
     users: int
 
 
@@ -71,6 +73,19 @@ def add_application(
             )
         )
     return client_id, secret
+
+
+def add_public_application(database: Database, name: str, redirect_uri: str) -> str:
+    """Register an application that can keep no secret, and return its id; it must use PKCE (RFC 7636).
+
+    Raises:
+        InvalidApplicationError: The name or the redirect URI cannot be used.
+    """
+    check_application(name, redirect_uri)
+    client_id = secrets.token_urlsafe(16)
+    with database.begin() as connection:
+        connection.execute(insert(APPLICATIONS).values(client_id=client_id, name=name, redirect_uri=redirect_uri))
+    return client_id
 
 
 def knows_application(database: Database, client_id: str) -> bool:
@@ -124,10 +139,14 @@ async def own_applications(connection: Connection, owner_id: int) -> Sequence[Ow
 
 
 async def register_application(
-    connection: Connection, client_id: str, secret: str, name: str, redirect_uri: str, *, owner_id: int
+    connection: Connection, client_id: str, secret: str | None, name: str, redirect_uri: str, *, owner_id: int
 ) -> bool:
-    """Register a user's application, unless one of that id exists, and tell whether it was registered."""
-    values = (client_id, name, hash_of(secret), redirect_uri, owner_id)
+    """Register a user's application, unless one of that id exists, and tell whether it was registered.
+
+    Args:
+        secret: None makes it public: it must use PKCE.
+    """
+    values = (client_id, name, hash_of(secret) if secret is not None else None, redirect_uri, owner_id)
     return (await connection.execute(_REGISTER, values)).rowcount == 1
 
 

@@ -155,6 +155,9 @@ READ = Description(
     "list_cost_periods",
     "costs",
     "List the cost periods of a product.",
+    "The product is named by exactly one of `sku`, `asin` and `parent_asin`; an ASIN stands for every SKU that "
+    "offers it. Its cost on a day is the sum of the elements of the periods that hold on that day, for one unit. "
+    "There are no pages. A group answers with the periods of all its accounts.",
     _PERIODS,
     (*SELECTION, *PRODUCT),
     (401, 404, 422, 503),
@@ -163,6 +166,12 @@ WRITE = Description(
     "write_cost_periods",
     "costs",
     "Store cost periods of a product, all or none; those with the same dates are replaced.",
+    "Everything in the body is stored or nothing. Both ends of a period are included. A period with the same dates "
+    "as a stored one replaces it; one that overlaps another with other dates is refused, and the answer names both. "
+    "Periods that the body does not name stay. A group stores in all of its accounts, or in none. Statistics follow "
+    "at once.\n\n`amount` is for one unit. Where it is not sent it is `total_amount` * `conversion_rate` / `units`, "
+    "to the cent.\n\nThe product must be known to the account. An account whose rows are copied from another "
+    "service takes no costs (403): the next copy would undo them.",
     _done_schema(
         {
             "sku": {"type": "string", "description": "The product."},
@@ -177,6 +186,10 @@ DELETE = Description(
     "delete_cost_periods",
     "costs",
     "Delete the cost periods of a product, or the one with the given dates.",
+    "The product is named by exactly one of `sku`, `asin` and `parent_asin`. `from_date` and `to_date` go together "
+    "and name one period by exactly its dates; without them all periods of the product are deleted. Where none is "
+    "found the answer is 404, and nothing was deleted. Statistics follow at once. An account whose rows are copied "
+    "from another service keeps its costs (403).",
     _done_schema({"deleted": {"type": "integer", "description": "How many periods were deleted."}}),
     (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE),
     (401, 403, 404, 413, 415, 422, 503),

@@ -57,12 +57,14 @@ class Description:
     """One operation of the OpenAPI document.
 
     Attributes:
+        rules: What a caller must know beside parameters and fields; an empty line parts paragraphs.
         refusals: The statuses, beside that of success, that it answers.
     """
 
     name: str
     area: str
     summary: str
+    rules: str
     schema: Mapping[str, object]
     parameters: Sequence[Parameter[Any]] = ()
     refusals: Sequence[int] = ()
@@ -79,6 +81,7 @@ class Description:
             "operationId": self.name,
             "tags": [self.area],
             "summary": self.summary,
+            "description": self.rules,
             "parameters": [parameter.described for parameter in self.parameters],
             "responses": responses,
             "security": [{"oauth2": []}, {"bearer": []}] if self.needs_token else [],
@@ -86,12 +89,13 @@ class Description:
         return {**operation, **self.extra}
 
 
-def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]]) -> Description:
+def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]], rules: str) -> Description:
     """Return the operation that lists a dataset."""
     return Description(
         name=f"list_{dataset.name}",
         area=dataset.area,
         summary=f"List rows: {dataset.doc[0].lower()}{dataset.doc[1:]}",
+        rules=rules,
         schema=envelope_schema(row_schema(dataset.name, dataset.columns), announces_total=dataset.announces_total),
         parameters=parameters,
         refusals=(401, 404, 422, 503),

@@ -8,14 +8,11 @@ import hmac
 import re
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.errors import ApiError, InvalidApplicationError, NotFoundError
-from seller_platform.service.access import Caller
 from seller_platform.service.applications import (
     OwnApplication,
     check_application,
@@ -23,11 +20,11 @@ from seller_platform.service.applications import (
     own_applications,
     register_application,
 )
-from seller_platform.service.bodies import read_form
-from seller_platform.service.login import DEVELOPERS, ForeignFormError, login_for
+from seller_platform.service.login import DEVELOPERS, ForeignFormError
+from seller_platform.service.own_pages import Asked, answer_user
 from seller_platform.service.pages import redirect, render
-from seller_platform.service.sessions import Visit, user_of, visit_of
-from seller_platform.service.store import Connection, Store
+from seller_platform.service.sessions import Visit
+from seller_platform.service.store import Store
 
 NEW = f"{DEVELOPERS}/new"
 DELETE = f"{DEVELOPERS}/{{client_id}}/delete"
@@ -41,20 +38,6 @@ _NOTICES = {
 }
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A request for one of the pages, by a user who is logged in; `form` is empty unless one was sent."""
-
-    request: Request
-    connection: Connection
-    visit: Visit
-    user: Caller
-    form: Mapping[str, str]
-
-
-Answer = Callable[[Asked], Awaitable[Response]]
-
-
 class Developers:
     """The pages of a user's own clients; without a login they lead to it."""
 
@@ -63,35 +46,23 @@ class Developers:
 
     async def show(self, request: Request) -> Response:
         """Answer GET /admin/developers."""
-        return await self._for_user(request, _list)
+        return await answer_user(self._store, request, _list)
 
     async def show_new(self, request: Request) -> Response:
         """Answer GET /admin/developers/new."""
-        return await self._for_user(request, _show_new)
+        return await answer_user(self._store, request, _show_new)
 
     async def create(self, request: Request) -> Response:
         """Answer POST /admin/developers/new."""
-        return await self._for_user(request, _create)
+        return await answer_user(self._store, request, _create)
 
     async def show_deletion(self, request: Request) -> Response:
         """Answer GET /admin/developers/{client_id}/delete."""
-        return await self._for_user(request, _show_deletion)
+        return await answer_user(self._store, request, _show_deletion)
 
     async def delete(self, request: Request) -> Response:
         """Answer POST /admin/developers/{client_id}/delete."""
-        return await self._for_user(request, _delete)
-
-    async def _for_user(self, request: Request, answer: Answer) -> Response:
-        visit = visit_of(request)
-        async with self._store.connection() as connection:
-            user = await user_of(connection, visit)
-        if user is None or visit is None:
-            return redirect(login_for(request.scope["path"]))
-        form = await read_form(request) if request.method == "POST" else {}
-        if request.method == "POST" and not visit.owns(form.get("csrf_token", "")):
-            raise ForeignFormError
-        async with self._store.connection() as connection:
-            return await answer(Asked(request, connection, visit, user, form))
+        return await answer_user(self._store, request, _delete)
 
 
 async def _list(asked: Asked) -> Response:
@@ -111,14 +82,15 @@ async def _show_new(asked: Asked) -> Response:
 
 async def _create(asked: Asked) -> Response:
     name, redirect_uri = asked.form.get("name", "").strip(), asked.form.get("redirect_uri", "").strip()
+    is_public = "public" in asked.form
     form_id = asked.form.get("form_id", "")
     if not _FORM_ID.fullmatch(form_id):
         raise ForeignFormError
     try:
         check_application(name, redirect_uri)
     except InvalidApplicationError as error:
-        return _form(asked.visit, name, redirect_uri, error)
-    client_id, secret = _client_id(asked.visit, form_id), secrets.token_urlsafe(32)
+        return _form(asked.visit, name, redirect_uri, is_public=is_public, error=error)
+    client_id, secret = _client_id(asked.visit, form_id), None if is_public else secrets.token_urlsafe(32)
     known = [application.client_id for application in await own_applications(asked.connection, asked.user.id)]
     if client_id not in known and len(known) >= MOST_APPLICATIONS:
         raise ApiError(f"You have {len(known)} clients, and nobody may have more. Delete one that you no longer use.")
@@ -151,7 +123,12 @@ async def _own_application(asked: Asked) -> OwnApplication:
 
 
 def _form(
-    visit: Visit, name: str = "", redirect_uri: str = "", error: InvalidApplicationError | None = None
+    visit: Visit,
+    name: str = "",
+    redirect_uri: str = "",
+    *,
+    is_public: bool = False,
+    error: InvalidApplicationError | None = None,
 ) -> Response:
     values = {
         "here": "developers",
@@ -159,6 +136,7 @@ def _form(
         "form_id": secrets.token_urlsafe(16),
         "name": name,
         "redirect_uri": redirect_uri,
+        "is_public": is_public,
         "problem": None,
         "wrong": None,
     }

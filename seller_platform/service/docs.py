@@ -48,6 +48,7 @@ def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Ma
         "method": method,
         "path": path,
         "summary": operation["summary"].rstrip("."),
+        "rules": operation["description"].split("\n\n"),
         "needs_token": bool(operation["security"]),
         "parameters": [_parameter(parameter) for parameter in operation.get("parameters", ())],
         "body": list(_body_fields(operation)),

@@ -34,7 +34,7 @@ from seller_platform.service.parameters import (
     day_parameter,
     size_parameter,
 )
-from seller_platform.service.particulars import LATEST_END, OWN_DAYS, SOURCES
+from seller_platform.service.particulars import LATEST_END, OWN_DAYS, RULES, SOURCES
 from seller_platform.service.queries import Days, RowPage, knows_currency, missing_rates, read_page
 from seller_platform.service.store import Connection, Store
 
@@ -45,6 +45,21 @@ END = day_parameter("end_date", "Last day, in the account's time zone; by defaul
 PAGE = count_parameter("page", "Page of the list, from 1; by default 1.")
 CURRENCY = currency_parameter("currency", "Convert amounts to this currency, at the rate of each row's day.")
 _DEFAULT_SPAN = timedelta(days=6)
+
+_DAYS = (
+    "Days are days of the account's own time zone, also in a group, and both ends are included. Without dates the list "
+    f"has the {_DEFAULT_SPAN.days + 1} days up to today."
+)
+_SNAPSHOT = "The rows are those of the newest snapshot of each account."
+_NAMED_CURRENCY = "Each amount is in the currency that its row names; none is converted."
+_ORDER = "Rows have one fixed order, so that pages neither overlap nor leave any out."
+_ENDLESS = "No total is announced: ask for the pages of {size} rows until one has fewer."
+CONVERSION = (
+    "Amounts are in the currency of the account, to the last digit that is stored. With `currency` each is "
+    "converted at the exchange rate of its row's day and rounded to cents. A group whose accounts keep several "
+    "currencies needs `currency`; a day whose rate is not known is refused."
+)
+PAGES = f"{_ORDER} A page past the last is empty, and tells the true `total`."
 
 SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.is_computed)
 """The datasets whose rows are stored as they are served; the statistics are computed."""
@@ -148,7 +163,18 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
         note_rows(request, rows_on_page(found, asked))
         return Response(enveloped(dataset, found, asked), media_type=JSON)
 
-    return Route(dataset.path, answer, list_description(dataset, parameters.all))
+    return Route(dataset.path, answer, list_description(dataset, parameters.all, rules_of(dataset)))
+
+
+def rules_of(dataset: Dataset) -> str:
+    """Return what a caller of a list must know beside its parameters and fields."""
+    paragraphs = [
+        _DAYS if dataset.is_dated else _SNAPSHOT,
+        RULES.get(dataset.name),
+        CONVERSION if keeps_own_currency(dataset) else _NAMED_CURRENCY if dataset.money else None,
+        PAGES if dataset.announces_total else f"{_ORDER} {_ENDLESS.format(size=dataset.fixed_page_size)}",
+    ]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
 def keeps_own_currency(dataset: Dataset) -> bool:

@@ -33,10 +33,13 @@ from seller_platform.service.throttle import begin_attempt, forgive
 LOGIN = "/login"
 LOGOUT = "/logout"
 DEVELOPERS = "/admin/developers"
+APPROVALS = "/admin/applications"
 
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
-_WANTS_LOGIN = re.compile(rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/delete)?")
+_WANTS_LOGIN = re.compile(
+    rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/delete)?|{APPROVALS}(/[A-Za-z0-9_-]+/end)?"
+)
 
 
 class Login:

@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, METADATA, REVOKE, TOKEN
+from seller_platform.contract.endpoints import (
+    ACCESS_TOKEN_SECONDS,
+    AUTHORIZATION_CODE_SECONDS,
+    AUTHORIZE,
+    METADATA,
+    REFRESH_TOKEN_SECONDS,
+    REVOKE,
+    TOKEN,
+)
 from seller_platform.service.answers import JSON
 from seller_platform.service.bodies import FORM
 from seller_platform.service.description import ERROR_SCHEMA
@@ -116,18 +124,32 @@ def oauth_paths() -> dict[str, dict[str, Any]]:
             "post": _form(
                 "issue_tokens",
                 "Exchange a code or a refresh token for a token pair.",
+                f"The access token works for {ACCESS_TOKEN_SECONDS // 86_400} days, the refresh token for "
+                f"{REFRESH_TOKEN_SECONDS // 86_400} days and once: of simultaneous requests with the same one "
+                "exactly one gets a pair, and the second use of a code or of a refresh token ends the whole grant. "
+                "So store the new refresh token before you use it.\n\nA client tells who it is by HTTP Basic or in "
+                "the body, not both. A public client sends its `client_id` alone, and the `code_verifier` of its "
+                "challenge.",
                 {"oneOf": [_EXCHANGE, _REFRESH]},
                 _TOKEN_PAIR,
             )
         },
         REVOKE: {
-            "post": _form("revoke_token", "Revoke a token, known or not (RFC 7009).", _REVOCATION, {"type": "object"})
+            "post": _form(
+                "revoke_token",
+                "Revoke a token, known or not (RFC 7009).",
+                "A refresh token ends the whole grant, with every token of it; an access token ends alone. Another "
+                "client's token is left as it is. The answer is 200 in any case. Users can end a grant too.",
+                _REVOCATION,
+                {"type": "object"},
+            )
         },
         METADATA: {
             "get": {
                 "operationId": "read_oauth_metadata",
                 "tags": [_AREA],
                 "summary": "Tell where the endpoints of the OAuth server are (RFC 8414).",
+                "description": "Addresses begin as the one under which the service was reached.",
                 "responses": {"200": _json("The metadata.", _SERVER)},
                 "security": [],
             }
@@ -140,6 +162,11 @@ def _authorize() -> dict[str, Any]:
         "operationId": "authorize",
         "tags": [_AREA],
         "summary": "Send the user's browser here, to log in and to approve.",
+        "description": "It comes back to `redirect_uri` with `code` and `state`, or with `error` when the user "
+        "denies or the request is wrong. Where the client or its redirect URL is not known, the user sees a page "
+        f"and is sent nowhere. A code works once, for {AUTHORIZATION_CODE_SECONDS // 60} minutes. PKCE is optional, "
+        "but required of a client without a secret; the method is S256. `scope` is ignored: an approval is for "
+        "everything that the user may do.",
         "parameters": [
             {"name": name, "in": "query", "required": required, "description": doc, "schema": dict(schema)}
             for name, required, doc, schema in _QUERY
@@ -154,11 +181,12 @@ def _authorize() -> dict[str, Any]:
     }
 
 
-def _form(name: str, summary: str, body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+def _form(name: str, summary: str, rules: str, body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": name,
         "tags": [_AREA],
         "summary": summary,
+        "description": rules,
         "requestBody": {"required": True, "content": {FORM: {"schema": body}}},
         "responses": {
             "200": _json("Success.", answer),

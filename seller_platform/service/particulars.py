@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 
 from seller_platform.contract.datasets.inventory import INVENTORY
-from seller_platform.contract.datasets.sales import ORDERS
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.parameters import Parameter
 from seller_platform.service.queries import PageSource
-from seller_platform.service.velocity import VELOCITY_END, VELOCITY_START, velocity_source
+from seller_platform.service.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
 
 
 def one_month_after(day: date) -> date:
@@ -25,6 +25,15 @@ LATEST_END: Mapping[str, Callable[[date], date]] = {ORDERS.name: one_month_after
 
 OWN_DAYS: Mapping[str, tuple[Parameter[date], ...]] = {INVENTORY.name: (VELOCITY_START, VELOCITY_END)}
 """Parameters that only this dataset's list takes, by the name of the dataset."""
+
+RULES: Mapping[str, str] = {
+    ORDERS.name: "`end_date` may be at most one calendar month after `start_date`; what follows 31 January is the last "
+    "day of February. Without `sales_channel` the list has the orders of all channels.",
+    DAILY_PRODUCT_SALES.name: "Without `sales_channel` the list has a row for each channel in which a SKU was sold.",
+    TRANSACTIONS.name: "Two entries may be equal in every field; both are true, and count.",
+    INVENTORY.name: VELOCITY_RULES,
+}
+"""What a caller of this dataset's list must know, by the name of the dataset."""
 
 SOURCES: Mapping[str, Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None]] = {
     INVENTORY.name: velocity_source

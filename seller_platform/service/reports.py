@@ -185,6 +185,11 @@ def _request_description() -> Description:
         "request_report",
         "reports",
         "Request a report: parameters in the query or as fields of a JSON body.",
+        "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
+        f"written in the background; ask for its status, download it when it is completed, within {RETENTION_DAYS} "
+        "days of the request. Its rows are those of one moment and never change. A request is not repeated by "
+        "itself: sent twice, it makes two reports.\n\nAmounts are not converted: a group whose accounts keep "
+        "several currencies can have a report only of rows that name theirs, the orders.",
         {
             "type": "object",
             "required": ["report_id", "status", "message"],
@@ -209,6 +214,9 @@ def _status_description() -> Description:
         "read_report_status",
         "reports",
         "Tell how far a report is.",
+        "The accounts selected must be those of the request, or more. A report that failed stays failed: the "
+        "message says why, and a new request makes another. A report that is another user's, or expired, is not "
+        "found.",
         {"type": "object", "required": list(_STATUS_FIELDS), "properties": _STATUS_FIELDS},
         (*SELECTION, replace(_REPORT_ID, required=True)),
         (401, 404, 422, 503),
@@ -221,6 +229,11 @@ def _download_description() -> Description:
         "download_report",
         "reports",
         "Download a completed report.",
+        "The rows come as they are in the lists: as one JSON array, or with `format=csv` as CSV (RFC 4180, UTF-8, "
+        "with a header), in which a cell that a spreadsheet would run as a formula begins with an apostrophe. While "
+        "the report is being written the answer is 409, with `Retry-After`; without it the report failed. A "
+        "download may be repeated as long as the report is kept. The accounts selected must be those of the "
+        "request, or more.",
         {"type": "array", "items": {"oneOf": list(kinds)}},
         (*SELECTION, replace(_REPORT_ID, required=True), _FORMAT),
         (401, 404, 409, 422, 503),

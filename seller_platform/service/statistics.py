@@ -1,19 +1,4 @@
-"""The statistics dashboard: its parameters, and the route that answers them.
-
-- A row of a product view stands for a SKU, an ASIN or a parent, in a group over all of its accounts; a product without
-  a parent stands for its own. A product that had neither sales nor fees has no row, nor has such a period.
-- `platform_fees` are the ledger entries of type Fee, by the local day on which they were posted, as a positive cost.
-  Those that concern no product count in the date view, and in the product view not at all.
-- `product_cost` follows the newest cost periods; an element in another currency is converted at the rate of the day.
-  It is null, and with it `profit`, `roi`, `profit_margin` and the trend of the profit, where an account is a copy whose
-  cost periods were never loaded.
-- A converted amount is rounded to cents before it is summed; an amount that is not converted is never rounded.
-- `trend` compares with the calendar period before, the first row with the one before the start, and a product with as
-  many days before the first day. It is null where there was nothing.
-- `velocity` is units per day of the days asked for; `out_of_stock_days` counts those of them on which a stored snapshot
-  shows no sellable unit; `inventory` (sellable units) and `local_inventory` are of the newest snapshot; `buybox_price`
-  (the lowest, at the newest rate) and `sales_rank` (the best) are today's.
-"""
+"""The statistics dashboard: its parameters, its rules, and the route that answers them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +19,7 @@ from seller_platform.service.lists import (
     CURRENCY,
     END,
     PAGE,
+    PAGES,
     START,
     Clock,
     ListRequest,
@@ -70,6 +56,35 @@ _PERIOD = choice_parameter(
 _SIZE = size_parameter("per_page", "Rows on a page; by default 500.", SALES_BY_DATE.page_sizes, required=False)
 
 _PARAMETERS: tuple[Parameter[Any], ...] = (*SELECTION, _VIEW, _GROUP, _PERIOD, _SIZE, START, END, CURRENCY, PAGE)
+
+_RULES = f"""\
+`view_by=product` goes with `group_by` sku, asin or parent_asin: a row stands for that product, in a group over all \
+of its accounts; a product without a parent stands for its own. `view_by=date` goes with day, week (ISO), month or \
+year: a row stands for that part of the days asked for. With `view_by=product`, `period_by` makes one row for each \
+product and period; with `view_by=date` it is ignored. A product or a period without sales and fees has no row.
+
+`product_sales` and `units_ordered` are the sums of the daily product sales of all channels. `product_cost` is the \
+units times the cost elements that are valid on the day of the sale, by the newest cost periods; an element in \
+another currency is converted at the rate of that day. It is null, and with it `profit`, `roi`, `profit_margin` and \
+the trend of the profit, where an account is a copy whose cost periods were never loaded.
+
+`platform_fees` are the transactions of type Fee, by the local day on which they were posted, as a positive cost. \
+Fees that name no SKU count in the date views, and in the product views not at all: so the two need not add up to \
+the same fees and profit.
+
+`trend` is in the plain views. With `view_by=date` each row is compared with the calendar period before it, and the \
+first with the whole one before its own, even where the days asked for begin in the middle; with `view_by=product` \
+with as many days before the first day. It is null where that was 0.
+
+`velocity`, `out_of_stock_days` and the stock fields are in the plain views by product. `velocity` is units per day \
+of the days asked for, to two decimals; `out_of_stock_days` counts those of them on which a stored snapshot shows no \
+fulfillable unit; `inventory` and `local_inventory` are of the newest snapshot; `buybox_price` (the lowest, at the \
+newest rate) and `sales_rank` (the best) are today's.
+
+Without dates the answer is about the seven days up to today, in the account's own time zone. Amounts are in the \
+currency of the account; a group whose accounts keep several needs `currency`. A converted amount is rounded to \
+cents before it is summed; an amount that is not converted is never rounded; a day whose rate is not known is \
+refused. `roi`, `profit_margin` and `trend` are percents to two decimals. {PAGES}"""
 
 _LABEL = (
     "Label of the period: 2025-03-14, Week 11 2025, March 2025, Q1 2025, H1 2025 or 2025. Absent where a row stands "
@@ -201,6 +216,7 @@ def _description() -> Description:
         name="list_statistics",
         area=SALES_BY_DATE.area,
         summary="List sales, cost, fees and profit of products, of periods, or of products by period",
+        rules=_RULES,
         schema=envelope_schema(row, announces_total=True),
         parameters=_PARAMETERS,
         refusals=(401, 404, 422, 503),

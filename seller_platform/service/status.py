@@ -45,6 +45,8 @@ def status_route(store: Store) -> Route:
         "read_service_status",
         "service",
         "Tell whether the service works.",
+        "Works when PostgreSQL answers and nobody has announced that the service is down. Monitors can ask it as "
+        "often as they like: it needs no token and reads no seller's rows.",
         _STATUS,
         needs_token=False,
         extra={

@@ -34,6 +34,12 @@ _ME = {
         "user": _USER,
     },
 }
+_OWN = "A token acts for the one user who approved its application, and reads what that user may read."
+_ALL = (
+    "Every account that the user may read, in one answer without pages. Two may have the same title: then select "
+    "them by `seller_id` with `marketplace_id`, which is the field `marketplace` here. Groups are not listed; "
+    "whoever runs the service makes them, and `group_title` selects one."
+)
 _ACCOUNTS = {
     "type": "object",
     "required": ["accounts"],
@@ -71,10 +77,14 @@ def user_routes(store: Store) -> tuple[Route, ...]:
 
     refusals = (401, 503)
     return (
-        Route(USER_ME, answer_me, Description("read_user", "user", "Tell whose token it is.", _ME, refusals=refusals)),
+        Route(
+            USER_ME,
+            answer_me,
+            Description("read_user", "user", "Tell whose token it is.", _OWN, _ME, refusals=refusals),
+        ),
         Route(
             USER_ACCOUNTS,
             answer_accounts,
-            Description("list_accounts", "user", "List the user's accounts.", _ACCOUNTS, refusals=refusals),
+            Description("list_accounts", "user", "List the user's accounts.", _ALL, _ACCOUNTS, refusals=refusals),
         ),
     )

@@ -6,11 +6,24 @@ from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import DuplicateUserError, InvalidUserError, UnknownAccountError, UnknownUserError
+from seller_platform.errors import (
+    AccountNotGrantedError,
+    DuplicateUserError,
+    InvalidUserError,
+    UnknownAccountError,
+    UnknownUserError,
+)
 from seller_platform.service.parameters import is_storable
 from seller_platform.service.passwords import LONGEST_PASSWORD, hash_password, verify_password
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.service_tables import SESSIONS, USER_ACCOUNTS, USERS
+from seller_platform.warehouse.service_tables import (
+    ACCOUNT_GROUP_MEMBERS,
+    ACCOUNT_GROUPS,
+    AUTHORIZATIONS,
+    SESSIONS,
+    USER_ACCOUNTS,
+    USERS,
+)
 from seller_platform.warehouse.tables import table_for
 
 _LONGEST_EMAIL = 254
@@ -46,7 +59,7 @@ def ensure_user(database: Database, email: str, name: str, password: str) -> int
     except DuplicateUserError:
         changed = {"name": name, "password_hash": hash_password(password), "status": "active"}
         with database.begin() as connection:
-            user_id = _user_id(connection, email)
+            user_id = user_id_of(connection, email)
             kept = connection.execute(select(USERS.c.password_hash).where(USERS.c.id == user_id)).scalar_one()
             connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
             if not verify_password(kept, password):
@@ -62,7 +75,7 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
         UnknownAccountError: One of the accounts does not exist; nothing was granted.
     """
     with database.begin() as connection:
-        user_id = _user_id(connection, email)
+        user_id = user_id_of(connection, email)
         listed = table_for(ACCOUNTS).c.account
         known = connection.execute(select(listed).distinct().order_by(listed)).scalars().all()
         for key in account_keys:
@@ -72,12 +85,79 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
             connection.execute(insert(USER_ACCOUNTS).values(values).on_conflict_do_nothing())
 
 
-def _user_id(connection: Connection, email: str) -> int:
+def revoke_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:
+    """Take accounts away from a user, and out of the user's groups; from now on no token of theirs reads them.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+        AccountNotGrantedError: The user may not read one of the accounts anyway; nothing was taken away.
+    """
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        require_accounts(connection, user_id, email, account_keys)
+        groups = select(ACCOUNT_GROUPS.c.id).where(ACCOUNT_GROUPS.c.user_id == user_id)
+        members, granted = ACCOUNT_GROUP_MEMBERS.c, USER_ACCOUNTS.c
+        connection.execute(
+            delete(ACCOUNT_GROUP_MEMBERS).where(members.group_id.in_(groups), members.account.in_(account_keys))
+        )
+        connection.execute(delete(USER_ACCOUNTS).where(granted.user_id == user_id, granted.account.in_(account_keys)))
+
+
+def close_user(database: Database, email: str) -> None:
+    """Let a user neither log in nor be read for: ends every session, and every grant with its tokens.
+
+    The applications that the user registered stay, for others may have approved them.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+    """
+    _begin_anew(database, email, "closed")
+
+
+def reopen_user(database: Database, email: str) -> None:
+    """Let a user who was closed log in again, with the same password and accounts; what was ended stays ended.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+    """
+    _begin_anew(database, email, "active")
+
+
+def user_id_of(connection: Connection, email: str) -> int:
+    """Return the number of the user with an e-mail address.
+
+    Raises:
+        UnknownUserError: Nobody has it.
+    """
     statement = select(USERS.c.id).where(func.lower(USERS.c.email) == func.lower(email))
     user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
     if user_id is None:
         raise UnknownUserError(email)
     return int(user_id)
+
+
+def require_accounts(connection: Connection, user_id: int, email: str, account_keys: Sequence[str]) -> None:
+    """Return if a user may read all of these accounts.
+
+    Raises:
+        AccountNotGrantedError: They may not.
+    """
+    granted = USER_ACCOUNTS.c
+    statement = select(granted.account).where(granted.user_id == user_id).order_by(granted.account)
+    known = connection.execute(statement).scalars().all()
+    for key in account_keys:
+        if key not in known:
+            raise AccountNotGrantedError(key, email, known)
+
+
+def _begin_anew(database: Database, email: str, status: str) -> None:
+    """Give a user a status; whoever acts for them must log in or be approved again."""
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))
+        connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
+        living = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
+        connection.execute(update(AUTHORIZATIONS).where(*living).values(revoked_at=func.now()))
 
 
 def _check(email: str, name: str, password: str) -> None:

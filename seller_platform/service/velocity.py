@@ -1,10 +1,4 @@
-"""Velocity over the days asked for: what it makes of the inventory list.
-
-Velocity is the units ordered, in all channels, per day of the window, to two decimals. The sellable units last as many
-whole days as they cover at that velocity, and for ever where it is 0. New stock should be sent when they last just as
-long as the product's lead time, and then enough for the lead time and 30 days more, less what is sellable or inbound.
-A service that does not know the lead time, as a replica does not, gives no advice on restocking.
-"""
+"""Velocity over the days asked for: what it makes of the inventory list, by `VELOCITY_RULES`."""
 
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
@@ -27,6 +21,21 @@ VELOCITY_END = day_parameter("velocity_end_date", "Last day of those; by default
 
 _DEFAULT_SPAN = timedelta(days=29)
 _COVER_DAYS = 30
+
+VELOCITY_RULES = f"""\
+`velocity_30_days` is over 30 days up to the snapshot, as it is stored, unless `velocity_start_date` or \
+`velocity_end_date` asks for others; the name stays. It is then the units ordered in all channels on those days, \
+divided by their number, to two decimals: a first day alone means up to today, a last day alone the \
+{_DEFAULT_SPAN.days + 1} days that end with it. Everything below follows the same days.
+
+`days_of_stock` is how many whole days the fulfillable units last at that velocity; null where it is 0, for then \
+they last for ever.
+
+`restock_date` is the day on which the fulfillable units last just as long as the product's lead time: the day of \
+the snapshot where they do not last that long, and null where they last for ever. `restock_quantity_suggested` is \
+what the lead time and {_COVER_DAYS} days more take at that velocity, rounded up, less the units that are \
+fulfillable or inbound, and never below 0. Where the lead time of a product is not known, as in a replica when other \
+days are asked for, both are null."""
 
 _SOURCE = """(
     SELECT {columns}, page.position

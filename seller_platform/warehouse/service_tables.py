@@ -95,6 +95,11 @@ AUTHORIZATIONS = Table(
     Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False),
     _now("created_at"),
     Column("revoked_at", DateTime(timezone=True)),
+    Column(
+        "last_used_on",
+        Date,
+        comment="The last day (UTC) on which a token of it was used to read or write; null: never.",
+    ),
     schema=SERVICE,
     comment="One consent: the family of the code and all tokens that came of it; revoked as a whole.",
 )

@@ -48,8 +48,8 @@ SOUND = Condition(
     may_create=True,
     size_bytes=10 << 20,
     may_read=True,
-    schema="0007",
-    newest_schema="0007",
+    schema="0008",
+    newest_schema="0008",
     is_known_schema=True,
 )
 
@@ -155,7 +155,7 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (replace(SOUND, schema=None), Verdict.WARN, "there is none yet"),
         (replace(SOUND, schema=None, may_create=False), Verdict.FAIL, "this user may not make it"),
         (replace(SOUND, schema=None, may_read=False), Verdict.FAIL, "this user may not read it"),
-        (replace(SOUND, schema="0001"), Verdict.FAIL, "version 0001, and 0007 is needed"),
+        (replace(SOUND, schema="0001"), Verdict.FAIL, "version 0001, and 0008 is needed"),
         (replace(SOUND, schema="9999", is_known_schema=False), Verdict.FAIL, "9999 is newer than this program"),
     ],
 )

@@ -18,6 +18,7 @@ def test_a_backfill_reports_marts_and_checks_come_whole_though_daemon_and_run_ar
     with deployment(tmp_path / "a home") as place:
         assert httpx.get(f"{place.told['Service']}/service-status").json()["status"] == "active"
         assert place.told["Sandbox login"] == "demo@sandbox.example"
+        assert place.told["Sandbox group"] == "All shops"
 
         place.backfill(LOADED)
         place.request_reports()

@@ -53,6 +53,24 @@ def test_a_new_client_goes_through_the_whole_flow(service: Served) -> None:
     assert answer.status_code == 200
 
 
+def test_a_client_that_can_keep_no_secret_gets_none(service: Served) -> None:
+    with _log_in(service) as browser:
+        answer = submit(browser, browser.get(NEW), name="Native", redirect_uri=CALLBACK, public="yes")
+        wrong = submit(browser, browser.get(NEW), name="", redirect_uri=CALLBACK, public="yes")
+        listed = browser.get(HOME)
+    with service.database.begin() as connection:
+        stored = connection.exec_driver_sql(
+            "SELECT secret_hash FROM service.applications WHERE name = 'Native'"
+        ).scalars()
+        assert list(stored) == [None]
+
+    assert answer.status_code == 200
+    assert 'id="client_secret"' not in answer.text
+    assert "PKCE" in answer.text
+    assert "must use PKCE" in listed.text
+    assert re.search(r'<input id="public"[^>]* checked>', wrong.text)
+
+
 def test_the_secret_stands_nowhere_but_in_the_first_answer(service: Served) -> None:
     with _log_in(service) as browser:
         page = browser.get(NEW)

@@ -81,6 +81,9 @@ def test_every_operation_has_a_name_an_area_and_its_errors(document: dict[str, A
     for method, path, operation in operations(document):
         assert operation["tags"][0] in areas, path
         assert operation["summary"], path
+        # More than the summary once more: what a caller must know beside parameters and fields.
+        assert len(operation["description"].split()) >= 8, (method, path)
+        assert operation["description"].endswith("."), (method, path)
         if operation["security"]:
             assert {"401", "503"} <= set(operation["responses"]), (method, path)
             for status in set(operation["responses"]) - {"200"}:
@@ -113,6 +116,42 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
             assert fields[column.name]["type"] == wanted
             assert fields[column.name].get("format") == _FORMATS.get(column.kind)
     assert {"200", "401", "404", "422", "503"} <= set(operation["responses"])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("list_statistics", "Fees that name no SKU count in the date views, and in the product views not at all"),
+        ("list_statistics", "compared with the calendar period before"),
+        ("list_statistics", "rounded to cents before it is summed"),
+        ("list_inventory", "what the lead time and 30 days more take"),
+        ("list_inventory", "unless `velocity_start_date` or `velocity_end_date` asks for others"),
+        ("list_daily_product_sales", "converted at the exchange rate of its row's day and rounded to cents"),
+        ("list_orders", "at most one calendar month after `start_date`"),
+        ("list_transactions", "Two entries may be equal in every field"),
+        ("list_notifications", "pages of 100 rows until one has fewer"),
+        ("write_cost_periods", "stored or nothing"),
+        ("request_report", "never change"),
+        ("issue_tokens", "15 days"),
+        ("authorize", "10 minutes"),
+    ],
+)
+def test_the_rules_that_a_caller_must_know_stand_in_the_description(
+    document: dict[str, Any], reading: Served, name: str, told: str
+) -> None:
+    [description] = [each["description"] for _, _, each in operations(document) if each["operationId"] == name]
+    page = unescape(re.sub("<[^>]+>", "", httpx.get(f"{reading.base_url}/docs").text))
+
+    assert told in description
+    assert told.replace("`", "") in page
+
+
+def test_the_velocity_does_not_say_that_it_is_over_30_days_where_others_were_asked_for(
+    document: dict[str, Any],
+) -> None:
+    told = document["components"]["schemas"]["InventoryRow"]["properties"]["velocity_30_days"]["description"]
+
+    assert "unless others were asked for" in told
 
 
 def test_a_row_of_statistics_tells_the_label_of_every_kind_of_period(document: dict[str, Any]) -> None:
@@ -160,7 +199,7 @@ def test_rows_bodies_and_errors_are_schemas_with_a_name(document: dict[str, Any]
 def test_two_schemas_of_one_name_are_refused() -> None:
     def route(path: str, field: str) -> Route:
         schema = {"title": "Row", "type": "object", "properties": {field: {"type": "string"}}}
-        return Route(path, lambda request: None, Description(field, "user", "List rows.", schema))
+        return Route(path, lambda request: None, Description(field, "user", "List rows.", "All of them.", schema))
 
     with pytest.raises(ValueError, match="two schemas are called Row"):
         openapi_document((route("/one", "a"), route("/two", "b")), "http://127.0.0.1")

@@ -2,12 +2,13 @@
 
 import base64
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 
 import httpx
 import pytest
 
-from seller_platform.service.applications import add_application
+from seller_platform.service.applications import add_application, add_public_application
 from seller_platform.service.grants import challenge_of
 from seller_platform_tests.service.conftest import (
     ANN,
@@ -245,23 +246,25 @@ def test_a_challenge_that_cannot_be_used_goes_back_to_the_application(
 
 
 def test_a_public_client_needs_a_challenge_and_no_secret(service: Served) -> None:
-    execute(service.database, "UPDATE service.applications SET secret_hash = NULL")
+    public = replace(service, client_id=add_public_application(service.database, "Native", CALLBACK), client_secret="")
     pkce = {"code_challenge": challenge_of(VERIFIER), "code_challenge_method": "S256"}
-    with service.client() as browser:
-        query = {"client_id": service.client_id, "redirect_uri": CALLBACK, "response_type": "code"}
+    with public.client() as browser:
         submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
-        refused = browser.get("/oauth/authorize", params=query)
+        asked = {"client_id": public.client_id, "redirect_uri": CALLBACK, "response_type": "code"}
+        refused = browser.get("/oauth/authorize", params=asked)
         browser.cookies.clear()
         form = {
             "grant_type": "authorization_code",
-            "code": service.code(browser, **pkce),
+            "code": public.code(browser, **pkce),
             "redirect_uri": CALLBACK,
-            "client_id": service.client_id,
+            "client_id": public.client_id,
             "code_verifier": VERIFIER,
         }
+        with_a_secret = browser.post("/oauth/token", data={**form, "client_secret": "x"})
         answer = browser.post("/oauth/token", data=form)
 
     assert callback_of(refused)["error"] == "invalid_request"
+    assert _error(with_a_secret) == (401, "invalid_client")
     assert answer.status_code == 200
 
 

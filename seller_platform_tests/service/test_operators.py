@@ -1,20 +1,33 @@
-"""What the operator does: users, grants, applications."""
+"""What the operator does: users, grants, groups, applications."""
+
+from collections.abc import Callable
 
 import pytest
 
 from seller_platform.contract import Account
 from seller_platform.errors import (
+    AccountNotGrantedError,
     DuplicateUserError,
     InvalidApplicationError,
+    InvalidGroupError,
     InvalidUserError,
     UnknownAccountError,
+    UnknownGroupError,
     UnknownUserError,
 )
 from seller_platform.service.applications import add_application, check_redirect_uri, knows_application
+from seller_platform.service.groups import groups_of, remove_group, set_group
 from seller_platform.service.passwords import verify_password
-from seller_platform.service.users import add_user, ensure_user, grant_accounts
+from seller_platform.service.users import (
+    add_user,
+    close_user,
+    ensure_user,
+    grant_accounts,
+    reopen_user,
+    revoke_accounts,
+)
 from seller_platform.warehouse.database import Database
-from seller_platform_tests.service.conftest import list_accounts
+from seller_platform_tests.service.conftest import ANN, BOB, OF_ANN, PASSWORD, Served, list_accounts, submit
 
 
 def _scalars(database: Database, statement: str) -> list[object]:
@@ -70,6 +83,84 @@ def test_grants_add_up_and_name_what_is_unknown(database: Database) -> None:
         grant_accounts(database, "nobody@shop.example", ["S1.US"])
 
     assert _scalars(database, "SELECT account FROM service.user_accounts ORDER BY 1") == ["S1.US", "S2.US"]
+
+
+def test_an_account_that_is_taken_away_is_read_no_more(service: Served) -> None:
+    with service.client(ANN) as client:
+        before = client.get("/user/accounts").json()["accounts"]
+        revoke_accounts(service.database, ANN, ["S1.DE"])
+        after = client.get("/user/accounts").json()["accounts"]
+        with pytest.raises(AccountNotGrantedError, match=r"'S1\.DE'; they may read: S1\.US, S4\.FR, S4\.IT$"):
+            revoke_accounts(service.database, ANN, ["S1.US", "S1.DE"])
+        unchanged = client.get("/user/accounts").json()["accounts"]
+        grant_accounts(service.database, ANN, ["S1.DE"])
+
+    assert [account["account_title"] for account in before] == ["Shop US", "Shop DE", "Twin", "Twin"]
+    assert [account["account_title"] for account in after] == ["Shop US", "Twin", "Twin"]
+    assert unchanged == after
+    # Granted again, it does not come back into the groups that it was taken from.
+    assert groups_of(service.database, ANN)["World"] == ("S1.US",)
+
+
+def test_a_closed_user_is_logged_out_and_read_for_no_more(service: Served) -> None:
+    with service.client() as browser:
+        pair = service.exchange(browser, service.code(browser)).json()
+        bearer = {"Authorization": f"Bearer {pair['access_token']}"}
+        open_before = browser.get("/admin/developers").status_code, browser.get("/user/me", headers=bearer).status_code
+
+        close_user(service.database, ANN.upper())
+        read, refreshed = browser.get("/user/me", headers=bearer), service.refresh(browser, pair["refresh_token"])
+        shown = browser.get("/admin/developers")
+        login = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        reopen_user(service.database, ANN)
+        ended = browser.get("/user/me", headers=bearer), browser.get("/admin/developers")
+        login_again = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+
+    assert open_before == (200, 200)
+    assert (read.status_code, refreshed.json()["error"]) == (401, "invalid_grant")
+    assert shown.headers["location"].startswith("/login")
+    assert login.status_code == 401
+    assert [answer.status_code for answer in ended] == [401, 303]
+    assert login_again.status_code == 303
+    with service.client(BOB) as client:
+        assert client.get("/user/me").status_code == 200
+
+
+@pytest.mark.parametrize("act", [close_user, reopen_user, groups_of])
+def test_somebody_unknown_is_named(database: Database, act: Callable[[Database, str], object]) -> None:
+    with pytest.raises(UnknownUserError, match=r"'nobody@shop\.example'"):
+        act(database, "nobody@shop.example")
+
+
+def test_a_group_selects_its_accounts(service: Served) -> None:
+    set_group(service.database, ANN, "Germany", ["S1.DE"])
+    set_group(service.database, ANN, "Germany", ["S1.DE", "S1.US", "S1.DE"])
+    with service.client(ANN) as client, service.client(BOB) as other:
+        query = {"group_title": "Germany", "currency": "EUR", "per_page": "500"}
+        answers = [each.get("/sales/orders", params=query).status_code for each in (client, other)]
+        remove_group(service.database, ANN, "Germany")
+        removed = client.get("/sales/orders", params=query).status_code
+
+    assert (answers, removed) == ([200, 404], 404)
+    assert groups_of(service.database, ANN) == {
+        "Empty": (),
+        "Twins": ("S4.FR", "S4.IT"),
+        "World": ("S1.DE", "S1.US"),
+    }
+
+
+def test_a_group_that_cannot_be_is_refused_and_what_may_be_is_named(service: Served) -> None:
+    theirs = ", ".join(sorted(OF_ANN))
+    with pytest.raises(AccountNotGrantedError, match=rf"{ANN} may not read account 'S2.GB'; they may read: {theirs}$"):
+        set_group(service.database, ANN, "World", ["S1.US", "S2.GB"])
+    with pytest.raises(UnknownGroupError, match=r"'Secret'; their groups are: 'Empty', 'Twins', 'World'$"):
+        remove_group(service.database, ANN, "Secret")
+    for title in ("", "  ", "x" * 101, "two\nlines", "\ud800"):
+        with pytest.raises(InvalidGroupError, match="1 to 100 printable characters"):
+            set_group(service.database, ANN, title, ["S1.US"])
+
+    assert groups_of(service.database, ANN)["World"] == ("S1.DE", "S1.US")
+    assert groups_of(service.database, BOB) == {"Secret": ("S2.GB",)}
 
 
 def test_an_application_is_known_by_its_id(database: Database) -> None:

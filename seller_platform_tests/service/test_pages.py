@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, issue_token
+from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
 
 pytestmark = pytest.mark.browser
 
@@ -154,6 +154,51 @@ def test_a_developer_creates_and_deletes_a_client(page: Page, service: Served) -
     expect(page.locator("main")).not_to_contain_text(client_id)
 
 
+@pytest.mark.parametrize(
+    "context",
+    [{}, {"java_script_enabled": False, "viewport": PHONE}],
+    indirect=True,
+    ids=["scripts", "no scripts on a phone"],
+)
+def test_a_person_sees_what_has_access_and_ends_it(page: Page, service: Served) -> None:
+    _ask(page, service)
+    _log_in(page)
+    expect(page.get_by_role("heading", name="Accounts it can use")).to_be_visible()
+    page.get_by_role("link", name="Applications with access").click()
+    expect(page.get_by_text("No application has access")).to_be_visible()
+    page.go_back()
+    _decide(page, "Approve")
+
+    page = page.context.new_page()  # the other one is busy telling that nobody listens at the redirect URL
+    page.goto(service.base_url)
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Applications", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Applications with access")
+    expect(page.get_by_role("heading", level=2)).to_have_text("Reader <1>")
+    expect(page.locator("section.application")).to_contain_text("Shop US (US), Shop DE (DE)")
+    page.get_by_role("link", name="End the access of Reader <1>").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("End the access of Reader <1>?")
+    page.get_by_role("link", name="Keep it").click()
+    page.get_by_role("link", name="End the access of Reader <1>").click()
+    page.get_by_role("button", name="End access").click()
+
+    expect(page.get_by_role("status")).to_contain_text("The access is ended.")
+    expect(page.get_by_text("No application has access")).to_be_visible()
+
+
+def test_a_client_without_a_secret_is_created(page: Page, service: Served) -> None:
+    page.goto(f"{service.base_url}/admin/developers/new")
+    _log_in(page)
+    page.get_by_label("Name", exact=True).fill("Native")
+    page.get_by_label("Redirect URL", exact=True).fill("http://127.0.0.1:1/callback")
+    page.get_by_label("It cannot keep a secret").check()
+    page.get_by_role("button", name="Create client").click()
+
+    expect(page.get_by_role("status")).to_contain_text("It has no client secret")
+    expect(page.locator("#client_secret")).to_have_count(0)
+    page.get_by_role("link", name="To your clients").click()
+    expect(page.locator("section.application")).to_contain_text("it must use PKCE")
+
+
 def test_a_secret_is_gone_after_a_reload_and_after_going_back(page: Page, service: Served) -> None:
     page.goto(f"{service.base_url}/admin/developers")
     _log_in(page)
@@ -200,7 +245,22 @@ def test_on_a_phone_nothing_scrolls_sideways(page: Page, service: Served) -> Non
     _log_in(page)
     client_id, _ = _create_client(page, service, "x" * 100)
     seen["created"] = int(page.evaluate("innerWidth - document.documentElement.scrollWidth"))
-    for path in ("/admin/developers", f"/admin/developers/{client_id}/delete", "/admin/developers/new", "/login"):
+    for statement in (
+        "INSERT INTO service.authorizations (family, client_id, user_id) "
+        "SELECT gen_random_uuid(), client_id, users.id FROM service.applications, service.users WHERE email = %s",
+        "INSERT INTO service.refresh_tokens (token_hash, family, expires_at) "
+        "SELECT sha256(family::text::bytea), family, now() + interval '1 day' FROM service.authorizations "
+        "JOIN service.users ON users.id = user_id AND email = %s",
+    ):
+        execute(service.database, statement, ANN)
+    for path in (
+        "/admin/developers",
+        f"/admin/developers/{client_id}/delete",
+        "/admin/developers/new",
+        "/admin/applications",
+        f"/admin/applications/{client_id}/end",
+        "/login",
+    ):
         seen[f"logged in: {path}"] = width_to_spare(path)
     _ask(page, service)
     seen["consent"] = int(page.evaluate("innerWidth - document.documentElement.scrollWidth"))

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -43,6 +44,15 @@ import sys
 from seller_platform.service.worker import Pace, run_worker
 pace = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
 run_worker(sys.stdin.readline().strip(), pace=pace, on_ready=lambda: print("ready", flush=True))
+"""
+_SERVER = """
+import sys
+from seller_platform.service.worker import Pace
+from seller_platform_tests.service.conftest import running_app
+pace = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
+with running_app(sys.stdin.readline().strip(), worker_pace=pace) as base_url:
+    print(base_url, flush=True)
+    sys.stdin.read()
 """
 
 
@@ -467,10 +477,7 @@ def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: s
         interrupted = []
         for share in (15, 50):
             with _worker(database_url) as worker:
-                deadline = time.monotonic() + 20
-                while _count(idle.database, "service.report_jobs", "state <> 'processing'") < share:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.005)
+                _await_finished(idle.database, share)
                 worker.send_signal(signal.SIGKILL)
                 worker.wait()
             interrupted.append(_count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
@@ -481,6 +488,34 @@ def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: s
     _assert_whole(idle.database, expected)
     assert sum(interrupted) > 0
     assert _count(idle.database, "service.report_jobs", "state = 'completed'") == 100
+
+
+def test_no_report_is_lost_or_doubled_when_the_server_is_killed_with_its_worker(
+    idle: Served, database_url: str
+) -> None:
+    _fill(idle.database, "S1.US", 4_000)
+    expected = 4_003
+    ids: list[str] = []
+    interrupted = []
+    for share, asked in ((15, 60), (55, 40)):
+        with _server(database_url) as (server, base_url), replace(idle, base_url=base_url).client(ANN) as client:
+            with ThreadPoolExecutor(8) as pool:
+                ids += pool.map(_request, [client] * asked)
+            _await_finished(idle.database, share)
+            server.send_signal(signal.SIGKILL)
+            server.wait()
+        interrupted.append(_count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
+        _assert_whole(idle.database, expected)
+    with _server(database_url) as (_, base_url), replace(idle, base_url=base_url).client(ANN) as client:
+        states = {_await(client, report_id, seconds=40)["status"] for report_id in ids}
+        [text] = {_download(client, report_id).text for report_id in ids}
+
+    assert states == {"completed"}
+    assert sum(interrupted) > 0
+    assert len(json.loads(text)) == expected
+    _assert_whole(idle.database, expected)
+    assert len(set(ids)) == _count(idle.database, "service.report_jobs") == 100
+    assert _count(idle.database, "service.procrastinate_jobs") == 0
 
 
 def test_a_worker_that_is_told_to_end_puts_back_what_it_has_begun(idle: Served, database_url: str) -> None:
@@ -696,17 +731,39 @@ def _assert_whole(database: Database, rows: int) -> None:
 
 @contextmanager
 def _worker(database_url: str) -> Iterator[subprocess.Popen[str]]:
-    worker = subprocess.Popen([sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert worker.stdin
-        assert worker.stdout
-        worker.stdin.write(f"{database_url}\n")
-        worker.stdin.flush()
-        assert worker.stdout.readline() == "ready\n"
+    with _program(_WORKER, database_url) as (worker, told):
+        assert told == "ready"
         yield worker
+
+
+@contextmanager
+def _server(database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Serve from a process of its own, which writes reports as well, and yield it with its base URL."""
+    with _program(_SERVER, database_url) as (server, told):
+        assert told.startswith("http://")
+        yield server, told
+
+
+@contextmanager
+def _program(source: str, database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a program over a database, and yield it with the first line that it prints."""
+    program = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert program.stdin
+        assert program.stdout
+        program.stdin.write(f"{database_url}\n")
+        program.stdin.flush()
+        yield program, program.stdout.readline().strip()
     finally:
-        worker.kill()
-        worker.communicate()
+        program.kill()
+        program.communicate()
+
+
+def _await_finished(database: Database, reports: int) -> None:
+    deadline = time.monotonic() + 20
+    while _count(database, "service.report_jobs", "state <> 'processing'") < reports:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def _state(database: Database, report_id: str) -> str:

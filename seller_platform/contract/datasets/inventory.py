@@ -22,7 +22,7 @@ INVENTORY = Dataset(
         Column("afn_reserved_quantity", Kind.INTEGER, "Units reserved for open orders."),
         Column("afn_inbound_quantity", Kind.INTEGER, "Units on their way in."),
         Column("afn_total_quantity", Kind.INTEGER, "Fulfillable, reserved and inbound units together."),
-        Column("velocity_30_days", Kind.NUMBER, "Units sold per day over the last 30 days."),
+        Column("velocity_30_days", Kind.NUMBER, "Units sold per day, over 30 days unless others were asked for."),
         Column("days_of_stock", Kind.INTEGER, "Days the fulfillable units last at that velocity."),
         Column("restock_date", Kind.DATE, "The day by which new stock should be sent."),
         Column("restock_quantity_suggested", Kind.INTEGER, "Units to send by then."),

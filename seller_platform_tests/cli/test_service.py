@@ -1,0 +1,72 @@
+"""`seller-platform service`: what the operator types, on a database that is named."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from seller_platform.cli.service import service
+from seller_platform.contract import Account
+from seller_platform.errors import AccountNotGrantedError
+from seller_platform.warehouse.database import Database
+from seller_platform_tests.service.conftest import list_accounts
+
+ANN = "ann@shop.example"
+
+
+def _tell(url: str, *words: str, typed: str = "") -> dict[str, Any]:
+    result = CliRunner().invoke(service, [*words, "--database-url", url, "--json"], input=typed, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+@pytest.fixture
+def url(database: Database) -> str:
+    """The URL of a service with two accounts and a user who may read one of them."""
+    list_accounts(database, {f"S{n}.US": Account(n, f"Shop {n}", "US", "USD", "UTC", "US", f"S{n}") for n in (1, 2)})
+    _tell(database.url, "user", "add", ANN, typed="a password\n")
+    _tell(database.url, "user", "grant", ANN, "S1.US")
+    return database.url
+
+
+def test_a_group_is_set_listed_and_removed(url: str) -> None:
+    made = _tell(url, "group", "set", ANN, "My shop", "S1.US")
+    listed = _tell(url, "group", "list", ANN)
+    told = CliRunner().invoke(service, ["group", "list", ANN, "--database-url", url]).output
+    _tell(url, "group", "remove", ANN, "My shop")
+
+    assert made == {"email": ANN, "title": "My shop", "accounts": ["S1.US"]}
+    assert listed == {"groups": [{"title": "My shop", "accounts": ["S1.US"]}]}
+    assert "My shop" in told
+    assert _tell(url, "group", "list", ANN) == {"groups": []}
+
+
+def test_a_group_of_an_account_that_is_not_the_users_is_refused(url: str) -> None:
+    with pytest.raises(AccountNotGrantedError, match=r"'S2\.US'; they may read: S1\.US"):
+        _tell(url, "group", "set", ANN, "Shops", "S1.US", "S2.US")
+
+
+def test_accounts_are_taken_away_and_users_closed_and_reopened(url: str, database: Database) -> None:
+    def state() -> tuple[object, list[object]]:
+        with database.begin() as connection:
+            status = connection.exec_driver_sql("SELECT status FROM service.users").scalar_one()
+            return status, list(connection.exec_driver_sql("SELECT account FROM service.user_accounts").scalars())
+
+    before = state()
+    _tell(url, "user", "revoke", ANN, "S1.US")
+    _tell(url, "user", "close", ANN)
+    closed = state()
+    _tell(url, "user", "reopen", ANN)
+
+    assert (before, closed, state()) == (("active", ["S1.US"]), ("closed", []), ("active", []))
+
+
+def test_a_public_application_gets_no_secret(url: str) -> None:
+    add = ("application", "add", "App", "--redirect-uri", "http://127.0.0.1:1/callback")
+
+    public, other = _tell(url, *add, "--public"), _tell(url, *add)
+
+    assert set(public) == {"client_id", "redirect_uri"}
+    assert set(other) == {"client_id", "client_secret", "redirect_uri"}

@@ -1,0 +1,67 @@
+"""The embedded warehouse served as a replica, by the commands of the README."""
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from seller_platform_tests.journeys.processes import COMMAND, document, environment, run
+
+pytestmark = pytest.mark.journey
+
+
+@contextmanager
+def _served(variables: dict[str, str], log: Path) -> Iterator[str]:
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [*COMMAND, "service", "run", "--replica", "--port", "0"], env=variables, stdout=file, stderr=file
+        )
+    try:
+        yield _announced(process, log)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _announced(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if found := re.search(r"listening on (http://\S+)", log.read_text()):
+            return found[1]
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+def test_the_embedded_warehouse_is_served_without_knowing_its_address(tmp_path: Path) -> None:
+    variables = environment(tmp_path / "home")
+    add = ["service", "application", "add", "App", "--redirect-uri", "https://app.example/callback", "--json"]
+    of_warehouse = document(run([*add, "--replica"], variables))["client_id"]
+    of_sandbox = document(run(add, variables))["client_id"]
+
+    with _served(variables, tmp_path / "log") as base_url:
+        status = httpx.get(f"{base_url}/service-status").json()
+        asked = {"redirect_uri": "https://app.example/callback", "response_type": "code"}
+        answers = [
+            httpx.get(f"{base_url}/oauth/authorize", params={**asked, "client_id": client_id}).status_code
+            for client_id in (of_warehouse, of_sandbox)
+        ]
+
+    assert status["status"] == "active"
+    assert answers == [303, 400]
+
+
+def test_a_replica_and_another_database_at_once_are_refused(tmp_path: Path) -> None:
+    arguments = ["service", "run", "--replica", "--database-url", "postgresql://nowhere/x"]
+
+    result = run(arguments, environment(tmp_path / "home"))
+
+    assert result.returncode == 2
+    assert "--replica and --database-url name two databases" in result.stderr
