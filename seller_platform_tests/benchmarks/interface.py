@@ -112,7 +112,9 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
         for dataset in DATED:
             key = partition_key(accounts[0], months[0])
             receipt = _receipt(dataset, accounts[0], months[0])
-            loaded = materialization(dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x")
+            loaded = materialization(
+                dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x", table_uri="postgresql://db/x"
+            )
             instance.report_runless_asset_event(loaded)
             for evaluation in evaluations(instance, dataset, receipt, key):
                 instance.report_runless_asset_event(evaluation)
