@@ -77,7 +77,7 @@ class AccountDay:
     """The local day that an account is in at some moment.
 
     Attributes:
-        moment: The moment itself.
+        moment: The moment itself; that of a late tick of a schedule may be past.
         begins_at: The instant at which the day begins.
         utc_offset: What the zone is ahead of UTC; the lesser of the two where it changes by the season.
     """
@@ -116,7 +116,7 @@ _DUE = text("""
                    END))) AS days
             FROM platform.loads
             WHERE loads.dataset = wanted.dataset AND loads.account = day.account
-              AND started_at < day.moment + CAST(:clocks_differ AS interval)
+              AND started_at < greatest(day.moment, now()) + CAST(:clocks_differ AS interval)
         ) AS done ON true
     ) AS due, unnest(due.days) AS part
     ORDER BY 1, 2, 3

@@ -78,3 +78,12 @@ def test_a_history_that_begins_tomorrow_has_no_days(database: Database) -> None:
 
     assert days_due(database, [ORDERS], [day], since=date(2026, 5, 21)) == {}
     assert days_due(database, [ORDERS], [day], since=date(2026, 6, 21)) == {}
+
+
+def test_what_a_clock_that_was_ahead_has_read_is_due(database: Database) -> None:
+    at = datetime(2026, 5, 20, 11, tzinfo=UTC)
+    month = Window(date(2026, 5, 1), date(2026, 5, 21))
+    _load(database, ORDERS, "A", month, datetime(2145, 5, 20, 11, tzinfo=UTC))
+    day = AccountDay.at(at, "A", ZoneInfo("Europe/Berlin"))
+
+    assert days_due(database, [ORDERS], [day], since=month.start) == {("orders", "A"): (month,)}
