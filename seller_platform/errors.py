@@ -13,6 +13,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import ClassVar
 
 
@@ -364,6 +365,8 @@ class ApiError(RequestError):
     next_step = "Mend the request as `message` and `errors` of the answer say."
 
     status = 400
+    reason: str | None = None
+    """What programs tell the refusal by, where its status is not enough."""
 
     def __init__(
         self,
@@ -406,6 +409,44 @@ class ReplicaError(ApiError):
     next_step = "Send it to the upstream that the replica was loaded from."
 
     status = 403
+    reason = "replica"
+
+
+class UnknownToReplicaError(ReplicaError):
+    """The answer takes what no list tells a replica; only the upstream that it was loaded from knows it."""
+
+    next_step = "Ask for something else, or ask the upstream that the replica was loaded from."
+
+    status = 422
+
+    def __init__(self, parameter: str, problem: str) -> None:
+        self.parameter = parameter
+        super().__init__(f"{parameter} {problem}", parameters={parameter: [problem]})
+
+
+class NotReadError(UnknownToReplicaError):
+    """A replica was asked for what was never read from its upstream; an empty answer would be taken for a fact.
+
+    Args:
+        parameter: The parameter that asked for it.
+        days: The first and the last day of those that are missing; None where it is a snapshot that is.
+    """
+
+    next_step = "Read it with `seller-platform sync`, as the message says, or ask the upstream itself."
+
+    def __init__(self, dataset: str, account: str, *, parameter: str, days: tuple[date, date] | None) -> None:
+        self.dataset, self.account, self.days = dataset, account, days
+        command = f"seller-platform sync --account {account} --dataset {dataset}"
+        if days is None:
+            told = "was never read"
+        else:
+            told = f"was never read for {days[0]}"
+            command += f" --from {days[0]:%Y-%m} --to {days[1]:%Y-%m}"
+        problem = (
+            f"asks for {dataset} of account {account}, which {told}: the rows are a copy, loaded from another service. "
+            f"Read it with `{command}`, or ask that service"
+        )
+        super().__init__(parameter, problem)
 
 
 class ReportNotReadyError(ApiError):
@@ -585,10 +626,11 @@ class RequestRefusedError(UpstreamError):
         message: str,
         parameters: Mapping[str, Sequence[str]] | None = None,
         *,
+        reason: str | None = None,
         retry_after_seconds: float | None = None,
     ) -> None:
         self.request, self.status, self.parameters = request, status, dict(parameters or {})
-        self.message, self.retry_after_seconds = message, retry_after_seconds
+        self.message, self.reason, self.retry_after_seconds = message, reason, retry_after_seconds
         named = "".join(f"; {name}: {' '.join(texts)}" for name, texts in self.parameters.items())
         super().__init__(
             f"{request}: the upstream answered {status}: {message}{named}. Check the account and the dates asked for"

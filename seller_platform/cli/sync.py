@@ -214,20 +214,23 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
     )
 
 
-def datasets_named(names: Sequence[str] | None, *, beside: Sequence[Dataset] = ()) -> tuple[Dataset, ...]:
+def datasets_named(
+    names: Sequence[str] | None, *, beside: Sequence[Dataset] = (), words: Sequence[str] = ()
+) -> tuple[Dataset, ...]:
     """Return the datasets of these names; every list where none are given.
 
     Args:
         beside: What may be named beside the lists.
+        words: What may be named too, and is no dataset.
 
     Raises:
         UnknownDatasetError: There is no such dataset.
     """
-    known = [dataset.name for dataset in (*LISTS, *beside)]
+    known = [*(dataset.name for dataset in (*LISTS, *beside)), *words]
     for name in names or ():
         if name not in known:
             raise UnknownDatasetError(name, known)
-    return tuple(dataset_named(name) for name in names) if names else LISTS
+    return tuple(dataset_named(name) for name in names if name not in words) if names else LISTS
 
 
 def keys_of(place: Workplace, keys: Sequence[str] | None) -> list[str]:

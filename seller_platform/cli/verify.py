@@ -14,12 +14,15 @@ from seller_platform.cli.sync import Month, Selection, datasets_named, keys_of, 
 from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.client.api import SellerApi
 from seller_platform.client.oauth import TokenAuth
+from seller_platform.contract import LISTS
+from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
 from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError
-from seller_platform.ingest.questions import Coverage, Question, questions_about
+from seller_platform.ingest.questions import NOT_ASKED, Coverage, Question, questions_about
 from seller_platform.ingest.upstream import open_api, upstream_of
 from seller_platform.ingest.verification import Finding, Verdict, verify_accounts, verify_each
 from seller_platform.service.visits import visit
 from seller_platform.warehouse.accounts import KnownAccount, accounts, connections
+from seller_platform.warehouse.cost_skus import skus_of_account
 from seller_platform.warehouse.products import accounts_with_products
 from seller_platform.warehouse.receipts import latest_receipts
 
@@ -39,7 +42,8 @@ def verify(
     """Ask source and replica the same questions and compare the answers.
 
     The source is the API that is connected; the replica is our service over the warehouse, started for the purpose.
-    Compared is what the receipts say is stored: every list, account and month, and the statistics in every view.
+    Compared is what the receipts say is stored: every list, account and month, the cost periods of every product, and
+    the statistics in every view. What is not asked is named.
     """
     output = Output(as_json=as_json)
     selection = Selection(keys or None, names or None, first_month, last_month)
@@ -89,12 +93,19 @@ def report(output: Output, findings: Sequence[Finding]) -> None:
         for each in findings
         for line in each.differences
     ]
-    document: dict[str, Any] = {"verified": rows, "differences": differences, "not_known": not_known}
+    document: dict[str, Any] = {
+        "verified": rows,
+        "differences": differences,
+        "not_known": not_known,
+        "not_asked": NOT_ASKED,
+    }
     if not output.as_json:
         output.table("Source and replica", ("account, dataset", *_COLUMNS), _by_account(rows))
         for each in not_known:
             whose = each["accounts"][0] if len(each["accounts"]) == 1 else f"{len(each['accounts'])} accounts"
             output.line(f"not known to the replica: {each['dataset']} of {whose}: {each['what']}")
+        for what, reason in NOT_ASKED.items():
+            output.line(f"not asked: {what}: {reason}")
         for told in differences:
             output.line(f"different: {told['dataset']} of {told['account']} ({told['asked']}): {told['what']}")
     error = _problem(findings)
@@ -107,8 +118,8 @@ def report(output: Output, findings: Sequence[Finding]) -> None:
 
 def _asking(place: Workplace, selection: Selection) -> Callable[[KnownAccount], Iterator[Question]]:
     """Return what yields the questions about an account."""
-    names = [name for name in selection.datasets or () if name != STATISTICS]
-    datasets = datasets_named(names) if names or not selection.datasets else ()
+    named = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS,))
+    datasets = named if selection.datasets else (*LISTS, *COSTS)
     months = months_of(selection, place.settings.history_start)
     coverage = Coverage(latest_receipts(place.database))
     with_products = accounts_with_products(place.database)
@@ -120,6 +131,7 @@ def _asking(place: Workplace, selection: Selection) -> Callable[[KnownAccount], 
             months,
             coverage,
             today=datetime.now(ZoneInfo(known.account.timezone)).date(),
+            skus=skus_of_account(place.database, known.key) if COST_PERIODS in datasets else (),
             has_offers=known.key in with_products,
             has_statistics=selection.datasets is None or STATISTICS in selection.datasets,
         )

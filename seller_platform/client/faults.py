@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from seller_platform.contract.wire_errors import REASON
 from seller_platform.errors import InvalidSettingError, RequestRefusedError, UnreadableBodyError
 
 PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -123,12 +124,14 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
         message = f"it redirects to {where or 'nowhere'}, and SELLER_API_BASE_URL must name the final address"
         return RequestRefusedError(request, answer.status, message)
     told = json_object(answer.body)
-    reason = next((told[name] for name in ("message", "error_description", "error") if told.get(name)), None)
+    said = next((told[name] for name in ("message", "error_description", "error") if told.get(name)), None)
+    reason = told.get(REASON)
     return RequestRefusedError(
         request,
         answer.status,
-        shortened(reason) if isinstance(reason, str) else "it gave no reason",
+        shortened(said) if isinstance(said, str) else "it gave no reason",
         _parameters(told.get("errors")),
+        reason=shortened(reason) if isinstance(reason, str) else None,
         retry_after_seconds=answer.retry_after_seconds(now),
     )
 

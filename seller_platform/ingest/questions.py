@@ -1,11 +1,13 @@
 """Questions: what source and replica are both asked, and which parts of the answers a replica cannot know."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import pairwise
+from types import MappingProxyType
 
-from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.contract import Dataset, Slicing, Source, Window
 from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
@@ -16,9 +18,21 @@ from seller_platform.warehouse.slices import Receipt
 _COST_COLUMNS = ("product_cost", "profit", "roi", "profit_margin")
 _OFFER_COLUMNS = ("buybox_price", "sales_rank")
 _STOCK_DAYS = "out_of_stock_days"
+_RESTOCK_COLUMNS = ("restock_date", "restock_quantity_suggested")
 _DAY = timedelta(days=1)
+_VELOCITY_DAYS = 30
 # The longest stretch of days that a trend looks back upon, by the periods of the view.
 _LOOK_BACK_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
+
+NOT_ASKED: Mapping[str, str] = MappingProxyType(
+    {
+        "reports": "they hold the same rows as the lists",
+        "account groups": "no list tells which there are",
+        "currency conversion": "exchange rates are in no list that is synced",
+        "other velocity windows": f"asked is for one, of the newest {_VELOCITY_DAYS} days that are stored",
+    }
+)
+"""What source and replica are not asked, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,7 @@ class Question:
         unknown: What a replica cannot know of the answer: columns, or fields of a column (`trend.profit`), each
             with the reason. They are not compared.
         unanswerable: Why a replica cannot answer at all, if it cannot.
+        skus: The products that are asked for one by one; None where the dataset is a list.
     """
 
     dataset: Dataset
@@ -38,21 +53,18 @@ class Question:
     snapshot_day: date | None
     unknown: tuple[tuple[str, str], ...] = ()
     unanswerable: str | None = None
+    skus: Sequence[str] | None = None
 
     def __str__(self) -> str:
         asked = [value for name, value in self.dataset.parameters if name != "view_by"]
-        return " ".join([self.dataset.name, *asked, *([str(self.window)] if self.window else [])])
+        products = [f"of {len(self.skus)} products"] if self.skus is not None else []
+        return " ".join([self.dataset.name, *asked, *products, *([str(self.window)] if self.window else [])])
 
     @property
     def forgotten(self) -> dict[str, str]:
         """What is not compared, with the reason: columns and fields that the list has and a replica cannot know."""
         names = {column.name for column in self.dataset.columns}
         return {name: reason for name, reason in self.unknown if name.partition(".")[0] in names}
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether a replica computes the answer: then its rows are not stored, and it may lack what it needs."""
-        return bool(self.dataset.parameters)
 
 
 class Coverage:
@@ -80,6 +92,7 @@ def questions_about(
     coverage: Coverage,
     *,
     today: date,
+    skus: Sequence[str],
     has_offers: bool,
     has_statistics: bool,
 ) -> Iterator[Question]:
@@ -88,15 +101,20 @@ def questions_about(
     Args:
         months: Which months of dated lists; of each, the days that the receipts cover.
         today: The account's day, for which undated lists stand.
-        has_offers: Whether offers and sales ranks are known.
+        skus: The account's products, each of which is asked for its costs.
+        has_offers: Whether offers, sales ranks and lead times are known.
         has_statistics: Whether to ask for every view of the dashboard too.
     """
     asking = _Asking(known, coverage, today, has_offers=has_offers)
     for dataset in datasets:
         if dataset.slicing is Slicing.MONTH:
             yield from asking.by_month(dataset, months)
+        elif dataset.source is Source.PRODUCT_LOOKUP:
+            yield replace(asking.snapshot(dataset), skus=tuple(skus))
         else:
             yield asking.snapshot(dataset)
+    if INVENTORY in datasets:
+        yield from asking.velocity()
     if not has_statistics:
         return
     for dataset in PLAIN_PRODUCT_VIEWS:
@@ -116,12 +134,29 @@ class _Asking:
         never = None if self.coverage.holds(dataset, self.known.key) else "it was never synced"
         return Question(dataset, self.known, None, self.today, unanswerable=never)
 
+    def velocity(self) -> Iterator[Question]:
+        """Yield the question for the inventory with the velocity of the newest days, if there are any."""
+        sold = self.coverage.days(DAILY_PRODUCT_SALES, self.known.key)
+        if not sold or not self.coverage.holds(INVENTORY, self.known.key):
+            return
+        newest = list(_stretches(sold))[-1]
+        first = max(newest.start, newest.end - _VELOCITY_DAYS * _DAY)
+        days = (("velocity_start_date", str(first)), ("velocity_end_date", str(newest.last_day)))
+        unknown = () if self.has_offers else tuple((name, "lead times are in no list") for name in _RESTOCK_COLUMNS)
+        yield Question(replace(INVENTORY, name="velocity", parameters=days), self.known, None, self.today, unknown)
+
     def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Question]:
-        """Yield one question for each month that is stored, and one for those that are not."""
+        """Yield one question for each stretch of days of a month that is stored, and one for what is not."""
         days = self.coverage.days(dataset, self.known.key)
-        windows = [_within(month, days) for month in months]
-        yield from (self.asked(dataset, window, days) for window in windows if window is not None)
-        lacking = [month for month, window in zip(months, windows, strict=True) if window is None]
+        lacking = []
+        for month in months:
+            stored = list(_stretches(days.intersection(month.each_day())))
+            yield from (self.asked(dataset, window, days) for window in stored)
+            for before, after in pairwise(stored):
+                hole = Window(before.end, after.start)
+                yield Question(dataset, self.known, hole, None, unanswerable=f"{hole}: never synced")
+            if not stored:
+                lacking.append(month)
         if lacking:
             yield self.lacking(dataset, lacking)
 
@@ -155,6 +190,16 @@ class _Asking:
             yield _STOCK_DAYS, "there is no snapshot of each day"
         if not days.issuperset(_looked_back_upon(dataset, window)):
             yield TREND.name, "days before the window were never synced"
+
+
+def _stretches(days: Collection[date]) -> Iterator[Window]:
+    """Yield the windows that hold these days and no others, oldest first."""
+    start: date | None = None
+    for day in sorted(days):
+        start = start or day
+        if day + _DAY not in days:
+            yield Window(start, day + _DAY)
+            start = None
 
 
 def _within(month: Window, days: set[date]) -> Window | None:

@@ -12,17 +12,21 @@ from enum import Enum
 from typing import Any
 
 from seller_platform.client.api import SellerApi
+from seller_platform.client.costs import read_cost_periods
 from seller_platform.client.discovery import fetch_accounts
 from seller_platform.client.lists import Reading, read_slice
 from seller_platform.client.lists import Verdict as Count
 from seller_platform.contract import Column, Kind
+from seller_platform.contract.datasets.costs import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.wire_errors import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
 from seller_platform.ingest.questions import Question
 from seller_platform.warehouse.rows import RowDigest
 
 QUESTIONS_AT_ONCE = 4
 _ROWS_SHOWN = 5
+_ELEMENT_FIELDS = (COST_ELEMENT, AMOUNT, CURRENCY, PROVIDER, NOTES)
 
 Row = tuple[Any, ...]
 
@@ -126,8 +130,7 @@ def _judged(question: Question, source: SellerApi, replica: SellerApi) -> _Judge
     try:
         listed = _read(question, replica, ours)
     except RequestRefusedError as error:
-        # Stored rows are always listed; only what is computed may lack something to compute it from.
-        if question.is_computed and error.status == 422:
+        if error.reason == REPLICA:
             return _Judgement(Verdict.NOT_KNOWN, not_known=(_refusal(error),))
         return _Judgement(Verdict.DIFFERENT, theirs.count, (f"the replica refused: {_refusal(error)}",))
     if ours.digest == theirs.digest and listed.verdict is not Count.MISMATCH:
@@ -149,7 +152,10 @@ def _explained(question: Question, source: SellerApi, replica: SellerApi, unknow
 
 
 def _read(question: Question, api: SellerApi, answer: "_Answer") -> Reading:
-    return read_slice(api, question.dataset, question.known.account, question.window, question.snapshot_day, answer)
+    account, day = question.known.account, question.snapshot_day
+    if question.skus is not None and day is not None:
+        return read_cost_periods(api, account, question.skus, day, answer)
+    return read_slice(api, question.dataset, account, question.window, day, answer)
 
 
 class _Answer:
@@ -199,6 +205,8 @@ def _speller(column: Column, forgotten: set[str]) -> Callable[[Any], Any]:
     """Return what brings the values of a column into one spelling, without what is to be forgotten."""
     if column.name in forgotten:
         return lambda _: None
+    if column.name == COST_ELEMENTS:
+        return _elements
     match column.kind:
         case Kind.MONEY | Kind.NUMBER:
             return _plain_number
@@ -225,10 +233,25 @@ def _moment(text: str | None) -> str | None:
 def _document(text: str | None, forgotten: set[str]) -> str | None:
     if text is None:
         return None
-    found = json.loads(text, parse_float=lambda number: _plain_number(Decimal(number)), parse_int=str)
+    found = _parsed(text)
     if isinstance(found, dict):
         found = {name: value for name, value in found.items() if name not in forgotten}
     return json.dumps(found, sort_keys=True, ensure_ascii=False)
+
+
+def _elements(text: str | None) -> str | None:
+    """Return cost elements in one spelling: their order has no meaning, and an empty text says nothing."""
+    if text is None:
+        return None
+    told = [
+        {name: value for name in _ELEMENT_FIELDS if (value := element.get(name)) not in (None, "")}
+        for element in _parsed(text)
+    ]
+    return json.dumps(sorted(told, key=repr), ensure_ascii=False)
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_float=lambda number: _plain_number(Decimal(number)), parse_int=str)
 
 
 def _reasons(question: Question) -> list[str]:

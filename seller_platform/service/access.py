@@ -22,6 +22,9 @@ MARKETPLACE_ID = text_parameter("marketplace_id", "Marketplace of an account; go
 GROUP_TITLE = text_parameter("group_title", "Title of a group: selects all of its accounts.")
 SELECTION: tuple[Parameter[Any], ...] = (ACCOUNT_TITLE, SELLER_ID, MARKETPLACE_ID, GROUP_TITLE)
 
+ACCOUNT = "account"
+"""What a refusal calls the selection of accounts."""
+
 _ONE_METHOD = "select accounts by exactly one of account_title, seller_id with marketplace_id, or group_title"
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 
@@ -38,7 +41,11 @@ class Caller:
 
 @dataclass(frozen=True)
 class ServedAccount:
-    """An account of a user: the key of its rows, and what the API tells of it."""
+    """An account of a user: the key of its rows, and what the API tells of it.
+
+    Attributes:
+        is_copy: Whether a connection of this database lists it, or ever listed it: its rows come from there.
+    """
 
     key: str
     id: int
@@ -48,6 +55,7 @@ class ServedAccount:
     timezone: str
     marketplace: str | None
     seller_id: str | None
+    is_copy: bool
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,10 @@ class SelectedAccounts:
     """The accounts of one request, all of them open to its caller."""
 
     accounts: tuple[ServedAccount, ...]
+
+    @property
+    def has_copies(self) -> bool:
+        return any(account.is_copy for account in self.accounts)
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,8 @@ SELECT id, name, email, status FROM caller
 
 _ACCOUNTS = """
 SELECT account.key, account.id, account.account_title, account.country_code, account.currency_code,
-       account.timezone, account.marketplace, account.seller_id
+       account.timezone, account.marketplace, account.seller_id,
+       EXISTS (SELECT FROM platform.accounts AS registered WHERE registered.key = account.key) AS is_copy
 FROM service.user_accounts AS access
 JOIN (
     -- Where several connections see an account, one of its rows stands for it.
@@ -147,12 +160,12 @@ def read_selector(query: Query) -> Selector:
     pair = query.has(SELLER_ID) or query.has(MARKETPLACE_ID)
     methods = [query.has(ACCOUNT_TITLE), pair, query.has(GROUP_TITLE)]
     if sum(methods) > 1:
-        query.refuse("account", f"is selected in more than one way; {_ONE_METHOD}")
+        query.refuse(ACCOUNT, f"is selected in more than one way; {_ONE_METHOD}")
     elif half:
         missing = (MARKETPLACE_ID if query.has(SELLER_ID) else SELLER_ID).name
         query.refuse(missing, "is required; seller_id and marketplace_id go together")
     elif not any(methods):
-        query.refuse("account", f"is not selected; {_ONE_METHOD}")
+        query.refuse(ACCOUNT, f"is not selected; {_ONE_METHOD}")
     return selector
 
 

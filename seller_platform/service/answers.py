@@ -30,7 +30,8 @@ def error_answer(error: Exception) -> Response:
         case TokenEndpointError():
             return token_answer({"error": error.error, "error_description": error.message}, error.status, error.headers)
         case ApiError():
-            return json_answer(error_body(error.status, error.message, error.parameters), error.status, error.headers)
+            body = error_body(error.status, error.message, error.parameters, reason=error.reason)
+            return json_answer(body, error.status, error.headers)
         case WarehouseUnavailableError() | psycopg.OperationalError():
             return json_answer(error_body(503, _AWAY), 503, {"Retry-After": str(RETRY_SECONDS)})
         case _:

@@ -123,7 +123,7 @@ def create_app(
         *(route_for(dataset, store, clock) for dataset in SERVED),
         statistics_route(store, clock),
         *cost_routes(store, clock),
-        *report_routes(store),
+        *report_routes(store, clock),
     )
     for route in routes:
         _add_endpoint(app, route)

@@ -6,11 +6,13 @@ A group writes to all of its accounts, or to none.
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.contract.datasets.costs import COST_PERIODS as PERIODS
 from seller_platform.contract.endpoints import COST_PERIODS
 from seller_platform.errors import NotFoundError
-from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
+from seller_platform.service.access import ACCOUNT, SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.answers import JSON, json_answer
 from seller_platform.service.bodies import read_json
+from seller_platform.service.copies import Need, require_read
 from seller_platform.service.cost_bodies import read_periods
 from seller_platform.service.cost_description import DELETE, FROM_DATE, READ, TO_DATE, WRITE
 from seller_platform.service.cost_store import delete_periods, read_stored, write_periods
@@ -42,6 +44,7 @@ class _Costs:
             selector, product = read_selector(query), read_product(query)
             query.check()
             selected = await select_accounts(connection, caller, selector)
+            await require_read(connection, selected, [Need(PERIODS, ACCOUNT)], self._clock())
             periods = await read_stored(connection, await find_skus(connection, selected, product))
         return Response(b'{"data":[%b]}' % periods, media_type=JSON)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from seller_platform.contract import Column, Dataset, Kind
 from seller_platform.contract.envelope import CURRENT_PAGE, ENVELOPE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
-from seller_platform.contract.wire_errors import CODE, ERROR, MESSAGE, PARAMETERS, STATUS, error_body
+from seller_platform.contract.wire_errors import CODE, ERROR, MESSAGE, PARAMETERS, REASON, REPLICA, STATUS, error_body
 from seller_platform.service.parameters import Parameter
 
 _SCHEMAS: Mapping[Kind, dict[str, object]] = {
@@ -36,6 +36,7 @@ ERROR_SCHEMA = {
             "additionalProperties": {"type": "array", "items": {"type": "string"}},
             "description": ERROR[PARAMETERS],
         },
+        REASON: {"const": REPLICA, "description": ERROR[REASON]},
     },
     "examples": [error_body(404, "there is no such account")],
 }
@@ -47,7 +48,8 @@ _REFUSALS = {
     409: "The report is not ready; where `Retry-After` is sent, it will be.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    422: "A parameter is missing, unknown in value, out of range or contradictory.",
+    422: "A parameter is missing, unknown in value, out of range or contradictory. With the reason `replica` it asks "
+    "for what was never read from the service that the rows come from.",
     503: "The store is away; try again later.",
 }
 

@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from seller_platform.contract import LISTS, Dataset
 from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL, last_page_of
-from seller_platform.errors import InvalidParametersError
+from seller_platform.errors import ApiError, InvalidParametersError, UnknownToReplicaError
 from seller_platform.service.access import (
+    ACCOUNT,
     SELECTION,
     SelectedAccounts,
     Selector,
@@ -23,6 +24,7 @@ from seller_platform.service.access import (
     select_accounts,
 )
 from seller_platform.service.answers import JSON
+from seller_platform.service.copies import Need, require_read
 from seller_platform.service.description import Description, list_description
 from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import (
@@ -34,7 +36,7 @@ from seller_platform.service.parameters import (
     day_parameter,
     size_parameter,
 )
-from seller_platform.service.particulars import LATEST_END, OWN_DAYS, RULES, SOURCES
+from seller_platform.service.particulars import LATEST_END, OWN_DAYS, OWN_NEEDS, RULES, SOURCES
 from seller_platform.service.queries import Days, RowPage, knows_currency, missing_rates, read_page
 from seller_platform.service.store import Connection, Store
 
@@ -144,11 +146,15 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             selected = await select_accounts(connection, caller, asked.selector)
             now = clock()
             days = _days(dataset, selected, asked, now)
+            needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
+            if dataset.name in OWN_NEEDS:
+                needs += OWN_NEEDS[dataset.name](selected, asked.own_days, now)
+            await require_read(connection, selected, needs, now)
             if keeps_own_currency(dataset):
                 is_converted = await check_currency(connection, selected, asked.currency)
                 if is_converted and asked.currency is not None:
                     missing = await missing_rates(connection, dataset, selected, days=days, currency=asked.currency)
-                    require_rates(asked.currency, missing)
+                    require_rates(selected, asked.currency, missing)
             found = await read_page(
                 connection,
                 dataset,
@@ -187,6 +193,7 @@ async def check_currency(connection: Connection, selected: SelectedAccounts, cur
 
     Raises:
         InvalidParametersError: They keep several currencies and none was asked for, or one that nobody knows was.
+        UnknownToReplicaError: The same, where an account is a copy.
     """
     kept = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
     if currency is None and len(kept) > 1:
@@ -194,11 +201,11 @@ async def check_currency(connection: Connection, selected: SelectedAccounts, cur
     if currency is None or kept == [currency]:
         return False
     if not await knows_currency(connection, currency):
-        raise InvalidParametersError({CURRENCY.name: [f"is {currency}, of which no exchange rate is known"]})
+        raise _unknown_rate(selected, f"is {currency}, of which no exchange rate is known")
     return True
 
 
-def require_rates(currency: str | None, missing: Mapping[str | None, date]) -> None:
+def require_rates(selected: SelectedAccounts, currency: str | None, missing: Mapping[str | None, date]) -> None:
     """Return if no exchange rate is missing.
 
     Args:
@@ -206,11 +213,18 @@ def require_rates(currency: str | None, missing: Mapping[str | None, date]) -> N
 
     Raises:
         InvalidParametersError: One is.
+        UnknownToReplicaError: One is, and an account is a copy: where its rows come from, the rate may be known.
     """
     asked = f"is {currency}" if currency is not None else "was not sent, and amounts are in several"
     for code, day in missing.items():
         problem = f"{asked}; on {day} the exchange rate of {code or 'an unknown currency'} is not known"
-        raise InvalidParametersError({CURRENCY.name: [problem]})
+        raise _unknown_rate(selected, problem)
+
+
+def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
+    if selected.has_copies:
+        return UnknownToReplicaError(CURRENCY.name, f"{problem} here; no list tells a copy of exchange rates")
+    return InvalidParametersError({CURRENCY.name: [problem]})
 
 
 def _days(dataset: Dataset, selected: SelectedAccounts, asked: ListRequest, now: datetime) -> Sequence[Days] | None:

@@ -1,15 +1,22 @@
 """What is true of the list of one dataset only."""
 
 import calendar
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.copies import Need
 from seller_platform.service.parameters import Parameter
 from seller_platform.service.queries import PageSource
-from seller_platform.service.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
+from seller_platform.service.velocity import (
+    VELOCITY_END,
+    VELOCITY_RULES,
+    VELOCITY_START,
+    velocity_needs,
+    velocity_source,
+)
 
 
 def one_month_after(day: date) -> date:
@@ -34,6 +41,11 @@ RULES: Mapping[str, str] = {
     INVENTORY.name: VELOCITY_RULES,
 }
 """What a caller of this dataset's list must know, by the name of the dataset."""
+
+OWN_NEEDS: Mapping[str, Callable[[SelectedAccounts, Mapping[str, date | None], datetime], Sequence[Need]]] = {
+    INVENTORY.name: velocity_needs
+}
+"""What the list is made of beside its own rows, by those parameters."""
 
 SOURCES: Mapping[str, Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None]] = {
     INVENTORY.name: velocity_source

@@ -6,7 +6,7 @@ A service that invents or owns its products has them in its own table; a replica
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from seller_platform.errors import InvalidParametersError, NotFoundError
+from seller_platform.errors import NotFoundError, UnknownToReplicaError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.parameters import Parameter, Query, shown, text_parameter
 from seller_platform.service.store import Connection
@@ -69,7 +69,7 @@ async def find_skus(
 
     Raises:
         NotFoundError: None of the accounts has such a product.
-        InvalidParametersError: An account is a replica's, which does not know the parents of products.
+        UnknownToReplicaError: An account is a replica's, which does not know the parents of products.
     """
     values = {"accounts": [account.key for account in selected.accounts], "value": product.value}
     found: dict[str, list[str]] = {}
@@ -81,5 +81,5 @@ async def find_skus(
         unknown = await (await connection.execute(_WITHOUT_PRODUCTS, values)).fetchall()
         if unknown:
             problem = "is not known here: the rows come from another service, which does not list parents of products"
-            raise InvalidParametersError({PARENT_ASIN.name: [problem]})
+            raise UnknownToReplicaError(PARENT_ASIN.name, problem)
     raise NotFoundError(f"there is no product with {product.parameter} {shown(product.value)} in the accounts selected")

@@ -21,9 +21,10 @@ from seller_platform.service.access import (
 )
 from seller_platform.service.answers import JSON, json_answer
 from seller_platform.service.bodies import read_json
+from seller_platform.service.copies import Need, require_read
 from seller_platform.service.csv_text import csv_parts
 from seller_platform.service.description import Description, row_schema
-from seller_platform.service.lists import Route, keeps_own_currency
+from seller_platform.service.lists import Clock, Route, keeps_own_currency
 from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import (
     Parameter,
@@ -45,11 +46,13 @@ from seller_platform.service.report_jobs import (
     read_chunks,
     request_report,
 )
-from seller_platform.service.report_writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU
+from seller_platform.service.report_writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU, chosen_rows
 from seller_platform.service.store import Store
 
 _DPS_DATE = day_parameter(DPS_DATE, "The daily product sales of that day.")
-_PRODUCT_SKU = text_parameter(PRODUCT_SKU, "The daily product sales of that SKU, on all days.")
+_PRODUCT_SKU = text_parameter(
+    PRODUCT_SKU, "The daily product sales of that SKU, on all days; of a copy, on all since the first that was read."
+)
 _LAST_UPDATED_DATE = day_parameter(
     LAST_UPDATED_DATE, "The orders updated on that day or later; an order counts as updated on the day it was placed."
 )
@@ -85,7 +88,7 @@ _REQUEST = {
 }
 
 
-def report_routes(store: Store) -> tuple[Route, ...]:
+def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
     """Return the endpoints of reports."""
 
     async def answer_request(request: Request) -> Response:
@@ -98,6 +101,7 @@ def report_routes(store: Store) -> tuple[Route, ...]:
         async with store.connection() as connection:
             selected = await select_accounts(connection, caller, selector)
             _refuse_mixed_currencies(selected, asked)
+            await require_read(connection, selected, [_need(asked, selected)], clock())
             if asked.selector == PRODUCT_SKU:
                 await find_skus(connection, selected, ProductSelector(SKU.name, asked.value))
             report_id = await request_report(connection, caller, selector, selected, asked)
@@ -140,6 +144,13 @@ def _read_request(query: Query) -> ReportRequest:
         query.refuse("selector", f"must be exactly one of {allowed}; {names} was sent")
         return ReportRequest(DPS_DATE, "")
     return ReportRequest(sent[0].name, str(values[0]))
+
+
+def _need(asked: ReportRequest, selected: SelectedAccounts) -> Need:
+    """Return what a report is made of; of a copy nobody knows what lies before the first day that was read."""
+    chosen = chosen_rows(asked.selector, asked.value)
+    days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)
+    return Need(DATASET_OF[asked.selector], asked.selector, days)
 
 
 def _refuse_mixed_currencies(selected: SelectedAccounts, asked: ReportRequest) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from typing import Any
 
 from starlette.requests import Request
@@ -11,7 +10,7 @@ from starlette.responses import Response
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.dashboard import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
-from seller_platform.errors import InvalidParametersError
+from seller_platform.errors import UnknownToReplicaError
 from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.answers import JSON
 from seller_platform.service.description import Description, envelope_schema, row_schema
@@ -32,10 +31,10 @@ from seller_platform.service.lists import (
 )
 from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import Parameter, Query, choice_parameter, size_parameter
-from seller_platform.service.queries import Days
-from seller_platform.service.statistics_plan import Grouping, Span
+from seller_platform.service.statistics_plan import Grouping
 from seller_platform.service.statistics_queries import knows_parents, read_statistics, statistics_values
 from seller_platform.service.statistics_rates import rates_lacking
+from seller_platform.service.statistics_spans import read_spans
 from seller_platform.service.store import Store
 
 _PRODUCT, _DATE = "product", "date"
@@ -123,22 +122,23 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                     "is parent_asin, but this service does not know the parents of the products: it serves rows that "
                     "were read from another service, which does not tell them. Group by sku or asin"
                 )
-                raise InvalidParametersError({_GROUP.name: [problem]})
-            spans = [_span(asked.grouping, each) for each in days]
+                raise UnknownToReplicaError(_GROUP.name, problem)
+            known = await read_spans(connection, selected, asked.grouping, days, now)
             target = currency or next((account.currency_code or "" for account in selected.accounts), "")
             found = await read_statistics(
                 connection,
                 selected,
                 asked.grouping,
-                spans=spans,
+                spans=known.spans,
                 target=target,
                 is_converted=is_converted,
+                knows_fees=known.knows_fees,
                 page=asked.listed.page,
                 per_page=asked.listed.per_page,
             )
             if found.lacks_rates:
-                missing = await rates_lacking(connection, statistics_values(selected, spans, target))
-                require_rates(currency, missing)
+                missing = await rates_lacking(connection, statistics_values(selected, known.spans, target))
+                require_rates(selected, currency, missing)
         note_rows(request, rows_on_page(found.page, asked.listed))
         return Response(enveloped(SALES_BY_DATE, found.page, asked.listed), media_type=JSON)
 
@@ -168,42 +168,6 @@ def read_request(raw: bytes) -> StatisticsRequest:
     query.check()
     by_date = view == _DATE
     return StatisticsRequest(listed, Grouping(None if by_date else group, _UNITS[str(group)] if by_date else period))
-
-
-def _span(grouping: Grouping, days: Days) -> Span:
-    if grouping.is_combined:
-        return Span(days.first, days.last)
-    before = _period_before(grouping.period, days) if grouping.dimension is None else _as_many_days_before(days)
-    return Span(days.first, days.last, *before)
-
-
-def _as_many_days_before(days: Days) -> tuple[date | None, date | None]:
-    if days.first == date.min:
-        return None, None
-    ordinal = days.first.toordinal()
-    length = days.last.toordinal() - ordinal + 1
-    return date.fromordinal(max(1, ordinal - length)), date.fromordinal(ordinal - 1)
-
-
-def _period_before(period: str | None, days: Days) -> tuple[date | None, date | None]:
-    """Return the calendar period before the one that the first day lies in; there is none before the year 1."""
-    start = _start_of(period, days.first)
-    if start == date.min:
-        return None, None
-    last = start - timedelta(days=1)
-    return _start_of(period, last), last
-
-
-def _start_of(period: str | None, day: date) -> date:
-    match period:
-        case "Week":
-            return date.fromordinal(day.toordinal() - day.weekday())
-        case "Month":
-            return day.replace(day=1)
-        case "Year":
-            return day.replace(month=1, day=1)
-        case _:
-            return day
 
 
 def _description() -> Description:

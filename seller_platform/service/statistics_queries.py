@@ -77,6 +77,7 @@ async def read_statistics(
     spans: Sequence[Span],
     target: str,
     is_converted: bool,
+    knows_fees: bool,
     page: int,
     per_page: int,
 ) -> Statistics:
@@ -86,10 +87,12 @@ async def read_statistics(
         spans: The days of each selected account.
         target: The currency of all amounts.
         is_converted: Whether some of the accounts keep another one.
+        knows_fees: Whether the fees of all days are known; those that are not are null.
         page: Counted from 1; a page past the last is empty.
     """
     values = {
         **statistics_values(selected, spans, target),
+        "knows_fees": knows_fees,
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
         "limit": per_page,
     }

@@ -19,7 +19,7 @@ page AS MATERIALIZED (
            round(sales - cost - fees, greatest(2, min_scale(sales - cost - fees))) AS profit
     FROM (
         SELECT place, period, units, sales, CASE WHEN (SELECT bool_and(knows_costs) FROM chosen) THEN cost END AS cost,
-               fees, units_before, sales_before, profit_before
+               CASE WHEN %(knows_fees)s THEN fees END AS fees, units_before, sales_before, profit_before
         FROM grouped
         ORDER BY period, place
         OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s

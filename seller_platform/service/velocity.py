@@ -1,6 +1,6 @@
 """Velocity over the days asked for: what it makes of the inventory list, by `VELOCITY_RULES`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import cache
 from typing import LiteralString
@@ -9,10 +9,12 @@ from zoneinfo import ZoneInfo
 from psycopg import sql
 
 from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.errors import InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.copies import Need
 from seller_platform.service.parameters import day_parameter
-from seller_platform.service.queries import PageSource
+from seller_platform.service.queries import Days, PageSource
 
 VELOCITY_START = day_parameter(
     "velocity_start_date", "First day of those over which velocity is computed; by default 29 days before the last."
@@ -74,12 +76,34 @@ _COMPUTED: Mapping[str, LiteralString] = {
 }
 
 
+def velocity_needs(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> tuple[Need, ...]:
+    """Return what the velocity is made of, if days for it were sent.
+
+    Raises:
+        InvalidParametersError: The first day lies after the last.
+    """
+    days = _days(selected, sent, now)
+    return () if days is None else (Need(DAILY_PRODUCT_SALES, VELOCITY_START.name, days),)
+
+
 def velocity_source(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> PageSource | None:
     """Return what the pages of the inventory are made of, if days for the velocity were sent.
 
     Raises:
         InvalidParametersError: The first day lies after the last.
     """
+    days = _days(selected, sent, now)
+    if days is None:
+        return None
+    values = {
+        "velocity_first": [each.first for each in days],
+        "velocity_last": [each.last for each in days],
+        "velocity_days": [(each.last - each.first).days + 1 for each in days],
+    }
+    return PageSource(_source(), values)
+
+
+def _days(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> Sequence[Days] | None:
     start, end = sent.get(VELOCITY_START.name), sent.get(VELOCITY_END.name)
     if start is None and end is None:
         return None
@@ -88,12 +112,7 @@ def velocity_source(selected: SelectedAccounts, sent: Mapping[str, date | None],
     for first, last in zip(firsts, lasts, strict=True):
         if first > last:
             raise InvalidParametersError({VELOCITY_START.name: [f"is {first}, after the last day, {last}"]})
-    values = {
-        "velocity_first": firsts,
-        "velocity_last": lasts,
-        "velocity_days": [(last - first).days + 1 for first, last in zip(firsts, lasts, strict=True)],
-    }
-    return PageSource(_source(), values)
+    return [Days(first, last) for first, last in zip(firsts, lasts, strict=True)]
 
 
 @cache

@@ -60,7 +60,8 @@ def test_a_replica_of_everything_gives_equal_answers(synced: Synced) -> None:
     verified = {(row["dataset"], row["account"]): row for row in told["verified"]}
     keys = {account for dataset, account in verified if dataset != "accounts"}
     assert len(keys) == 3
-    assert {dataset for dataset, _ in verified} == {"accounts", "statistics", *(dataset.name for dataset in LISTS)}
+    datasets = {"accounts", "statistics", "velocity", "cost_periods", *(dataset.name for dataset in LISTS)}
+    assert {dataset for dataset, _ in verified} == datasets
     for dataset in LISTS:
         for key in keys:
             row = verified[(dataset.name, key)]
@@ -80,6 +81,12 @@ def test_what_a_replica_cannot_know_is_named(synced: Synced) -> None:
     assert sum(row["not known"] for row in told["verified"]) == sum(
         each["questions"] for each in told["not_known"] if "group_by" in each["what"]
     )
+
+
+def test_what_is_not_asked_is_named(synced: Synced) -> None:
+    told = synced.verify("--dataset", "inventory")[1]
+
+    assert set(told["not_asked"]) == {"reports", "account groups", "currency conversion", "other velocity windows"}
 
 
 def test_a_visit_leaves_no_user_behind(synced: Synced) -> None:
@@ -123,6 +130,22 @@ def test_a_row_that_was_harmed_is_named(synced: Synced, harm: str, words: str) -
     assert [row["different"] for row in told["verified"]].count(1) == 1
 
 
+def test_costs_that_were_changed_are_named_with_their_product(synced: Synced) -> None:
+    account, sku = synced.query("SELECT account, sku FROM seller.cost_periods ORDER BY 1, 2, from_date LIMIT 1")[0]
+    synced.query("CREATE TABLE public.costs AS TABLE seller.cost_periods")
+    try:
+        synced.query("DELETE FROM seller.cost_periods WHERE account = %s AND sku = %s", account, sku)
+
+        status, told = synced.verify("--dataset", "cost_periods")
+    finally:
+        synced.query("TRUNCATE seller.cost_periods")
+        synced.query("INSERT INTO seller.cost_periods TABLE public.costs")
+
+    assert status == 5, told
+    assert {(each["dataset"], each["account"]) for each in told["differences"]} == {("cost_periods", account)}
+    assert any(f"sku {sku}" in each["what"] for each in told["differences"]), told
+
+
 def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synced) -> None:
     synced.query("CREATE TABLE public.sold AS TABLE seller.daily_product_sales")
     try:
@@ -155,6 +178,7 @@ def test_usage_errors_say_what_is_allowed(synced: Synced) -> None:
 
     assert [unknown.returncode, nobody.returncode] == [2, 2]
     assert "choose one of orders" in unknown.stderr
+    assert "cost_periods, statistics" in unknown.stderr
 
 
 def test_nothing_connected_is_said(tmp_path: Path, database_url: str) -> None:

@@ -20,7 +20,7 @@ import pytest
 import uvicorn
 from prometheus_client import CollectorRegistry
 
-from seller_platform.contract import Account, Column, Dataset, Kind
+from seller_platform.contract import Account, Column, Dataset, Kind, Window
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import create_app
@@ -262,6 +262,20 @@ def connect(database: Database, account: str) -> None:
     listed = ACCOUNTS[account]
     save_connection(database, KnownConnection("default", "https://api.example", "https://api.example", "reader"))
     save_accounts(database, "default", [(account, listed)])
+
+
+def note_load(database: Database, dataset: Dataset, account: str, window: Window) -> None:
+    """Note a load that changed rows, as the warehouse does; the rows themselves are left alone."""
+    execute(
+        database,
+        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
+        "digest, verdict, changed, started_at, finished_at) "
+        "VALUES (%s, %s, %s, %s, 1, 1, 0, 0, '', 'match', true, now(), now())",
+        dataset.name,
+        account,
+        window.start,
+        window.end,
+    )
 
 
 def _populate(database: Database) -> None:

@@ -14,10 +14,20 @@ import httpx
 import psycopg
 import pytest
 
-from seller_platform.contract import dataset_named
+from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform_tests.service.conftest import ANN, BOB, Served, connect, execute, insert_rows, served
+from seller_platform_tests.service.conftest import (
+    ANN,
+    BOB,
+    Served,
+    connect,
+    execute,
+    insert_rows,
+    note_load,
+    served,
+)
 
 PATH = "/cogs/cost-periods"
 US = {"account_title": "Shop US"}
@@ -481,6 +491,7 @@ def test_a_first_write_makes_a_snapshot_of_the_accounts_own_day(ann: httpx.Clien
 
 def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Served) -> None:
     connect(shop.database, "S1.US")
+    _load(shop.database, "S1.US")
     execute(shop.database, "DELETE FROM service.products WHERE account = 'S1.US'")
     execute(
         shop.database,
@@ -626,11 +637,4 @@ def test_without_a_token_no_cost_is_told_or_changed(shop: Served) -> None:
 
 
 def _load(database: Database, account: str) -> None:
-    """Note a load of cost periods, as the warehouse does."""
-    execute(
-        database,
-        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
-        "digest, verdict, changed, started_at, finished_at) "
-        "VALUES ('cost_periods', %s, '2026-03-10', '2026-03-11', 1, 1, 0, 0, '', 'match', true, now(), now())",
-        account,
-    )
+    note_load(database, COST_PERIODS, account, Window.day(date(2026, 3, 10)))

@@ -262,7 +262,8 @@ def test_a_copy_without_costs_does_not_know_what_a_product_cost(service: Served,
     insert_rows(service.database, DAILY, US, [_sale(FIRST, 1, "10.00")])
     own = _figures(service, *names, **query)
     connect(service.database, US)
-    _store(service.database, DAILY, US, day, [_sale(SECOND, 2, "20.00")])
+    _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "20.00")])
+    _store(service.database, LEDGER, US, MARCH, [])
     copied = _figures(service, *names, **query)
     _store(service.database, COSTS, US, day, [("SKU", FIRST, None, json.dumps([{"amount": 1.5}]), SECOND)])
 
@@ -276,6 +277,7 @@ def test_a_copy_without_costs_does_not_know_what_a_product_cost(service: Served,
 def test_the_trend_of_a_profit_is_not_known_where_costs_are_not(service: Served) -> None:
     connect(service.database, US)
     _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "30.00")])
+    _store(service.database, LEDGER, US, MARCH, [])
 
     trends = _figures(service, "trend")
 
@@ -289,6 +291,7 @@ def test_a_group_does_not_know_costs_that_one_of_its_accounts_lacks(service: Ser
         insert_rows(service.database, DAILY, account, [_sale(FIRST, 1, "10.00")])
     own = _figures(service, "product_sales", "product_cost", **asked)
     connect(service.database, DE)
+    _store(service.database, DAILY, DE, MARCH, [_sale(FIRST, 1, "10.00")])
     _store(service.database, LEDGER, DE, MARCH, [])
 
     copied = _figures(service, "product_sales", "product_cost", **asked)
