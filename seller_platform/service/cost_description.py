@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from seller_platform.contract.datasets.costs import LARGEST_AMOUNT
+from seller_platform.contract.datasets.costs import LARGEST_AMOUNT, MOST_DECIMALS
 from seller_platform.service.access import SELECTION
 from seller_platform.service.answers import JSON
 from seller_platform.service.description import Description
@@ -169,9 +169,10 @@ WRITE = Description(
     "Everything in the body is stored or nothing. Both ends of a period are included. A period with the same dates "
     "as a stored one replaces it; one that overlaps another with other dates is refused, and the answer names both. "
     "Periods that the body does not name stay. A group stores in all of its accounts, or in none. Statistics follow "
-    "at once.\n\n`amount` is for one unit. Where it is not sent it is `total_amount` * `conversion_rate` / `units`, "
-    "to the cent.\n\nThe product must be known to the account. An account whose rows are copied from another "
-    "service takes no costs (403): the next copy would undo them.",
+    "at once.\n\n`amount` is for one unit. Where it is not sent it is `total_amount` * `conversion_rate` / `units`, to "
+    f"{MOST_DECIMALS} decimals at most; where both are sent they must agree to the cent, and `amount` is stored.\n\n"
+    "The product must be known to the account. An account whose rows are copied from another service takes no costs "
+    "(403): the next copy would undo them.",
     _done_schema(
         {
             "sku": {"type": "string", "description": "The product."},
