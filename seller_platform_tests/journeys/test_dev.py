@@ -180,7 +180,8 @@ def test_a_backfill_reports_marts_and_checks_come_whole_though_daemon_and_run_ar
     assert whole["seller/report_rows"]["partitionStats"]["numMaterialized"] == 3
     assert {key for key in whole if key.startswith("marts/")} >= {"marts/account_profit_daily", "marts/restock_plan"}
     red = {key: failed for key, node in whole.items() if (failed := _failed_checks(node))}
-    assert {key: failed for key, failed in red.items() if key.startswith("seller/")} == {}
+    # The sandbox's sellers know no cost of some products.
+    assert red.items() <= {"marts/cost_coverage": ["sales_are_covered"]}.items()
     assert code == 0
     assert [pid for pid in children if _is_alive(pid)] == []
     assert not (tmp_path / "a home" / "sandbox" / "postgres" / "data" / "postmaster.pid").exists()
