@@ -138,7 +138,7 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
             ),
             {"account": account},
         ).one()
-    served = ServedAccount(account, *listed, is_copy=False)
+    served = ServedAccount(key=account, is_copy=False, **listed._mapping)
 
     async def ask() -> bytes:
         async with await psycopg.AsyncConnection.connect(conninfo(database.url), autocommit=True) as connection:
