@@ -26,10 +26,12 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
     return {**kept, "SELLER_PLATFORM_HOME": str(home), "PYTHONUNBUFFERED": "1", **variables}
 
 
-def run(arguments: list[str], variables: dict[str, str], **options: Any) -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: list[str], variables: dict[str, str], *, timeout: float = 240, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
-        [*COMMAND, *arguments], env=variables, capture_output=True, text=True, timeout=240, check=False, **options
+        [*COMMAND, *arguments], env=variables, capture_output=True, text=True, timeout=timeout, check=False, **options
     )
 
 
