@@ -187,14 +187,12 @@ def test_a_failure_of_a_clock_that_was_ahead_and_a_message_it_put_off_are_told_b
 
     shop.tick("run_failures")
     shop.tick("run_failures", later=timedelta(days=-2))
-    shop.failures = {KEYS[0]: ReauthorizationRequiredError("default", "it was revoked")}
+    changed = ListChangedError(f"orders of {KEYS[0]}", attempts=3, last="page 4")
+    shop.failures = {KEYS[0]: changed}
     shop.run("orders", KEYS[:1])
     shop.tick("run_failures", later=timedelta(days=-2))
 
-    assert [text.splitlines()[1] for text in shop.receiver.texts] == [
-        str(away()),
-        str(ReauthorizationRequiredError("default", "it was revoked")),
-    ]
+    assert [text.splitlines()[1] for text in shop.receiver.texts] == [str(away()), str(changed)]
 
 
 def test_different_causes_are_different_messages(shop: Shop) -> None:
