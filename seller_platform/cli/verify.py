@@ -26,13 +26,15 @@ from seller_platform.warehouse.cost_skus import skus_of_account
 from seller_platform.warehouse.products import accounts_with_products
 from seller_platform.warehouse.receipts import latest_receipts
 
-STATISTICS = "statistics"
+STATISTICS, VELOCITY = "statistics", "velocity"
 _COLUMNS = ("questions", "rows", "equal", "different", "not known", "failed", "seconds")
 
 
 @click.command()
 @click.option("--account", "keys", multiple=True, metavar="KEY", help="Only this account; may be repeated.")
-@click.option("--dataset", "names", multiple=True, metavar="NAME", help="Only this dataset, or `statistics`.")
+@click.option(
+    "--dataset", "names", multiple=True, metavar="NAME", help="Only this dataset, or `statistics`, or `velocity`."
+)
 @click.option("--from", "first_month", type=Month(), help="First month to compare.")
 @click.option("--to", "last_month", type=Month(), help="Last month to compare.")
 @json_option
@@ -42,8 +44,8 @@ def verify(
     """Ask source and replica the same questions and compare the answers.
 
     The source is the API that is connected; the replica is our service over the warehouse, started for the purpose.
-    Compared is what the receipts say is stored: every list, account and month, the cost periods of every product, and
-    the statistics in every view. What is not asked is named.
+    Compared is what the receipts say is stored: every list, account and month, the cost periods of every product, the
+    inventory by the velocity of the newest days, and the statistics in every view. What is not asked is named.
     """
     output = Output(as_json=as_json)
     selection = Selection(keys or None, names or None, first_month, last_month)
@@ -97,7 +99,7 @@ def report(output: Output, findings: Sequence[Finding]) -> None:
         "verified": rows,
         "differences": differences,
         "not_known": not_known,
-        "not_asked": NOT_ASKED,
+        "not_asked": dict(NOT_ASKED),
     }
     if not output.as_json:
         output.table("Source and replica", ("account, dataset", *_COLUMNS), _by_account(rows))
@@ -118,7 +120,7 @@ def report(output: Output, findings: Sequence[Finding]) -> None:
 
 def _asking(place: Workplace, selection: Selection) -> Callable[[KnownAccount], Iterator[Question]]:
     """Return what yields the questions about an account."""
-    named = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS,))
+    named = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
     datasets = named if selection.datasets else (*LISTS, *COSTS)
     months = months_of(selection, place.settings.history_start)
     coverage = Coverage(latest_receipts(place.database))
@@ -133,6 +135,7 @@ def _asking(place: Workplace, selection: Selection) -> Callable[[KnownAccount], 
             today=datetime.now(ZoneInfo(known.account.timezone)).date(),
             skus=skus_of_account(place.database, known.key) if COST_PERIODS in datasets else (),
             has_offers=known.key in with_products,
+            has_velocity=selection.datasets is None or VELOCITY in selection.datasets,
             has_statistics=selection.datasets is None or STATISTICS in selection.datasets,
         )
 

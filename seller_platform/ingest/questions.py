@@ -94,6 +94,7 @@ def questions_about(
     today: date,
     skus: Sequence[str],
     has_offers: bool,
+    has_velocity: bool,
     has_statistics: bool,
 ) -> Iterator[Question]:
     """Yield the questions about one account.
@@ -103,6 +104,7 @@ def questions_about(
         today: The account's day, for which undated lists stand.
         skus: The account's products, each of which is asked for its costs.
         has_offers: Whether offers, sales ranks and lead times are known.
+        has_velocity: Whether to ask for the inventory by the velocity of the newest days too.
         has_statistics: Whether to ask for every view of the dashboard too.
     """
     asking = _Asking(known, coverage, today, has_offers=has_offers)
@@ -113,7 +115,7 @@ def questions_about(
             yield replace(asking.snapshot(dataset), skus=tuple(skus))
         else:
             yield asking.snapshot(dataset)
-    if INVENTORY in datasets:
+    if has_velocity:
         yield from asking.velocity()
     if not has_statistics:
         return

@@ -34,7 +34,6 @@ WHERE period.local_day = {newest_day}
 ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, period.to_date
 """
 
-_COPIED = "SELECT key FROM platform.accounts WHERE key = ANY(%s) ORDER BY key LIMIT 1"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods ' || %s, 0))"
 _SNAPSHOT = "SELECT max(local_day) FROM seller.cost_periods WHERE account = %s"
 _FORGET = "DELETE FROM seller.cost_periods WHERE account = %s AND local_day < %s"
@@ -142,14 +141,13 @@ async def delete_periods(
 
 async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
     """Let no other change of these accounts begin before this transaction ends."""
-    keys = sorted(account.key for account in selected.accounts)
-    copied = await (await connection.execute(_COPIED, (keys,))).fetchone()
-    if copied is not None:
-        raise ReplicaError(
-            f"the rows of account {copied[0]} are a copy, loaded from another service: "
-            "change its costs there, and the next load brings them here"
-        )
-    for key in keys:
+    for account in selected.accounts:
+        if account.is_copy:
+            raise ReplicaError(
+                f"the rows of account {account.key} are a copy, loaded from another service: "
+                "change its costs there, and the next load brings them here"
+            )
+    for key in sorted(account.key for account in selected.accounts):
         await connection.execute(_LOCK, (key,))
 
 

@@ -53,6 +53,10 @@ _DAYS = (
     f"has the {_DEFAULT_SPAN.days + 1} days up to today."
 )
 _SNAPSHOT = "The rows are those of the newest snapshot of each account."
+_COPY = (
+    "An account may be a copy of another service's: what was never read from there is refused, with the `reason` "
+    "`replica`, and not told as if there were none."
+)
 _NAMED_CURRENCY = "Each amount is in the currency that its row names; none is converted."
 _ORDER = "Rows have one fixed order, so that pages neither overlap nor leave any out."
 _ENDLESS = "No total is announced: ask for the pages of {size} rows until one has fewer."
@@ -175,7 +179,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
 def rules_of(dataset: Dataset) -> str:
     """Return what a caller of a list must know beside its parameters and fields."""
     paragraphs = [
-        _DAYS if dataset.is_dated else _SNAPSHOT,
+        f"{_DAYS if dataset.is_dated else _SNAPSHOT} {_COPY}",
         RULES.get(dataset.name),
         CONVERSION if keeps_own_currency(dataset) else _NAMED_CURRENCY if dataset.money else None,
         PAGES if dataset.announces_total else f"{_ORDER} {_ENDLESS.format(size=dataset.fixed_page_size)}",

@@ -65,15 +65,16 @@ product and period; with `view_by=date` it is ignored. A product or a period wit
 `product_sales` and `units_ordered` are the sums of the daily product sales of all channels. `product_cost` is the \
 units times the cost elements that are valid on the day of the sale, by the newest cost periods; an element in \
 another currency is converted at the rate of that day. It is null, and with it `profit`, `roi`, `profit_margin` and \
-the trend of the profit, where an account is a copy whose cost periods were never loaded.
+the trend of the profit, where an account is a copy whose cost periods were never read.
 
 `platform_fees` are the transactions of type Fee, by the local day on which they were posted, as a positive cost. \
 Fees that name no SKU count in the date views, and in the product views not at all: so the two need not add up to \
-the same fees and profit.
+the same fees and profit. They are null, with the same four, where an account is a copy of which transactions were \
+not read for all of the days. Where its daily product sales were not, the request is refused.
 
 `trend` is in the plain views. With `view_by=date` each row is compared with the calendar period before it, and the \
 first with the whole one before its own, even where the days asked for begin in the middle; with `view_by=product` \
-with as many days before the first day. It is null where that was 0.
+with as many days before the first day. It is null where that was 0, and where a copy was not read for those days.
 
 `velocity`, `out_of_stock_days` and the stock fields are in the plain views by product. `velocity` is units per day \
 of the days asked for, to two decimals; `out_of_stock_days` counts those of them on which a stored snapshot shows no \
@@ -132,6 +133,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 spans=known.spans,
                 target=target,
                 is_converted=is_converted,
+                knows_costs=known.knows_costs,
                 knows_fees=known.knows_fees,
                 page=asked.listed.page,
                 per_page=asked.listed.per_page,

@@ -34,15 +34,12 @@ SET LOCAL work_mem = '128MB'; SET LOCAL jit = off; SET LOCAL max_parallel_worker
 SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
 
-# An account that a connection lists is a copy: what it costs is known when it was read.
 _CHOSEN = """
 WITH {kept},
 chosen AS MATERIALIZED (
     SELECT account, coalesce(currency, '') AS currency, first_day, last_day, before_last,
            coalesce(before_first, first_day) AS summed_from,
-           {cost_day} AS cost_day, {stock_day} AS stock_day, {shelf_day} AS shelf_day,
-           EXISTS (SELECT FROM platform.loads WHERE dataset = {costs} AND account = asked.account)
-           OR NOT EXISTS (SELECT FROM platform.accounts WHERE key = asked.account) AS knows_costs
+           {cost_day} AS cost_day, {stock_day} AS stock_day, {shelf_day} AS shelf_day
     FROM unnest(
         %(accounts)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[],
         %(before_first_days)s::date[], %(before_last_days)s::date[]
@@ -77,6 +74,7 @@ async def read_statistics(
     spans: Sequence[Span],
     target: str,
     is_converted: bool,
+    knows_costs: bool,
     knows_fees: bool,
     page: int,
     per_page: int,
@@ -87,11 +85,13 @@ async def read_statistics(
         spans: The days of each selected account.
         target: The currency of all amounts.
         is_converted: Whether some of the accounts keep another one.
-        knows_fees: Whether the fees of all days are known; those that are not are null.
+        knows_costs: Whether it is known what the products cost; what is not known is null.
+        knows_fees: Whether the fees of all days are known.
         page: Counted from 1; a page past the last is empty.
     """
     values = {
         **statistics_values(selected, spans, target),
+        "knows_costs": knows_costs,
         "knows_fees": knows_fees,
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
         "limit": per_page,
@@ -142,7 +142,6 @@ def _statement(plan: Plan) -> sql.Composed:
     days = {"cost_day": COST_PERIODS, "stock_day": INVENTORY, "shelf_day": WAREHOUSE_STOCK}
     chosen = sql.SQL(_CHOSEN).format(
         kept=kept(TRANSACTIONS) if plan.is_kept else sql.SQL(WITHOUT_SUMS),
-        costs=sql.Literal(COST_PERIODS.name),
         **{name: newest_day(dataset) for name, dataset in days.items()},
     )
     parts = (chosen, sql.SQL(RATES), sql.SQL(COSTS), fees(plan), named_products(plan), sums(plan), told(plan.grouping))

@@ -18,7 +18,7 @@ page AS MATERIALIZED (
            round(fees, greatest(2, min_scale(fees))) AS platform_fees,
            round(sales - cost - fees, greatest(2, min_scale(sales - cost - fees))) AS profit
     FROM (
-        SELECT place, period, units, sales, CASE WHEN (SELECT bool_and(knows_costs) FROM chosen) THEN cost END AS cost,
+        SELECT place, period, units, sales, CASE WHEN %(knows_costs)s THEN cost END AS cost,
                CASE WHEN %(knows_fees)s THEN fees END AS fees, units_before, sales_before, profit_before
         FROM grouped
         ORDER BY period, place

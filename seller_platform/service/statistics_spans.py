@@ -1,15 +1,16 @@
 """The days that statistics are made of: those asked for, those that a trend compares with, and what of both is known.
 
-All days asked for must have been read of the sales of a copy. Its fees may lack: then they are not told. Where the days
-before were not read, nothing is compared.
+All days asked for must have been read of the sales of a copy. Its costs and fees may lack: then they are not told.
+Where the days before were not read, nothing is compared.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
-from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.access import ACCOUNT, SelectedAccounts
 from seller_platform.service.copies import Need, find_gaps
 from seller_platform.service.lists import START
 from seller_platform.service.queries import Days
@@ -19,9 +20,10 @@ from seller_platform.service.store import Connection
 
 @dataclass(frozen=True)
 class KnownSpans:
-    """The days of each selected account, and whether its fees on them are known."""
+    """The days of each selected account, and whether the costs and fees on them are known."""
 
     spans: Sequence[Span]
+    knows_costs: bool
     knows_fees: bool
 
 
@@ -38,9 +40,10 @@ async def read_spans(
     """
     spans = [_span(grouping, each) for each in days]
     sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
-    needs = [sales, fees]
+    costs, needs = Need(COST_PERIODS, ACCOUNT), [sales, fees]
     before = [Days(span.before_first, span.before_last) for span in spans if span.before_first and span.before_last]
     sales_before, fees_before = (replace(need, days=before) for need in needs)
+    needs.append(costs)
     if len(before) == len(spans):
         needs += [sales_before, fees_before]
     lacking = []
@@ -51,7 +54,7 @@ async def read_spans(
     knows_fees = fees not in lacking
     if sales_before in lacking or (knows_fees and fees_before in lacking):
         spans = [replace(span, before_first=None, before_last=None) for span in spans]
-    return KnownSpans(spans, knows_fees)
+    return KnownSpans(spans, costs not in lacking, knows_fees)
 
 
 def _span(grouping: Grouping, days: Days) -> Span:

@@ -57,7 +57,9 @@ def _receipt(dataset: Dataset, window: Window) -> Receipt:
     )
 
 
-def _asked(*datasets: Dataset, receipts: tuple[Receipt, ...], has_offers: bool = False) -> list[Question]:
+def _asked(
+    *datasets: Dataset, receipts: tuple[Receipt, ...], has_offers: bool = False, has_velocity: bool = False
+) -> list[Question]:
     asked = questions_about(
         KNOWN,
         datasets,
@@ -66,6 +68,7 @@ def _asked(*datasets: Dataset, receipts: tuple[Receipt, ...], has_offers: bool =
         today=TODAY,
         skus=("A", "B"),
         has_offers=has_offers,
+        has_velocity=has_velocity,
         has_statistics=False,
     )
     return list(asked)
@@ -150,8 +153,8 @@ def test_the_velocity_is_asked_for_the_newest_days_that_are_stored() -> None:
         _receipt(DAILY, Window(date(2026, 2, 1), TODAY)),
     )
 
-    _, of_replica = _asked(INVENTORY, receipts=receipts)
-    _, of_own = _asked(INVENTORY, receipts=receipts, has_offers=True)
+    (of_replica,) = _asked(receipts=receipts, has_velocity=True)
+    (of_own,) = _asked(receipts=receipts, has_velocity=True, has_offers=True)
 
     assert dict(of_replica.dataset.parameters) == {
         "velocity_start_date": str(TODAY - timedelta(days=30)),
@@ -159,7 +162,7 @@ def test_the_velocity_is_asked_for_the_newest_days_that_are_stored() -> None:
     }
     assert list(of_replica.forgotten) == ["restock_date", "restock_quantity_suggested"]
     assert not of_own.forgotten
-    assert len(_asked(INVENTORY, receipts=receipts[:1])) == 1
+    assert _asked(receipts=receipts[:1], has_velocity=True) == []
 
 
 def test_costs_are_asked_of_every_product_and_not_where_they_were_never_read() -> None:

@@ -178,7 +178,7 @@ def test_usage_errors_say_what_is_allowed(synced: Synced) -> None:
 
     assert [unknown.returncode, nobody.returncode] == [2, 2]
     assert "choose one of orders" in unknown.stderr
-    assert "cost_periods, statistics" in unknown.stderr
+    assert "cost_periods, statistics, velocity" in unknown.stderr
 
 
 def test_nothing_connected_is_said(tmp_path: Path, database_url: str) -> None:

@@ -137,8 +137,8 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
                 "FROM seller.accounts WHERE account = :account"
             ),
             {"account": account},
-        ).one()
-    served = ServedAccount(key=account, is_copy=False, **listed._mapping)
+        ).mappings()
+        served = ServedAccount(key=account, is_copy=False, **listed.one())
 
     async def ask() -> bytes:
         async with await psycopg.AsyncConnection.connect(conninfo(database.url), autocommit=True) as connection:
@@ -149,6 +149,7 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
                 spans=[Span(month.start, month.last_day)],
                 target=served.currency_code or "",
                 is_converted=False,
+                knows_costs=True,
                 knows_fees=True,
                 page=1,
                 per_page=2_000,
