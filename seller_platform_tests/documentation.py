@@ -4,6 +4,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import dagster as dg
@@ -12,6 +13,7 @@ from seller_platform import errors
 from seller_platform.cli import _COMMANDS
 from seller_platform.contract.tables import dataset_table
 from seller_platform.errors import SellerPlatformError
+from seller_platform.settings import read_settings
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -46,10 +48,12 @@ def written(text: str) -> str:
     return text
 
 
+@cache
 def _definitions() -> dg.Definitions:
-    from seller_platform.orchestration.definitions import defs
+    """Return the definitions as they are where files are exported, too."""
+    from seller_platform.orchestration.definitions import definitions_for
 
-    return defs
+    return definitions_for(read_settings().model_copy(update={"export_dir": Path("exports")}))
 
 
 def _table(columns: Sequence[str], rows: Iterator[tuple[str, ...]]) -> str:

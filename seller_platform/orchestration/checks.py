@@ -193,6 +193,33 @@ def evaluations(
         )
 
 
+def evaluations_of_connections(
+    instance: dg.DagsterInstance, dataset: Dataset, receipts: Mapping[str, Receipt]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield what the checks say of a list without partitions, of which each connection has a part: they share a check.
+
+    Args:
+        receipts: The last load of each connection.
+    """
+    target = judged(instance, asset_key(dataset), None)
+    for each in checks_of(dataset):
+        judgements = {name: each.judge(dataset, receipt) for name, receipt in sorted(receipts.items())}
+        failed = {name: judgement for name, judgement in judgements.items() if not judgement.passed}
+        told = failed or judgements
+        is_error = any(judgement.severity is dg.AssetCheckSeverity.ERROR for judgement in told.values())
+        yield dg.AssetCheckEvaluation(
+            asset_key=asset_key(dataset),
+            check_name=each.name,
+            passed=not failed,
+            severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+            description=" ".join(f"Connection {name}: {judgement.description}" for name, judgement in told.items()),
+            metadata={
+                name: {"load_id": str(receipts[name].id), **judgement.metadata} for name, judgement in told.items()
+            },
+            target_materialization_data=target,
+        )
+
+
 def evaluations_of_failure(
     dataset: Dataset, error: SellerPlatformError, partition: str | None
 ) -> Iterator[dg.AssetCheckEvaluation]:

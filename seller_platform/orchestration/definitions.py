@@ -23,6 +23,13 @@ from seller_platform.traces import send_traces
 
 # A sensor discovers the accounts, and another follows the reports.
 _REFRESHED = tuple(dataset for dataset in DATASETS if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP))
+_TAGS = {
+    asset_key(dataset): {
+        "seller_platform/slicing": dataset.slicing.name.lower(),
+        "seller_platform/source": dataset.source.name.lower(),
+    }
+    for dataset in DATASETS
+}
 _FRESHNESS = {asset_key(dataset): freshness_for(dataset) for dataset in DATASETS}
 
 
@@ -48,7 +55,16 @@ def _resources() -> dg.Definitions:
     )
 
 
-def _definitions(settings: Settings) -> dg.Definitions:
+def definitions_for(settings: Settings) -> dg.Definitions:
+    """Return everything that the code location has, as these settings want it."""
+    with warnings.catch_warnings():
+        # Backfill policies are in beta and partitioned checks a preview; the tests of this floor tell when they change.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        return _merged(settings)
+
+
+def _merged(settings: Settings) -> dg.Definitions:
     since = settings.history_start
     lists = dg.Definitions(assets=[asset_for(dataset, since) for dataset in LISTS])
     parts = (
@@ -64,8 +80,8 @@ def _definitions(settings: Settings) -> dg.Definitions:
     )
 
     def completed(spec: dg.AssetSpec) -> dg.AssetSpec:
-        """Return an asset's spec with what holds whatever it is made of: its owner, and how old it may become."""
-        owned = spec.replace_attributes(owners=[*spec.owners, settings.owner])
+        """Return an asset's spec with what does not hang on how it is made: owner, tags, and how old it may be."""
+        owned = spec.merge_attributes(owners=[settings.owner], tags=_TAGS.get(spec.key, {}))
         freshness = _FRESHNESS.get(spec.key)
         return owned if freshness is None else owned.replace_attributes(freshness_policy=freshness)
 
@@ -77,8 +93,4 @@ if _SETTINGS.log_format == "json":
     write_json_logs()
 send_traces("seller-platform", os.environ)
 
-with warnings.catch_warnings():
-    # Backfill policies are in beta and partitioned checks a preview; the tests of this floor tell when they change.
-    warnings.simplefilter("ignore", dg.BetaWarning)
-    warnings.simplefilter("ignore", dg.PreviewWarning)
-    defs = _definitions(_SETTINGS)
+defs = definitions_for(_SETTINGS)

@@ -26,7 +26,7 @@ from seller_platform.errors import (
     connect_command,
 )
 from seller_platform.ingest.discovery import discover
-from seller_platform.orchestration.checks import Judgement, check_outputs, check_specs, evaluations
+from seller_platform.orchestration.checks import Judgement, check_outputs, check_specs, evaluations_of_connections
 from seller_platform.orchestration.events import asset_key, definition_metadata, judged, materialization
 from seller_platform.orchestration.failures import fail_each
 from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
@@ -34,6 +34,7 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.warehouse.accounts import KnownConnection, accounts, connections
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.grants import GrantFacts, Grants
+from seller_platform.warehouse.receipts import newest_receipts
 from seller_platform.warehouse.slices import Receipt
 
 Clock = Callable[[], datetime]
@@ -82,6 +83,7 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         failures: dict[str, SellerPlatformError] = {}
+        loaded: list[tuple[KnownConnection, Receipt]] = []
         for connection in connections(warehouse.database):
             try:
                 api = seller_api.api(connection.name)
@@ -91,7 +93,8 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
                 context.log.error("connection %s: %s", connection.name, error)
                 continue
             add_accounts(context.instance, [account.key for account in known])
-            yield from _events(context.instance, warehouse.database, dataset, connection, receipt)
+            loaded.append((connection, receipt))
+        yield from _events(context.instance, warehouse.database, dataset, loaded)
         yield from check_outputs(context, dataset)
         judgement = _judge(warehouse, _denials(failures, _utc_now()), _utc_now())
         yield _authorized_evaluation(context.instance, dataset, judgement)
@@ -166,8 +169,8 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
         answers = _ask([known[name] for name in due], seller_api, warehouse.database.url, tick_seconds)
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
-        for name, receipt in answers.receipts.items():
-            _store(context.instance, _events(context.instance, warehouse.database, dataset, known[name], receipt))
+        loaded = [(known[name], receipt) for name, receipt in answers.receipts.items()]
+        _store(context.instance, _events(context.instance, warehouse.database, dataset, loaded))
         memory = _remember(memory, known, answers, now)
         judgement = _judge(warehouse, memory.denials, now)
         if answers.receipts or answers.failures or judgement.description != memory.told:
@@ -245,16 +248,32 @@ def _without_partition(instance: dg.DagsterInstance, database: Database) -> list
 
 
 def _events(
-    instance: dg.DagsterInstance, database: Database, dataset: Dataset, connection: KnownConnection, receipt: Receipt
+    instance: dg.DagsterInstance,
+    database: Database,
+    dataset: Dataset,
+    loaded: Sequence[tuple[KnownConnection, Receipt]],
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    yield materialization(
-        dataset,
-        receipt,
-        partition=None,
-        endpoint_url=f"{connection.base_url}{dataset.path}",
-        table_uri=database.uri_of(dataset.table),
-    )
-    yield from evaluations(instance, dataset, receipt, None)
+    """Yield a materialization for each connection that was asked, and what the checks say of all together."""
+    if not loaded:
+        return
+    names = {each.name for each in connections(database)}
+    receipts = {name: receipt for name, receipt in newest_receipts(database, dataset).items() if name in names}
+    for connection, receipt in loaded:
+        event = materialization(
+            dataset,
+            receipt,
+            partition=None,
+            endpoint_url=f"{connection.base_url}{dataset.path}",
+            table_uri=database.uri_of(dataset.table),
+        )
+        yield event.with_metadata(
+            {
+                **event.metadata,
+                "connection": connection.name,
+                "dagster/row_count": sum(each.rows for each in receipts.values()),
+            }
+        )
+    yield from evaluations_of_connections(instance, dataset, receipts)
 
 
 def _store(instance: dg.DagsterInstance, events: Iterable[dg.AssetMaterialization | dg.AssetCheckEvaluation]) -> None:

@@ -5,6 +5,7 @@ function would give every partition the same metadata.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
 
@@ -13,22 +14,14 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as JudgedMaterialization,
 )
+from sqlalchemy import Column, Table
+from sqlalchemy.dialects import postgresql
 
-from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.contract import Dataset
 from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.tables import table_for
 
 ROW_COUNT_CHECK = "row_count_matches_total"
-
-COLUMN_TYPES = {
-    Kind.TEXT: "text",
-    Kind.INTEGER: "bigint",
-    Kind.MONEY: "numeric",
-    Kind.NUMBER: "numeric",
-    Kind.BOOLEAN: "boolean",
-    Kind.DATE: "date",
-    Kind.TIMESTAMP: "timestamptz",
-    Kind.JSON: "jsonb",
-}
 
 
 def asset_key(dataset: Dataset) -> dg.AssetKey:
@@ -36,20 +29,21 @@ def asset_key(dataset: Dataset) -> dg.AssetKey:
     return dg.AssetKey(["seller", dataset.name])
 
 
-def column_schema(dataset: Dataset) -> dg.TableSchema:
-    """Return the columns of the dataset's table, with their sentences."""
+def table_schema(table: Table) -> dg.TableSchema:
+    """Return the columns of a table, with their sentences."""
 
-    def describe(column: Column) -> dg.TableColumn:
-        constraints = dg.TableColumnConstraints(nullable=column.nullable)
-        return dg.TableColumn(column.name, COLUMN_TYPES[column.kind], column.doc, constraints=constraints)
+    def describe(column: Column[Any]) -> dg.TableColumn:
+        kind = column.type.compile(postgresql.dialect()).lower()  # type: ignore[no-untyped-call]  # SQLAlchemy's
+        constraints = dg.TableColumnConstraints(nullable=bool(column.nullable))
+        return dg.TableColumn(column.name, kind, column.comment, constraints=constraints)
 
-    return dg.TableSchema([describe(column) for column in (*dataset.columns, *dataset.tags)])
+    return dg.TableSchema([describe(column) for column in table.columns])
 
 
 def definition_metadata(dataset: Dataset) -> dict[str, object]:
     """Return what holds for every partition of a dataset's asset."""
     return {
-        "dagster/column_schema": column_schema(dataset),
+        "dagster/column_schema": table_schema(table_for(dataset)),
         "dagster/table_name": dataset.table,
         "endpoint": dataset.path,
     }

@@ -14,12 +14,13 @@ import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Slicing
 from seller_platform.errors import SellerPlatformError
-from seller_platform.orchestration.events import asset_key, column_schema, partition_tags
+from seller_platform.orchestration.events import asset_key, partition_tags, table_schema
 from seller_platform.orchestration.failures import fail_partitions
 from seller_platform.orchestration.following import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import partitions_for, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
     from seller_platform.warehouse.parquet import Exported
@@ -72,7 +73,7 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
         group_name=GROUP,
         kinds={"parquet"},
         metadata={
-            "dagster/column_schema": column_schema(dataset),
+            "dagster/column_schema": table_schema(table_for(dataset)),
             "folder": dg.MetadataValue.path(folder / dataset.name),
         },
         deps=[asset_key(dataset)],

@@ -9,7 +9,7 @@ import dagster as dg
 from seller_platform.contract import Slicing
 from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.charts import Figure, bar_chart, line_chart, markdown_image
-from seller_platform.orchestration.events import COLUMN_TYPES, asset_key, judged, partition_tags
+from seller_platform.orchestration.events import asset_key, judged, partition_tags, table_schema
 from seller_platform.orchestration.failures import fail_partitions
 from seller_platform.orchestration.following import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
@@ -21,8 +21,9 @@ from seller_platform.orchestration.partitions import (
     read_partition_key,
 )
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart, MartColumn
+from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart
 from seller_platform.warehouse.marts.building import Build, build_partition
+from seller_platform.warehouse.marts.tables import mart_table_for
 
 GROUP = "marts"
 SENSOR = "marts_follow_their_inputs"
@@ -116,20 +117,10 @@ def follows(mart: Mart) -> dg.AutomationCondition[dg.AssetKey]:
 def definition_metadata(mart: Mart) -> dict[str, object]:
     """Return what holds for every partition of a mart's asset."""
     return {
-        "dagster/column_schema": column_schema(mart),
+        "dagster/column_schema": table_schema(mart_table_for(mart)),
         "dagster/column_lineage": column_lineage(mart),
         "dagster/table_name": mart.table,
     }
-
-
-def column_schema(mart: Mart) -> dg.TableSchema:
-    """Return the columns of the mart's table, with their sentences."""
-
-    def describe(column: MartColumn) -> dg.TableColumn:
-        constraints = dg.TableColumnConstraints(nullable=column.nullable and not column.key)
-        return dg.TableColumn(column.name, COLUMN_TYPES[column.kind], column.doc, constraints=constraints)
-
-    return dg.TableSchema([describe(column) for column in mart.columns])
 
 
 def column_lineage(mart: Mart) -> dg.TableColumnLineage:
@@ -163,7 +154,7 @@ def materialization(build: Build, *, table_uri: str) -> dg.AssetMaterialization:
             "loads": dg.MetadataValue.json(dict(build.loads)),
             "parameters": dg.MetadataValue.json(dict(build.parameters)),
             "seconds": round(build.seconds, 3),
-            "build_id": build.id,
+            "build_id": str(build.id),  # a text, for the UI plots every number
             "receipt": f"row {build.id} of platform.mart_builds",
             "digest": build.digest.hex(),
         },
@@ -176,7 +167,7 @@ def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.Asset
     target = judged(instance, mart_key(build.mart), partition)
     for finding in build.findings:
         check = finding.check
-        metadata: dict[str, Any] = {"contradictions": finding.contradictions, "build_id": build.id}
+        metadata: dict[str, Any] = {"contradictions": finding.contradictions, "build_id": str(build.id)}
         if not finding.passed:
             metadata["examples"] = [_as_text(row) for row in finding.examples]
         yield dg.AssetCheckEvaluation(
@@ -187,7 +178,8 @@ def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.Asset
             severity=dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR,
             description=check.doc
             if finding.passed
-            else f"{finding.contradictions} rows of {build.mart.table} contradict this: {check.doc}",
+            else f"{finding.contradictions} rows of {build.mart.table} contradict this: {check.doc} The check's "
+            "metadata has examples: put right what they are computed from, and build the partition again.",
             metadata=metadata,
             target_materialization_data=target,
         )

@@ -6,9 +6,11 @@ Rows are read only through `SelectedAccounts`, and `select_accounts` is the only
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from psycopg import errors
 from psycopg.rows import class_row
 from starlette.datastructures import Headers
 
@@ -79,23 +81,16 @@ class Selector:
     group_title: str | None = None
 
 
-# Noted once a day, so that asking costs no write.
 _CALLER = """
-WITH caller AS (
-    SELECT users.id, users.name, users.email, users.status, consent.family
-    FROM service.access_tokens AS token
-    JOIN service.authorizations AS consent ON consent.family = token.family AND consent.revoked_at IS NULL
-    JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
-    WHERE token.token_hash = %s AND token.expires_at > now()
-),
-noted AS (
-    UPDATE service.authorizations AS consent
-    SET last_used_on = (now() AT TIME ZONE 'UTC')::date
-    FROM caller
-    WHERE consent.family = caller.family AND consent.last_used_on IS DISTINCT FROM (now() AT TIME ZONE 'UTC')::date
-)
-SELECT id, name, email, status FROM caller
+SELECT users.id, users.name, users.email, users.status, consent.family,
+       consent.last_used_on IS DISTINCT FROM (now() AT TIME ZONE 'UTC')::date AS is_first_today
+FROM service.access_tokens AS token
+JOIN service.authorizations AS consent ON consent.family = token.family AND consent.revoked_at IS NULL
+JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
+WHERE token.token_hash = %s AND token.expires_at > now()
 """
+# Noted once a day, so that asking costs no write.
+_USED = "UPDATE service.authorizations SET last_used_on = (now() AT TIME ZONE 'UTC')::date WHERE family = %s"
 
 _ACCOUNTS = """
 SELECT account.key, account.id, account.account_title, account.country_code, account.currency_code,
@@ -143,12 +138,16 @@ async def authenticate(connection: Connection, headers: Headers) -> Caller:
         raise UnauthorizedError(
             "the Authorization header is not of the form Bearer ACCESS_TOKEN", error="invalid_request"
         )
-    async with connection.cursor(row_factory=class_row(Caller)) as cursor:
-        await cursor.execute(_CALLER, (hash_of(token[1]),))
-        caller = await cursor.fetchone()
-    if caller is None:
+    found = await (await connection.execute(_CALLER, (hash_of(token[1]),))).fetchone()
+    if found is None:
         raise UnauthorizedError("the access token is unknown, expired or revoked", error="invalid_token")
-    return caller
+    *caller, family, is_first_today = found
+    if is_first_today:
+        # A service over a database that it may only read does not note it.
+        with suppress(errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):
+            async with connection.transaction():
+                await connection.execute(_USED, (family,))
+    return Caller(*caller)
 
 
 def read_selector(query: Query) -> Selector:

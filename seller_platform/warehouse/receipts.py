@@ -42,6 +42,18 @@ def latest_receipts(database: Database) -> tuple[Receipt, ...]:
         return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
 
 
+def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
+    """Return the receipt of the last load of each account of a dataset; of a list of accounts, of each connection."""
+    statement = (
+        select(LOADS)
+        .distinct(LOADS.c.account)
+        .where(LOADS.c.dataset == dataset.name)
+        .order_by(LOADS.c.account, LOADS.c.id.desc())
+    )
+    with database.begin() as connection:
+        return {row["account"]: Receipt.of(row) for row in connection.execute(statement).mappings()}
+
+
 def days_read(
     database: Database, dataset: Dataset, account: str, window: Window, zone: ZoneInfo, *, now: datetime
 ) -> dict[date, date]:

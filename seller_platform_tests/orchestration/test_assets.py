@@ -9,8 +9,9 @@ from sqlalchemy import text
 from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
 from seller_platform.orchestration.assets import CHANGED, REFRESH_TAG
 from seller_platform.orchestration.checks import checks_of
-from seller_platform.orchestration.events import ROW_COUNT_CHECK, asset_key, column_schema
+from seller_platform.orchestration.events import ROW_COUNT_CHECK, asset_key, table_schema
 from seller_platform.orchestration.partitions import partition_key
+from seller_platform.warehouse.tables import table_for
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import MONTHS, Platform
 
@@ -147,7 +148,7 @@ def test_every_list_has_an_asset_with_columns_a_check_and_a_backfill_policy(
     assert asset.key.path == ["seller", dataset.name]
     assert spec.description == dataset.doc
     assert spec.group_name == dataset.area
-    assert spec.metadata["dagster/column_schema"] == column_schema(dataset)
+    assert spec.metadata["dagster/column_schema"] == table_schema(table_for(dataset))
     assert [check.name for check in asset.check_specs] == [check.name for check in checks_of(dataset)]
     assert asset.backfill_policy is not None
     assert asset.backfill_policy.max_partitions_per_run == (36 if dataset.slicing is Slicing.MONTH else 100)

@@ -198,12 +198,36 @@ def test_the_sensor_discovers_by_itself_and_stores_what_a_run_would(installed: I
     assert not result.run_requests
     assert len(installed.instance.fetch_materializations(KEY, limit=10).records) == 2
     counted = installed.evaluations(ROW_COUNT_CHECK)
-    assert [each.passed for each in counted] == [True, True]
+    assert [each.passed for each in counted] == [True]
     assert all(each.target_materialization_data is not None for each in counted)
     assert [each.passed for each in installed.evaluations()] == [True]
     with installed.database.begin() as connection:
         stored = connection.execute(text("SELECT connection, account FROM seller.accounts ORDER BY 1")).all()
     assert [tuple(row) for row in stored] == [("ana", OF_ANA), ("ben", OF_BEN)]
+
+
+@pytest.mark.parametrize("odd", ["ana", "ben"])
+def test_what_is_found_of_one_connection_is_not_hidden_by_the_other(installed: Installation, odd: str) -> None:
+    (usual,) = {"ana", "ben"} - {odd}
+    account = installed.upstreams[odd].accounts[0]
+    installed.upstreams[odd].accounts = [
+        {**account, "favourite_colour": "blue"},
+        {**account, "id": 99, "seller_id": "X"},
+    ]
+
+    installed.tick()
+    installed.connect(usual)
+    installed.tick(minutes=61)
+
+    told, *_ = installed.evaluations("fields_are_known")
+    assert not told.passed
+    assert told.description is not None
+    assert f"Connection {odd}:" in told.description
+    assert "favourite_colour" in told.description
+    assert f"Connection {usual}:" not in told.description
+    for record in installed.instance.fetch_materializations(KEY, limit=2).records:
+        assert record.asset_materialization is not None
+        assert record.asset_materialization.metadata["dagster/row_count"].value == 3
 
 
 def test_the_sensor_asks_every_hour_and_not_between(installed: Installation) -> None:

@@ -23,6 +23,7 @@ from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
+from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.rows import copy_rows
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import HISTORY_START, MONTHS, Platform
@@ -129,11 +130,13 @@ def test_every_mart_is_an_asset_with_columns_lineage_checks_and_a_condition(mart
     assert spec.key.path == ["marts", mart.name]
     assert (spec.group_name, spec.description) == ("marts", mart.doc)
     assert {"postgres", "sql"} <= set(spec.kinds)
-    assert [column.name for column in schema.columns] == [column.name for column in mart.columns]
+    assert [column.name for column in schema.columns] == [column.name for column in mart_table_for(mart).columns]
     assert all(column.description for column in schema.columns)
-    assert [column.name for column in schema.columns if not column.constraints.nullable] == [
-        column.name for column in mart.columns if column.key or not column.nullable
-    ]
+    assert {column.name for column in schema.columns if not column.constraints.nullable} == {
+        *(column.name for column in mart.columns if column.key or not column.nullable),
+        "account",
+        "build_id",
+    }
     assert {key.asset_key.path[1] for deps in lineage.deps_by_column.values() for key in deps} == {
         each.dataset.name for each in mart.inputs
     }
