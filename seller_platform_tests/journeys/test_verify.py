@@ -50,6 +50,7 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
             connect_playground(place, playground, output)
         variables = environment(playground.home, **playground.environment)
         document(run(["sync", "--full", "--json"], variables))
+        document(run(["sync", "--dataset", "cost_periods", "--json"], variables))
         yield Synced(variables, playground.environment["SELLER_PLATFORM_DATABASE_URL"])
 
 
@@ -68,6 +69,10 @@ def test_a_replica_of_everything_gives_equal_answers(synced: Synced) -> None:
             assert row["equal"] == row["questions"] == (4 if dataset.is_dated else 1), row
             assert row["rows"] > 0, row
     for key in keys:
+        for name in ("cost_periods", "velocity"):
+            row = verified[(name, key)]
+            assert (row["equal"], row["questions"]) == (1, 1), row
+            assert row["rows"] > 0, row
         assert verified[("statistics", key)]["equal"] > 20, verified[("statistics", key)]
 
 
@@ -130,7 +135,7 @@ def test_a_row_that_was_harmed_is_named(synced: Synced, harm: str, words: str) -
     assert [row["different"] for row in told["verified"]].count(1) == 1
 
 
-def test_costs_that_were_changed_are_named_with_their_product(synced: Synced) -> None:
+def test_costs_that_are_lacking_are_named_with_their_product(synced: Synced) -> None:
     account, sku = synced.query("SELECT account, sku FROM seller.cost_periods ORDER BY 1, 2, from_date LIMIT 1")[0]
     synced.query("CREATE TABLE public.costs AS TABLE seller.cost_periods")
     try:
