@@ -120,8 +120,9 @@ class _Reading:
         return ahead_seconds <= 0 or ahead_seconds > _LONGEST_AHEAD.total_seconds()
 
     def is_left_to_the_check(self, failure: Failure) -> bool:
-        """Whether the check of the connections may yet tell of a failure."""
-        return _ASKS_TO_CONNECT in failure.sentence and failure.failed_at > self.until - _CHECK_TELLS_WITHIN
+        """Whether the check of the connections may yet tell of a failure; of a clock that was ahead, it has."""
+        age = self.until - failure.failed_at
+        return _ASKS_TO_CONNECT in failure.sentence and timedelta() <= age < _CHECK_TELLS_WITHIN
 
 
 Read = Callable[[_Reading, Alerts], None]
