@@ -120,7 +120,7 @@ class _Reading:
         return ahead_seconds <= 0 or ahead_seconds > _LONGEST_AHEAD.total_seconds()
 
     def is_left_to_the_check(self, failure: Failure) -> bool:
-        """Whether the check of the connections may yet tell of a failure; of a clock that was ahead it has."""
+        """Whether the check of the connections may yet tell of a failure; of a clock that was ahead, it has."""
         age = self.until - failure.failed_at
         return _ASKS_TO_CONNECT in failure.sentence and timedelta() <= age < _CHECK_TELLS_WITHIN
 
