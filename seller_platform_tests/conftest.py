@@ -1,5 +1,6 @@
 """A real PostgreSQL for every test that asks for one: an own database, cloned from a migrated template."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from itertools import count
@@ -14,6 +15,19 @@ from seller_platform.warehouse.server import EmbeddedServer
 
 _TEMPLATE = "template_seller"
 _NUMBERS = count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let every test process begin with its share of the journeys, module by module: none is left for the end."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    journeys = [item for item in items if item.get_closest_marker("journey")]
+    others = [item for item in items if not item.get_closest_marker("journey")]
+    modules = sorted({item.path for item in journeys})
+    ordered: list[pytest.Item] = []
+    for process in range(processes):
+        ordered += [item for item in journeys if modules.index(item.path) % processes == process]
+        ordered += others[len(others) * process // processes : len(others) * (process + 1) // processes]
+    items[:] = ordered
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,10 @@ import pytest
 
 from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.database import Database
-from seller_platform_tests.faults import backfills, loads, refusals, report_jobs, rotations, walks
+from seller_platform_tests.faults import loads, refusals, report_jobs, rotations, walks
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.faults.rotations import Shared, shared_grant
 from seller_platform_tests.faults.sites import temporary_server
-from seller_platform_tests.journeys.deployment import deployment
 
 
 def broken_promises(figures: list[Figure]) -> list[Figure]:
@@ -76,15 +75,6 @@ def test_slices_are_loaded_in_spite_of_refusals_at_half_as_many_requests_again(
 
 def test_no_report_is_forgotten_or_loaded_twice(database: Database) -> None:
     figures = report_jobs.follow_reports(database, jobs=12, seed=14)
-
-    assert broken_promises(figures) == []
-
-
-@pytest.mark.journey
-@pytest.mark.timeout(600)
-def test_a_backfill_is_complete_although_everything_was_killed_once(tmp_path: Path) -> None:
-    with deployment(tmp_path) as place:
-        figures = backfills.break_and_wait(place)
 
     assert broken_promises(figures) == []
 
