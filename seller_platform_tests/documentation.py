@@ -130,7 +130,8 @@ def _errors() -> str:
     def rows() -> Iterator[tuple[str, ...]]:
         for name, error in sorted(inspect.getmembers(errors, inspect.isclass)):
             if issubclass(error, SellerPlatformError):
-                yield f"`{name}`", str(error.exit_code), _sentence(error.__doc__), error.next_step
+                meaning = (error.__doc__ or "").partition("\n\n    Args:")[0]
+                yield f"`{name}`", str(error.exit_code), _sentence(meaning), error.next_step
 
     return _table(("error", "exit code", "means", "next step"), rows())
 

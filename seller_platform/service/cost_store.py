@@ -70,13 +70,13 @@ WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = ANY(%(skus)s)
 """
 
 
-async def read_stored(connection: Connection, skus: Mapping[str, Sequence[str]]) -> bytes:
+async def read_stored(connection: Connection, selected: SelectedAccounts, skus: Mapping[str, Sequence[str]]) -> bytes:
     """Return the periods of products, as the JSON objects of a list with commas between.
 
     Args:
         skus: The products of each account, by its key.
     """
-    pairs = [(account, sku) for account, each in skus.items() for sku in each]
+    pairs = [(account.key, sku) for account in selected.accounts for sku in skus.get(account.key, ())]
     values = {"accounts": [account for account, _ in pairs], "skus": [sku for _, sku in pairs]}
     found = await connection.execute(sql.SQL(_READ).format(newest_day=newest_day(COST_PERIODS)), values)
     periods = [

@@ -45,7 +45,8 @@ class _Costs:
             query.check()
             selected = await select_accounts(connection, caller, selector)
             await require_read(connection, selected, [Need(PERIODS, ACCOUNT)], self._clock())
-            periods = await read_stored(connection, await find_skus(connection, selected, product))
+            skus = await find_skus(connection, selected, product)
+            periods = await read_stored(connection, selected, skus)
         return Response(b'{"data":[%b]}' % periods, media_type=JSON)
 
     async def write(self, request: Request) -> Response:

@@ -32,7 +32,7 @@ from seller_platform.service.lists import (
 from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import Parameter, Query, choice_parameter, size_parameter
 from seller_platform.service.statistics_plan import Grouping
-from seller_platform.service.statistics_queries import knows_parents, read_statistics, statistics_values
+from seller_platform.service.statistics_queries import knows_parents, read_statistics
 from seller_platform.service.statistics_rates import rates_lacking
 from seller_platform.service.statistics_spans import read_spans
 from seller_platform.service.store import Store
@@ -139,7 +139,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 per_page=asked.listed.per_page,
             )
             if found.lacks_rates:
-                missing = await rates_lacking(connection, statistics_values(selected, known.spans, target))
+                missing = await rates_lacking(connection, selected, known.spans, target)
                 require_rates(selected, currency, missing)
         note_rows(request, rows_on_page(found.page, asked.listed))
         return Response(enveloped(SALES_BY_DATE, found.page, asked.listed), media_type=JSON)

@@ -1,10 +1,12 @@
 """What statistics are asked for: the days, what a row stands for, and what decides how the statement is written."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from types import MappingProxyType
 from typing import LiteralString
+
+from seller_platform.service.access import SelectedAccounts
 
 
 @dataclass(frozen=True)
@@ -89,3 +91,19 @@ LABEL: Mapping[str, LiteralString] = MappingProxyType(
     }
 )
 """How the API calls a period that begins on `page.period`."""
+
+
+def statistics_values(selected: SelectedAccounts, spans: Sequence[Span], target: str) -> dict[str, object]:
+    """Return the parameters of the statements about statistics."""
+    return {
+        "accounts": [account.key for account in selected.accounts],
+        "currencies": [account.currency_code for account in selected.accounts],
+        "first_days": [span.first for span in spans],
+        "last_days": [span.last for span in spans],
+        "before_first_days": [span.before_first for span in spans],
+        "before_last_days": [span.before_last for span in spans],
+        "summed_from": min((span.before_first or span.first for span in spans), default=None),
+        "last_day": max((span.last for span in spans), default=None),
+        "days": max((1 + (span.last - span.first).days for span in spans), default=1),
+        "target": target,
+    }

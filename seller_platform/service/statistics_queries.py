@@ -18,7 +18,7 @@ from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.parameters import LARGEST_INTEGER
 from seller_platform.service.queries import RowPage, newest_day
-from seller_platform.service.statistics_plan import Grouping, Plan, Span
+from seller_platform.service.statistics_plan import Grouping, Plan, Span, statistics_values
 from seller_platform.service.statistics_products import COSTS, NUMBER, named_products
 from seller_platform.service.statistics_rates import RATES
 from seller_platform.service.statistics_rows import told
@@ -91,6 +91,7 @@ async def read_statistics(
     """
     values = {
         **statistics_values(selected, spans, target),
+        "number": NUMBER,
         "knows_costs": knows_costs,
         "knows_fees": knows_fees,
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
@@ -118,23 +119,6 @@ async def knows_parents(connection: Connection, selected: SelectedAccounts) -> b
     """Whether the parents of the products of all selected accounts are known: a replica's are not."""
     values = {"accounts": [account.key for account in selected.accounts]}
     return await (await connection.execute(_WITHOUT_PRODUCTS, values)).fetchone() is None
-
-
-def statistics_values(selected: SelectedAccounts, spans: Sequence[Span], target: str) -> dict[str, object]:
-    """Return the parameters of the statements about statistics."""
-    return {
-        "accounts": [account.key for account in selected.accounts],
-        "currencies": [account.currency_code for account in selected.accounts],
-        "first_days": [span.first for span in spans],
-        "last_days": [span.last for span in spans],
-        "before_first_days": [span.before_first for span in spans],
-        "before_last_days": [span.before_last for span in spans],
-        "summed_from": min((span.before_first or span.first for span in spans), default=None),
-        "last_day": max((span.last for span in spans), default=None),
-        "days": max((1 + (span.last - span.first).days for span in spans), default=1),
-        "target": target,
-        "number": NUMBER,
-    }
 
 
 @cache

@@ -1,13 +1,15 @@
 """The exchange rates that statistics convert with, and which of them are missing."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import date
 from typing import LiteralString
 
 from psycopg import sql
 
 from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.queries import newest_day
+from seller_platform.service.statistics_plan import Span, statistics_values
 from seller_platform.service.store import Connection
 
 RATES: LiteralString = """,
@@ -72,7 +74,10 @@ ORDER BY 2, 1
 """
 
 
-async def rates_lacking(connection: Connection, values: Mapping[str, object]) -> dict[str | None, date]:
+async def rates_lacking(
+    connection: Connection, selected: SelectedAccounts, spans: Sequence[Span], target: str
+) -> dict[str | None, date]:
     """Return the currencies of which a rate is missing to convert amounts, each with the first such day."""
     statement = sql.SQL(_MISSING_RATES).format(cost_day=newest_day(COST_PERIODS))
+    values = statistics_values(selected, spans, target)
     return dict(await (await connection.execute(statement, values, prepare=False)).fetchall())

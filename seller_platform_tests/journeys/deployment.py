@@ -28,7 +28,7 @@ _WORDS = {
     DAEMON: ("dagster._daemon", "run"),
 }
 _LOOK_SECONDS = 1.0
-_TOLD = re.compile(r"(.+?)  +(\S+)\n")
+_TOLD = re.compile(r"(.+?)  +(.+)\n")
 _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 

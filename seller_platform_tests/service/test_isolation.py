@@ -3,11 +3,13 @@
 The endpoints and their parameters are read from the OpenAPI document: one that is added is asked here too.
 """
 
+import ast
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from seller_platform import service
 from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.applications import add_application
@@ -363,3 +366,62 @@ def _without(text: str, words: Iterable[str]) -> str:
     for word in sorted(words, key=len, reverse=True):
         text = text.replace(f"'{word}'", "''")
     return text
+
+
+# What runs at the console of those who run the service, and speaks for no user.
+_OF_OPERATORS = {"groups", "users", "visits"}
+
+
+def _modules() -> Iterator[tuple[str, ast.Module, str]]:
+    """Yield the name, the tree and the text of each module of the service."""
+    for path in sorted(Path(service.__file__).parent.glob("*.py")):
+        if path.stem not in _OF_OPERATORS:
+            yield path.stem, ast.parse(path.read_text()), path.read_text()
+
+
+def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return {ast.unparse(each.annotation) for each in arguments if each.annotation is not None}
+
+
+def test_accounts_are_selected_at_one_place() -> None:
+    makers = {
+        name
+        for name, tree, _ in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"SelectedAccounts", "ServedAccount"}
+    }
+    assert makers == {"access"}
+
+
+def test_whatever_reads_rows_takes_selected_accounts() -> None:
+    readers = {}
+    for name, tree, text in _modules():
+        if name == "access" or not re.search(r"\bseller\.[a-z_]+\b(?!\.)|\bSELLER\b", text):
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                readers[f"{name}.{node.name}"] = _annotations(node)
+    assert "queries.read_page" in readers
+    assert "cost_store.read_stored" in readers
+    careless = {name for name, taken in readers.items() if "Connection" in taken and "SelectedAccounts" not in taken}
+    # Whether a currency can be converted concerns no account.
+    assert careless == {"queries.knows_currency"}
+
+
+def test_only_modules_of_queries_name_the_tables_of_rows() -> None:
+    """An endpoint asks them, with the accounts that it selected."""
+    naming = {name for name, tree, _ in _modules() for node in ast.walk(tree) if _names_table(node)}
+    routing = {name for name, tree, _ in _modules() for node in ast.walk(tree) if _is_route(node)}
+    assert naming
+    assert routing
+    assert not naming & routing
+
+
+def _names_table(node: ast.AST) -> bool:
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return is_text and bool(re.search(r"(FROM|JOIN|INTO|UPDATE)\s+seller\.", ast.unparse(node)))
+
+
+def _is_route(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "Route"

@@ -79,6 +79,8 @@ def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
         stored.costs = _stored(database).costs
         with running_app(url) as base_url:
             yield Served(base_url, database, client_id, secret), stored
+    # This process may be given tests of this module again, after others.
+    postgres.drop_database("test_statistics")
 
 
 def _make_costs_awkward(database: Database, account: str) -> None:
