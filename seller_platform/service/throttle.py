@@ -33,18 +33,20 @@ INSERT INTO service.login_attempts AS kept (subject, made_at, expires_at)
 VALUES (%(subject)s, ARRAY[clock_timestamp()], clock_timestamp() + %(window)s)
 ON CONFLICT (subject) DO UPDATE
 SET made_at = ARRAY(
-        SELECT time FROM unnest(kept.made_at) AS time WHERE time > clock_timestamp() - %(window)s AND time <= clock_timestamp()
+        SELECT time FROM unnest(kept.made_at) AS time
+        WHERE time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
     ) || clock_timestamp(),
     expires_at = clock_timestamp() + %(window)s
 WHERE (
-    SELECT count(*) FROM unnest(kept.made_at) AS time WHERE time > clock_timestamp() - %(window)s AND time <= clock_timestamp()
+    SELECT count(*) FROM unnest(kept.made_at) AS time
+    WHERE time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
 ) < %(most)s
 RETURNING subject
 """
 _WAIT = """
 SELECT extract(epoch FROM min(time) + %(window)s - clock_timestamp())
 FROM service.login_attempts AS kept, unnest(kept.made_at) AS time
-WHERE kept.subject = %(subject)s AND time > clock_timestamp() - %(window)s AND time <= clock_timestamp()
+WHERE kept.subject = %(subject)s AND time BETWEEN clock_timestamp() - %(window)s AND clock_timestamp()
 """
 _GIVE_BACK = """
 UPDATE service.login_attempts SET made_at = trim_array(made_at, 1)
