@@ -1,12 +1,22 @@
-"""Dagster's storage, where the server ends connections under it."""
+"""Dagster's storage: where the server ends connections under it, and how it tells the state of checks."""
 
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import dagster as dg
+import psycopg
 import pytest
+from dagster._core.storage.asset_check_state import AssetCheckState, bulk_update_asset_check_state
+from dagster._core.utils import make_new_run_id
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import text
 
 from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.server import EmbeddedServer
 from seller_platform_tests.orchestration.instances import postgres_instance
 
 _ENDING_THE_FIRST = """
@@ -22,6 +32,7 @@ _ENDING_THE_FIRST = """
     CREATE TRIGGER ending BEFORE INSERT ON event_logs FOR EACH ROW EXECUTE FUNCTION end_the_first();
 """
 KEY = dg.AssetKey("it")
+_NUMBERS = count()
 
 
 def test_an_event_is_stored_although_the_server_ends_the_connection(database: Database, tmp_path: Path) -> None:
@@ -47,3 +58,81 @@ def test_an_event_that_cannot_be_stored_is_not_stored_again_and_again(database: 
 def _execute(database: Database, statements: str) -> None:
     with database.begin() as connection:
         connection.execute(text(statements))
+
+
+@dataclass
+class Many:
+    """An instance with partitions, and runs that ended in all ways or did not."""
+
+    instance: dg.DagsterInstance
+    url: str
+    partitions: dg.MultiPartitionsDefinition
+    runs: list[str]
+
+
+@pytest.fixture(scope="module")
+def many(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Many]:
+    url = postgres.database("test_check_states", template="template_seller")
+    with postgres_instance(url, tmp_path_factory.mktemp("instance")) as instance:
+        instance.add_dynamic_partitions("shops", ["a", "b"])
+        statuses = [dg.DagsterRunStatus[name] for name in ("STARTED", "SUCCESS", "FAILURE", "CANCELED")]
+        runs = [
+            instance.add_run(dg.DagsterRun(job_name="job", run_id=make_new_run_id(), status=status)).run_id
+            for status in statuses
+        ]
+        partitions = dg.MultiPartitionsDefinition(
+            {
+                "account": dg.DynamicPartitionsDefinition(name="shops"),
+                "month": dg.MonthlyPartitionsDefinition("2026-01-01", end_date="2026-04-01"),
+            }
+        )
+        yield Many(instance, url, partitions, runs)
+    postgres.drop_database("test_check_states")
+
+
+_CHECKED = """
+INSERT INTO asset_check_executions (asset_key, check_name, partition, run_id, execution_status,
+                                    evaluation_event_storage_id, materialization_event_storage_id)
+VALUES (%s, 'c', %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+"""
+_LOADED = """
+INSERT INTO event_logs (run_id, event, dagster_event_type, timestamp, asset_key, partition)
+VALUES ('loads', '{}', 'ASSET_MATERIALIZATION', now(), %s, %s) RETURNING id
+"""
+_STATUSES = ("PLANNED", "SUCCEEDED", "FAILED")
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_the_states_of_checks_are_those_that_dagster_tells(many: Many, chance: random.Random) -> None:
+    name = f"it{next(_NUMBERS)}"
+    key = dg.AssetCheckKey(dg.AssetKey(name), "c")
+    partitions = many.partitions if chance.random() < 0.8 else None
+    known: list[str | None] = (
+        [*partitions.get_partition_keys(dynamic_partitions_store=many.instance)] if partitions else [None]
+    )
+    if partitions:
+        known += ["gone|2026-01-01", "a|2026-13-01"]
+    with psycopg.connect(many.url, autocommit=True) as connection:
+        for number in range(chance.randrange(40)):
+            partition = chance.choice(known)
+            found = connection.execute(_LOADED, (key.asset_key.to_string(), partition)).fetchone()
+            assert found
+            loaded = found[0]
+            if chance.random() < 0.8:
+                run = chance.choice(many.runs)
+                values = (key.asset_key.to_string(), partition, run, chance.choice(_STATUSES), loaded + number, loaded)
+                connection.execute(_CHECKED, values)
+
+    storage = many.instance.event_log_storage
+    with dg.partition_loading_context(dynamic_partitions_store=many.instance):
+        expected = bulk_update_asset_check_state(many.instance, [(key, partitions)], {key: AssetCheckState.empty()})[
+            key
+        ]
+        state = storage.get_asset_check_state([(key, partitions)])[key]
+
+    assert {status: subset.value for status, subset in state.subsets.items()} == {
+        status: subset.value for status, subset in expected.subsets.items()
+    }
+    assert state.latest_storage_id == expected.latest_storage_id
+    assert state.in_progress_runs == expected.in_progress_runs
