@@ -18,16 +18,21 @@ _NUMBERS = count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let every test process begin with its share of the journeys, module by module: none is left for the end."""
+    """Let every test process begin with its share of the journeys, module by module: none is left for the end.
+
+    pytest-xdist gives the first process the first tests, as many as there are for each, and so on.
+    """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     journeys = [item for item in items if item.get_closest_marker("journey")]
     others = [item for item in items if not item.get_closest_marker("journey")]
     modules = sorted({item.path for item in journeys})
     ordered: list[pytest.Item] = []
     for process in range(processes):
-        ordered += [item for item in journeys if modules.index(item.path) % processes == process]
-        ordered += others[len(others) * process // processes : len(others) * (process + 1) // processes]
-    items[:] = ordered
+        share = (len(items) - len(ordered)) // (processes - process)
+        first = [item for item in journeys if modules.index(item.path) % processes == process]
+        ordered += first + others[: max(0, share - len(first))]
+        del others[: max(0, share - len(first))]
+    items[:] = ordered + others
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,13 @@ password. The plain `storage: postgres:` of dagster-postgres works in its place.
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
 
-from dagster import AssetCheckKey, EventLogEntry, Field, StringSource
+from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry, Field, StringSource
 from dagster._config import UserConfigSchema
 from dagster._core.storage.asset_check_state import AssetCheckState
 from dagster._serdes import ConfigurableClassData
@@ -25,7 +26,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from seller_platform.orchestration.check_states import Check, read_check_states
+from seller_platform.orchestration.check_states import Check, CheckedPartitions, check_states, checked_partitions
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import driver_url
 from seller_platform.warehouse.location import warehouse_url
@@ -76,7 +77,17 @@ class _EventLogStorage(PostgresEventLogStorage):
 
     def get_asset_check_state(self, keys: Sequence[Check]) -> Mapping[AssetCheckKey, AssetCheckState]:
         """Return how checks stand, partition by partition."""
-        return read_check_states(self._instance, keys)
+        names: dict[AssetKey, list[str]] = defaultdict(list)
+        for key, _ in keys:
+            names[key.asset_key].append(key.name)
+        whole = self._get_latest_unpartitioned_materialization_storage_ids(list(names))
+        found = {}
+        for asset, checks in names.items():
+            loaded = self._latest_event_ids_by_partition_subquery(asset, [DagsterEventType.ASSET_MATERIALIZATION])
+            with self.index_connection() as connection:
+                rows = connection.execute(checked_partitions(asset, checks, loaded, whole.get(asset)))
+                found[asset] = [CheckedPartitions(*row) for row in rows]
+        return check_states(self._instance, keys, found)
 
     def dispose(self) -> None:
         """Give the connections up."""

@@ -328,7 +328,9 @@ def _failed_checks(checks: Any) -> list[str]:
     def is_red(check: dict[str, Any]) -> bool:
         execution = check["executionForLatestMaterialization"]
         is_partitioned = check["partitionStatuses"] is not None
-        return has_failed(check["partitionStatuses"]) if is_partitioned else execution["status"] != "SUCCEEDED"
+        if is_partitioned:
+            return has_failed(check["partitionStatuses"])
+        return execution is None or execution["status"] != "SUCCEEDED"
 
     return [check["name"] for check in checks["checks"] if is_red(check)]
 
