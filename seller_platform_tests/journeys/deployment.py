@@ -27,7 +27,7 @@ _WORDS = {
     WEB_SERVER: ("dagster_webserver",),
     DAEMON: ("dagster._daemon", "run"),
 }
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 2.0
 _TOLD = re.compile(r"(.+?)  +(.+)\n")
 _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")

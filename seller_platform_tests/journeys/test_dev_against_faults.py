@@ -101,7 +101,8 @@ def test_everything_comes_whole_though_every_fourth_answer_breaks_and_the_parts_
     assert state.backfills[number] == "COMPLETED_SUCCESS"
     assert any(is_taken_up_again for _, is_taken_up_again in state.runs)
     assert between.seen["POST", TOKEN] == 5
-    assert jobs == ["loaded", "loaded"]
+    # The schedule may have requested others meanwhile.
+    assert (len(jobs) >= 2, set(jobs)) == (True, {"loaded"})
     assert different == []
     assert (code, left_behind(place.home)) == (0, [])
 

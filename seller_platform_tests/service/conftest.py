@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit
@@ -19,6 +20,7 @@ import psycopg
 import pytest
 import uvicorn
 from prometheus_client import CollectorRegistry
+from sqlalchemy import insert
 
 from seller_platform.contract import Account, Column, Dataset, Kind, Window
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
@@ -26,12 +28,14 @@ from seller_platform.service.access import hash_of
 from seller_platform.service.app import create_app
 from seller_platform.service.applications import add_application
 from seller_platform.service.lists import SERVED
-from seller_platform.service.users import add_user, grant_accounts
+from seller_platform.service.passwords import hash_password
+from seller_platform.service.users import grant_accounts
 from seller_platform.service.worker import Pace
 from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.rows import Row, copy_rows
 from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.service_tables import USERS
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
 CALLBACK = "http://127.0.0.1:9/callback?tenant=1"
@@ -281,7 +285,9 @@ def note_load(database: Database, dataset: Dataset, account: str, window: Window
 def _populate(database: Database) -> None:
     list_accounts(database, ACCOUNTS)
     for email, granted in ((ANN, OF_ANN), (BOB, OF_BOB)):
-        user_id = add_user(database, email, email.partition("@")[0].title(), PASSWORD)
+        values = {"email": email, "name": email.partition("@")[0].title(), "password_hash": _password_hash()}
+        with database.begin() as connection:
+            user_id = connection.execute(insert(USERS).values(values).returning(USERS.c.id)).scalar_one()
         grant_accounts(database, email, granted)
         for title, members in GROUPS[email].items():
             execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
@@ -294,3 +300,9 @@ def _populate(database: Database) -> None:
                     user_id,
                     title,
                 )
+
+
+@cache
+def _password_hash() -> str:
+    """Return the hash of the password; hundreds of tests need not wait for their own."""
+    return hash_password(PASSWORD)

@@ -237,12 +237,23 @@ def test_an_unknown_address_takes_as_long_as_a_wrong_password(reading: Served) -
     assert 0.4 < unknown / known < 2.5
 
 
-def test_one_address_cannot_try_many_accounts(service: Served) -> None:
+def test_one_address_cannot_try_many_accounts(service: Served, database_url: str) -> None:
+    async def attempt_often() -> None:
+        store = Store(database_url)
+        await store.open()
+        try:
+            async with store.connection() as connection:
+                for number in range(48):
+                    await begin_attempt(connection, str(number), "127.0.0.1")
+        finally:
+            await store.close()
+
+    asyncio.run(attempt_often())
     with service.client() as browser:
         page = service.request_code(browser)
-        statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(51)]
+        statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(3)]
 
-    assert statuses == [401] * 50 + [429]
+    assert statuses == [401, 401, 429]
 
 
 def test_failures_are_counted_for_all_processes_together(service: Served, database_url: str) -> None:
