@@ -1,15 +1,12 @@
 """The condition of the warehouse: which server it is, whether it can be written, and which schema it has."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from alembic.script import ScriptDirectory
 from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.database import Database, revisions
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
 _SERVER = text("""
     SELECT current_setting('server_version_num')::integer / 10000 AS major,
            split_part(current_setting('server_version'), ' ', 1) AS version,
@@ -46,7 +43,6 @@ def condition_of(database: Database) -> Condition:
     Raises:
         WarehouseUnavailableError: The server cannot be reached.
     """
-    scripts = ScriptDirectory(str(_MIGRATIONS))
     schema, may_read = None, True
     try:
         schema = database.version()
@@ -58,6 +54,6 @@ def condition_of(database: Database) -> Condition:
         **server,
         may_read=may_read,
         schema=schema,
-        newest_schema=scripts.get_current_head() or "",
-        is_known_schema=schema in {script.revision for script in scripts.walk_revisions()},
+        newest_schema=revisions()[-1],
+        is_known_schema=schema in revisions(),
     )

@@ -2,18 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
 import psycopg
 import sqlalchemy
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy import Connection, Engine, column, create_engine, func, make_url, select, table, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from seller_platform.errors import InvalidSettingError, SchemaVersionError, WarehouseUnavailableError
@@ -23,6 +20,7 @@ VERSION_SCHEMA = "platform"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _PORT = 5432
 _MIGRATION_LOCK = 0x5E11E4
+_HEAD = "head"
 
 
 class Database:
@@ -85,7 +83,7 @@ class Database:
         place = quote(host, safe="") if host.startswith("/") else f"{host}:{url.port or _PORT}"
         return f"postgres://{place}/{url.database}.{table}"
 
-    def migrate(self, *, to: str = "head") -> None:
+    def migrate(self, *, to: str = _HEAD) -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.
 
         Args:
@@ -95,26 +93,28 @@ class Database:
             SchemaVersionError: The database is newer than this program.
             WarehouseUnavailableError: The server cannot be reached.
         """
+        if to == _HEAD and self.version() == revisions()[-1]:
+            return
+        # Here, because alembic costs every command a fifth of a second.
+        from alembic import command
+        from alembic.config import Config
+
         with self.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
-            config = _alembic_config(connection)
-            scripts = ScriptDirectory.from_config(config)
-            found = MigrationContext.configure(
-                connection, opts={"version_table": VERSION_TABLE, "version_table_schema": VERSION_SCHEMA}
-            ).get_current_revision()
-            known = {script.revision for script in scripts.walk_revisions()}
-            if found is not None and found not in known:
+            found = _version(connection)
+            if found is not None and found not in revisions():
                 raise SchemaVersionError(found)
-            if found != scripts.get_current_head():
+            if found != revisions()[-1]:
+                config = Config()
+                config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+                config.attributes["connection"] = connection
                 command.upgrade(config, to)
 
     def version(self) -> str | None:
         """Return the migration that the schemas are at; None where there are none yet."""
         with self.begin() as connection:
-            return MigrationContext.configure(
-                connection, opts={"version_table": VERSION_TABLE, "version_table_schema": VERSION_SCHEMA}
-            ).get_current_revision()
+            return _version(connection)
 
     def close(self) -> None:
         """Close the pool."""
@@ -160,8 +160,13 @@ def conninfo(url: str) -> str:
     return make_conninfo("", **{**named, "dbname": parsed.database, **dict(parsed.query)})  # type: ignore[arg-type]  # libpq reads every option as text
 
 
-def _alembic_config(connection: Connection) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    return config
+@cache
+def revisions() -> tuple[str, ...]:
+    """Return the migrations that this program knows, oldest first: the numbers that their files begin with."""
+    return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
+
+
+def _version(connection: Connection) -> str | None:
+    versions = table(VERSION_TABLE, column("version_num"), schema=VERSION_SCHEMA)
+    is_there = connection.execute(select(func.to_regclass(f"{VERSION_SCHEMA}.{VERSION_TABLE}"))).scalar_one()
+    return connection.execute(select(versions.c.version_num)).scalar_one_or_none() if is_there else None

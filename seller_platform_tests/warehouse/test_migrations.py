@@ -1,14 +1,17 @@
 """Migrations: all of them on an empty database give today's tables, and data survives them."""
 
+from pathlib import Path
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from seller_platform.contract import DATASETS
 from seller_platform.errors import SchemaVersionError
-from seller_platform.warehouse import service_tables
-from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, Database, is_declared
+from seller_platform.warehouse import migrations, service_tables
+from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, Database, is_declared, revisions
 from seller_platform.warehouse.server import EmbeddedServer
 from seller_platform.warehouse.tables import METADATA
 
@@ -27,6 +30,13 @@ def test_all_migrations_on_an_empty_database_give_todays_tables(database: Databa
         differences = compare_metadata(MigrationContext.configure(connection, opts=options), METADATA)
 
     assert differences == []
+
+
+def test_the_migrations_are_known_by_the_numbers_of_their_files(database: Database) -> None:
+    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
+
+    assert tuple(script.revision for script in scripts.walk_revisions())[::-1] == revisions()
+    assert database.version() == scripts.get_current_head() == revisions()[-1]
 
 
 def test_migrating_twice_changes_nothing(database: Database) -> None:
