@@ -3,23 +3,26 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import certifi
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.server import EmbeddedServer
-
-_TEMPLATE = "template_seller"
-_NUMBERS = count(1)
+from seller_platform_tests.databases import TEMPLATE, Databases
 
 
 def pytest_configure() -> None:
-    """Let HTTP clients trust a single authority: no test speaks TLS, and all of them take 20 ms to load each time."""
+    """Let HTTP clients trust a single authority: no test speaks TLS, and all of them take 20 ms to load each time.
+
+    And let hypothesis not mind how long anything takes on a machine that does other things, too.
+    """
+    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")
     authorities = Path(tempfile.gettempdir()) / f"seller-tests-authority-{os.getpid()}.pem"
     first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
     authorities.write_text(f"{first}{end}\n")
@@ -59,18 +62,24 @@ def postgres() -> Iterator[EmbeddedServer]:
             for name in ("fsync", "full_page_writes"):
                 connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
             connection.execute("SELECT pg_reload_conf()")
-        with Database(server.database(_TEMPLATE)) as template:
+        with Database(server.database(TEMPLATE)) as template:
             template.migrate()
         yield server
         server.close()
 
 
+@pytest.fixture(scope="session")
+def databases(postgres: EmbeddedServer) -> Databases:
+    """What lends databases of that server."""
+    return Databases(postgres)
+
+
 @pytest.fixture
-def database_url(postgres: EmbeddedServer) -> Iterator[str]:
+def database_url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
     """The URL of an empty, migrated database of the test's own."""
-    name = f"test_{next(_NUMBERS)}"
-    yield postgres.database(name, template=_TEMPLATE)
-    postgres.drop_database(name)
+    name = databases.lend()
+    yield postgres.url(name)
+    databases.take_back(name)
 
 
 @pytest.fixture
