@@ -208,10 +208,16 @@ class Deployment:
             told=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
         )
 
-    def failed_checks(self) -> dict[str, list[str]]:
-        """Return the checks that failed for any partition, or were not made of an asset without, by the asset's key."""
+    def failed_checks(self, *, or_unmade: bool = True) -> dict[str, list[str]]:
+        """Return the checks that failed for any partition, by the asset's key.
+
+        Args:
+            or_unmade: Return those, too, that were not made of an asset without partitions.
+        """
         nodes = self.ask(_CHECKS)["assetNodes"]
-        red = {"/".join(node["assetKey"]["path"]): _failed_checks(node["assetChecksOrError"]) for node in nodes}
+        red = {
+            "/".join(node["assetKey"]["path"]): _failed_checks(node["assetChecksOrError"], or_unmade) for node in nodes
+        }
         return {key: names for key, names in red.items() if names}
 
     def failures(self) -> list[str]:
@@ -318,7 +324,7 @@ def awaited(
     return found
 
 
-def _failed_checks(checks: Any) -> list[str]:
+def _failed_checks(checks: Any, or_unmade: bool) -> list[str]:
     def has_failed(statuses: Any) -> bool:
         if isinstance(statuses, dict):
             failed = statuses.get("failedPartitions") or statuses.get("executionFailedPartitions")
@@ -330,7 +336,7 @@ def _failed_checks(checks: Any) -> list[str]:
         is_partitioned = check["partitionStatuses"] is not None
         if is_partitioned:
             return has_failed(check["partitionStatuses"])
-        return execution is None or execution["status"] != "SUCCEEDED"
+        return or_unmade if execution is None else execution["status"] != "SUCCEEDED"
 
     return [check["name"] for check in checks["checks"] if is_red(check)]
 
