@@ -1,35 +1,44 @@
 """Migrations: all of them on an empty database give today's tables, and data survives them."""
 
 from pathlib import Path
+from runpy import run_path
+from shutil import copytree, ignore_patterns
 
 import pytest
-from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from seller_platform.contract import DATASETS
 from seller_platform.errors import SchemaVersionError
 from seller_platform.warehouse import migrations, service_tables
-from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, Database, is_declared, revisions
+from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, Database, revisions
 from seller_platform.warehouse.server import EmbeddedServer
 from seller_platform.warehouse.tables import METADATA
+from seller_platform_tests.migration import differences, write_migration
 
 
 def test_all_migrations_on_an_empty_database_give_todays_tables(database: Database) -> None:
     assert service_tables.USERS.key in METADATA.tables
-    options = {
-        "include_schemas": True,
-        "include_name": is_declared,
-        "version_table": VERSION_TABLE,
-        "version_table_schema": VERSION_SCHEMA,
-        "compare_server_default": True,
-    }
 
+    assert differences(database) == []
+
+
+def test_the_next_migration_is_written_from_what_the_tables_lack(database: Database, tmp_path: Path) -> None:
+    folder = tmp_path / "100 % migrations"
+    copytree(Path(migrations.__file__).parent, folder, ignore=ignore_patterns("__pycache__"))
+    assert write_migration(database, "Nothing", folder) is None
     with database.begin() as connection:
-        differences = compare_metadata(MigrationContext.configure(connection, opts=options), METADATA)
+        connection.execute(text("DROP TABLE seller.inbound_shipments"))
 
-    assert differences == []
+    written = write_migration(database, "Inbound shipments", folder)
+
+    assert written is not None
+    assert written.name == f"{int(revisions()[-1]) + 1:04d}_inbound_shipments.py"
+    with database.begin() as connection, Operations.context(MigrationContext.configure(connection)):
+        run_path(str(written))["upgrade"]()
+    assert differences(database) == []
 
 
 def test_the_migrations_are_known_by_the_numbers_of_their_files(database: Database) -> None:
