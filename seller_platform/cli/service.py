@@ -3,6 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -12,7 +13,15 @@ from seller_platform.errors import RequestError
 from seller_platform.service.applications import add_application, add_public_application
 from seller_platform.service.groups import groups_of, remove_group, set_group
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
-from seller_platform.service.users import add_user, close_user, grant_accounts, reopen_user, revoke_accounts
+from seller_platform.service.users import (
+    add_user,
+    close_user,
+    grant_accounts,
+    reopen_user,
+    revoke_accounts,
+    set_password,
+    users_of,
+)
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.location import SANDBOX, embedded_server, warehouse_url
@@ -103,6 +112,33 @@ def user_add(*, email: str, name: str | None, url: str, as_json: bool) -> None:
     with _open(url) as database:
         user_id = add_user(database, email, name or email.partition("@")[0], password)
     _say(as_json, f"User {email} was added.", {"id": user_id, "email": email})
+
+
+@user.command("list")
+@_database_options
+@json_option
+def user_list(*, url: str, as_json: bool) -> None:
+    """List who may log in, and what they may read."""
+    with _open(url) as database:
+        users = users_of(database)
+    output = Output(as_json=as_json)
+    if as_json:
+        output.document({"users": [asdict(each) for each in users]})
+    else:
+        rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
+        output.table("Users", ("e-mail address", "name", "status", "may read"), rows)
+
+
+@user.command("password")
+@click.argument("email")
+@_database_options
+@json_option
+def user_password(*, email: str, url: str, as_json: bool) -> None:
+    """Give a user another password, read from standard input or a prompt; they are logged out everywhere."""
+    password = _password()
+    with _open(url) as database:
+        set_password(database, email, password)
+    _say(as_json, f"{email} has another password, and must log in again.", {"email": email})
 
 
 @user.command("grant")

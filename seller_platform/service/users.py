@@ -1,9 +1,10 @@
 """Users of the service and the accounts they may read, for the operator."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array_agg, insert
 
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import (
@@ -27,6 +28,31 @@ from seller_platform.warehouse.service_tables import (
 from seller_platform.warehouse.tables import table_for
 
 _LONGEST_EMAIL = 254
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody who may log in.
+
+    Attributes:
+        status: `active`, or `closed`.
+        accounts: The keys of those they may read, in their order.
+    """
+
+    email: str
+    name: str
+    status: str
+    accounts: tuple[str, ...]
+
+
+def users_of(database: Database) -> tuple[User, ...]:
+    """Return everybody, by their e-mail address."""
+    granted = USER_ACCOUNTS.c.account
+    accounts = select(array_agg(aggregate_order_by(granted, granted))).where(USER_ACCOUNTS.c.user_id == USERS.c.id)
+    statement = select(USERS.c.email, USERS.c.name, USERS.c.status, accounts.scalar_subquery()).order_by(USERS.c.email)
+    with database.begin() as connection:
+        found = connection.execute(statement).all()
+    return tuple(User(email, name, status, tuple(keys or ())) for email, name, status, keys in found)
 
 
 def add_user(database: Database, email: str, name: str, password: str) -> int:
@@ -103,6 +129,21 @@ def revoke_accounts(database: Database, email: str, account_keys: Sequence[str])
         connection.execute(delete(USER_ACCOUNTS).where(granted.user_id == user_id, granted.account.in_(account_keys)))
 
 
+def set_password(database: Database, email: str, password: str) -> None:
+    """Give a user another password, and end their browser sessions; what they approved stays approved.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+        InvalidUserError: The password cannot be used.
+    """
+    _check_password(password)
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        changed = {"password_hash": hash_password(password)}
+        connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
+        connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
+
+
 def close_user(database: Database, email: str) -> None:
     """Let a user neither log in nor be read for: ends every session, and every grant with its tokens.
 
@@ -166,8 +207,17 @@ def _check(email: str, name: str, password: str) -> None:
         raise InvalidUserError("e-mail address", f"must look like name@example.com; it is {email!r}")
     if not name.strip():
         raise InvalidUserError("name", "must not be empty")
+    _check_text("e-mail address", email)
+    _check_text("name", name)
+    _check_password(password)
+
+
+def _check_password(password: str) -> None:
     if not 1 <= len(password) <= LONGEST_PASSWORD:
         raise InvalidUserError("password", f"must have 1 to {LONGEST_PASSWORD} characters")
-    for field, text in (("e-mail address", email), ("name", name), ("password", password)):
-        if not is_storable(text):
-            raise InvalidUserError(field, "must be Unicode without NUL characters")
+    _check_text("password", password)
+
+
+def _check_text(field: str, text: str) -> None:
+    if not is_storable(text):
+        raise InvalidUserError(field, "must be Unicode without NUL characters")

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from seller_platform.cli.service import service
 from seller_platform.contract import Account
 from seller_platform.errors import AccountNotGrantedError
+from seller_platform.service.passwords import verify_password
 from seller_platform.warehouse.database import Database
 from seller_platform_tests.service.conftest import list_accounts
 
@@ -61,6 +62,24 @@ def test_accounts_are_taken_away_and_users_closed_and_reopened(url: str, databas
     _tell(url, "user", "reopen", ANN)
 
     assert (before, closed, state()) == (("active", ["S1.US"]), ("closed", []), ("active", []))
+
+
+def test_users_are_listed_and_given_another_password(url: str, database: Database) -> None:
+    def password_hash() -> str:
+        with database.begin() as connection:
+            return str(connection.exec_driver_sql("SELECT password_hash FROM service.users").scalar_one())
+
+    before = password_hash()
+    _tell(url, "user", "password", ANN, typed="another\n")
+    told = CliRunner().invoke(service, ["user", "list", "--database-url", url]).output
+
+    assert password_hash() != before
+    assert verify_password(password_hash(), "another")
+    assert _tell(url, "user", "list") == {
+        "users": [{"email": ANN, "name": "ann", "status": "active", "accounts": ["S1.US"]}]
+    }
+    assert ANN in told
+    assert "S1.US" in told
 
 
 def test_a_public_application_gets_no_secret(url: str) -> None:

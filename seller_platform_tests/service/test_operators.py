@@ -25,6 +25,8 @@ from seller_platform.service.users import (
     grant_accounts,
     reopen_user,
     revoke_accounts,
+    set_password,
+    users_of,
 )
 from seller_platform.warehouse.database import Database
 from seller_platform_tests.service.conftest import ANN, BOB, OF_ANN, PASSWORD, Served, list_accounts, submit
@@ -124,6 +126,33 @@ def test_a_closed_user_is_logged_out_and_read_for_no_more(service: Served) -> No
     assert login_again.status_code == 303
     with service.client(BOB) as client:
         assert client.get("/user/me").status_code == 200
+
+
+def test_another_password_ends_the_sessions_and_no_grant(service: Served) -> None:
+    with service.client() as browser, service.client() as other:
+        pair = service.exchange(browser, service.code(browser)).json()
+        bearer = {"Authorization": f"Bearer {pair['access_token']}"}
+
+        set_password(service.database, ANN.upper(), "another")
+        read, shown = browser.get("/user/me", headers=bearer), browser.get("/admin/developers")
+        logins = [submit(other, other.get("/login"), email=ANN, password=each) for each in (PASSWORD, "another")]
+        with pytest.raises(InvalidUserError, match="1 to 1024 characters"):
+            set_password(service.database, ANN, "")
+        set_password(service.database, ANN, PASSWORD)
+
+    assert read.status_code == 200
+    assert shown.headers["location"].startswith("/login")
+    assert [login.status_code for login in logins] == [401, 303]
+
+
+def test_everybody_is_listed_with_what_they_may_read(service: Served) -> None:
+    close_user(service.database, BOB)
+    listed = {user.email: (user.status, user.accounts) for user in users_of(service.database)}
+    reopen_user(service.database, BOB)
+
+    assert listed[ANN] == ("active", ("S1.DE", "S1.US", "S4.FR", "S4.IT"))
+    assert listed[BOB][0] == "closed"
+    assert list(listed) == sorted(listed)
 
 
 @pytest.mark.parametrize("act", [close_user, reopen_user, groups_of])
