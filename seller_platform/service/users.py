@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
-from sqlalchemy.dialects.postgresql import aggregate_order_by, array_agg, insert
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import (
@@ -48,7 +48,7 @@ class User:
 def users_of(database: Database) -> tuple[User, ...]:
     """Return everybody, by their e-mail address."""
     granted = USER_ACCOUNTS.c.account
-    accounts = select(array_agg(aggregate_order_by(granted, granted))).where(USER_ACCOUNTS.c.user_id == USERS.c.id)
+    accounts = select(func.array_agg(aggregate_order_by(granted, granted))).where(USER_ACCOUNTS.c.user_id == USERS.c.id)
     statement = select(USERS.c.email, USERS.c.name, USERS.c.status, accounts.scalar_subquery()).order_by(USERS.c.email)
     with database.begin() as connection:
         found = connection.execute(statement).all()
