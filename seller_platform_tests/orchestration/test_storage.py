@@ -9,8 +9,14 @@ from pathlib import Path
 import dagster as dg
 import psycopg
 import pytest
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluation,
+    AssetCheckEvaluationTargetMaterializationData,
+)
+from dagster._core.events import DagsterEvent
 from dagster._core.storage.asset_check_state import AssetCheckState, bulk_update_asset_check_state
 from dagster._core.utils import make_new_run_id
+from dagster_postgres.event_log import PostgresEventLogStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -53,6 +59,66 @@ def test_an_event_that_cannot_be_stored_is_not_stored_again_and_again(database: 
 
         with pytest.raises(Exception, match='relation "event_logs" does not exist'):
             instance.report_runless_asset_event(dg.AssetMaterialization(KEY))
+
+
+_PLANNED = """
+INSERT INTO asset_check_executions (asset_key, check_name, partition, run_id, execution_status, evaluation_event)
+VALUES ('["it"]', 'c', %s, %s, 'PLANNED', 'planned')
+"""
+_STORED = """
+SELECT checked.check_name, checked.partition, checked.execution_status, checked.materialization_event_storage_id,
+       replace(checked.evaluation_event, checked.run_id, 'run'), checked.evaluation_event_timestamp,
+       event_logs.dagster_event_type, event_logs.timestamp, event_logs.step_key, event_logs.asset_key,
+       event_logs.partition, replace(event_logs.event, event_logs.run_id, 'run')
+FROM asset_check_executions AS checked
+LEFT JOIN event_logs ON event_logs.id = checked.evaluation_event_storage_id AND event_logs.run_id = checked.run_id
+WHERE checked.run_id = %s ORDER BY checked.partition
+"""
+
+
+def _evaluation(run: str, partition: str | None, *, passed: bool, judged: int | None) -> dg.EventLogEntry:
+    target = None
+    if judged is not None:
+        target = AssetCheckEvaluationTargetMaterializationData(storage_id=judged, run_id="a", timestamp=1.5)
+    evaluation = AssetCheckEvaluation(
+        asset_key=KEY,
+        check_name="c",
+        passed=passed,
+        metadata={"%(run_id)s": dg.MetadataValue.text("it's 100 % – ü")},
+        target_materialization_data=target,
+        partition=partition,
+    )
+    event = DagsterEvent("ASSET_CHECK_EVALUATION", "job", step_key="it", event_specific_data=evaluation)
+    return dg.EventLogEntry(  # type: ignore[no-untyped-call]  # its constructor is made while it runs
+        error_info=None,
+        level=10,
+        user_message="checked",
+        run_id=run,
+        timestamp=1_800_000_000.25,
+        step_key="it",
+        job_name="job",
+        dagster_event=event,
+    )
+
+
+def test_evaluations_are_stored_as_dagster_stores_them(database: Database, tmp_path: Path) -> None:
+    runs = {"ours": make_new_run_id(), "theirs": make_new_run_id()}
+    partitions = ("a|2026-01-01", "b|2026-01-01", "ü'%|2026-01-01", None)
+    with (
+        postgres_instance(database.url, tmp_path) as instance,
+        psycopg.connect(database.url, autocommit=True) as direct,
+    ):
+        plain = PostgresEventLogStorage(database.url.replace("postgresql:", "postgresql+psycopg2:", 1))
+        for number, partition in enumerate(partitions):
+            for storage, run in ((instance.event_log_storage, runs["ours"]), (plain, runs["theirs"])):
+                if number % 2:
+                    direct.execute(_PLANNED, (partition, run))
+                storage.store_event(_evaluation(run, partition, passed=number < 2, judged=number or None))
+        plain.dispose()
+        ours, theirs = (direct.execute(_STORED, (runs[name],)).fetchall() for name in ("ours", "theirs"))
+
+    assert len(ours) == len(partitions)
+    assert ours == theirs
 
 
 def _execute(database: Database, statements: str) -> None:
