@@ -1,6 +1,7 @@
 """A real PostgreSQL for every test that asks for one: an own database, cloned from a migrated template."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,10 @@ from seller_platform_tests.databases import TEMPLATE, Databases
 def pytest_configure() -> None:
     """Let HTTP clients trust a single authority: no test speaks TLS, and all of them take 20 ms to load each time.
 
-    And let hypothesis not mind how long anything takes on a machine that does other things, too.
+    And let hypothesis not mind how long anything takes on a machine that does other things, too; and processes hear of
+    SIGTERM: a shell's job in the background ignores SIGINT, from which Dagster takes over what to do about SIGTERM.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")
     authorities = Path(tempfile.gettempdir()) / f"seller-tests-authority-{os.getpid()}.pem"

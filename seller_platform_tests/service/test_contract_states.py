@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from seller_platform.service.lists import SERVED
 from seller_platform.service.worker import Pace
 from seller_platform_tests.service.conftest import (
     ANN,
@@ -387,7 +388,7 @@ def test_every_endpoint_but_the_status_and_those_of_oauth_wants_a_token(reading:
     }
 
     assert {path for path in open_paths if not path.startswith(("/oauth/", "/.well-known/"))} == {"/service-status"}
-    assert len(statuses) == 16
+    assert len(statuses) == len(SERVED) + 9
     assert set(statuses.values()) == {401}
 
 
