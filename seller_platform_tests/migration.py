@@ -9,30 +9,15 @@ import tempfile
 from pathlib import Path
 
 from alembic import command
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
-from alembic.migration import MigrationContext
+from alembic.operations.ops import MigrationScript
 
 from seller_platform.warehouse import migrations
-from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, Database, is_declared, revisions
+from seller_platform.warehouse.database import Database, revisions
 from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.tables import METADATA
 
 _FOLDER = Path(migrations.__file__).parent
 _HOOKS = {"check": "check --fix --quiet REVISION_SCRIPT_FILENAME", "format": "format --quiet REVISION_SCRIPT_FILENAME"}
-
-
-def differences(database: Database) -> list[object]:
-    """Return what the tables of a database lack to be those that the code declares."""
-    options = {
-        "include_schemas": True,
-        "include_name": is_declared,
-        "version_table": VERSION_TABLE,
-        "version_table_schema": VERSION_SCHEMA,
-        "compare_server_default": True,
-    }
-    with database.begin() as connection:
-        return list(compare_metadata(MigrationContext.configure(connection, opts=options), METADATA))
 
 
 def write_migration(database: Database, message: str, folder: Path = _FOLDER) -> Path | None:
@@ -42,8 +27,6 @@ def write_migration(database: Database, message: str, folder: Path = _FOLDER) ->
         message: The first line of its docstring, and its name.
         folder: Holds `env.py`, the template and `versions`.
     """
-    if not differences(database):
-        return None
     config = Config()
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
     config.set_section_option("post_write_hooks", "hooks", ", ".join(_HOOKS))
@@ -53,8 +36,15 @@ def write_migration(database: Database, message: str, folder: Path = _FOLDER) ->
     number = f"{int(revisions()[-1]) + 1:04d}"
     with database.begin() as connection:
         config.attributes["connection"] = connection
-        command.revision(config, message, autogenerate=True, rev_id=number)
-    return next((folder / "versions").glob(f"{number}_*.py"))
+        command.revision(
+            config, message, autogenerate=True, rev_id=number, process_revision_directives=_write_no_empty_one
+        )
+    return next((folder / "versions").glob(f"{number}_*.py"), None)
+
+
+def _write_no_empty_one(_: object, __: object, directives: list[MigrationScript]) -> None:
+    if all(directive.upgrade_ops is None or directive.upgrade_ops.is_empty() for directive in directives):
+        directives.clear()
 
 
 def main() -> None:

@@ -89,7 +89,7 @@ def ensure_user(database: Database, email: str, name: str, password: str) -> int
             kept = connection.execute(select(USERS.c.password_hash).where(USERS.c.id == user_id)).scalar_one()
             connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
             if not verify_password(kept, password):
-                connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
+                _log_out(connection, user_id)
         return user_id
 
 
@@ -141,7 +141,7 @@ def set_password(database: Database, email: str, password: str) -> None:
         user_id = user_id_of(connection, email)
         changed = {"password_hash": hash_password(password)}
         connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
-        connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
+        _log_out(connection, user_id)
 
 
 def close_user(database: Database, email: str) -> None:
@@ -191,12 +191,16 @@ def require_accounts(connection: Connection, user_id: int, email: str, account_k
             raise AccountNotGrantedError(key, email, known)
 
 
+def _log_out(connection: Connection, user_id: int) -> None:
+    connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
+
+
 def _begin_anew(database: Database, email: str, status: str) -> None:
     """Give a user a status; whoever acts for them must log in or be approved again."""
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
         connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))
-        connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
+        _log_out(connection, user_id)
         living = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
         connection.execute(update(AUTHORIZATIONS).where(*living).values(revoked_at=func.now()))
 

@@ -60,7 +60,7 @@ def backfilled(place: Deployment) -> tuple[float, float]:
 
 
 def forget(place: Deployment) -> date:
-    """Leave the warehouse as it was before anything was read of these lists; return the first day that was."""
+    """Leave the warehouse as if nothing had been read of these lists; return the day on which their history began."""
     with place.databases() as (_, warehouse), warehouse.begin() as connection:
         first = connection.execute(text("SELECT min(local_day) FROM seller.orders")).scalar_one()
         connection.execute(text(f"TRUNCATE {', '.join(f'seller.{name}' for name in DATASETS)}"))

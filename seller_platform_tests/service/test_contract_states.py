@@ -388,6 +388,7 @@ def test_every_endpoint_but_the_status_and_those_of_oauth_wants_a_token(reading:
     }
 
     assert {path for path in open_paths if not path.startswith(("/oauth/", "/.well-known/"))} == {"/service-status"}
+    # Two of the user, the statistics, three of costs, three of reports.
     assert len(statuses) == len(SERVED) + 9
     assert set(statuses.values()) == {401}
 

@@ -304,6 +304,7 @@ def test_the_commands_on_the_documentation_page_work(service: Served) -> None:
             for answer in (_run(client, command) for command in commands if "ACCESS_TOKEN" in command)
         }
 
+    # Two of the user, the statistics, three of costs, three of reports.
     assert len(statuses) == len(SERVED) + 9
     assert statuses.pop("GET /reports/download") == 409  # nobody writes reports here
     assert {name: status for name, status in statuses.items() if status != 200} == {}

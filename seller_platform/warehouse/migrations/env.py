@@ -16,6 +16,7 @@ context.configure(
     target_metadata=METADATA,
     include_schemas=True,
     include_name=is_declared,
+    compare_server_default=True,
     version_table=VERSION_TABLE,
     version_table_schema=VERSION_SCHEMA,
 )
