@@ -25,6 +25,7 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.sandbox import invent
 from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.errors import SellerPlatformError
+from seller_platform.files import write_atomically
 from seller_platform.service.applications import add_application, knows_application
 from seller_platform.service.groups import set_group
 from seller_platform.service.users import ensure_user, grant_accounts
@@ -224,6 +225,5 @@ def _credentials(path: Path, database: Database) -> Credentials:
     redirect_uri = f"http://127.0.0.1:{free_port()}/callback"
     client_id, client_secret = add_application(database, "Seller Platform", redirect_uri)
     fresh = Credentials(secrets.token_urlsafe(12), redirect_uri, client_id, client_secret)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(asdict(fresh), file)
+    write_atomically(path, json.dumps(asdict(fresh)).encode(), 0o600)
     return fresh

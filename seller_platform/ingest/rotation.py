@@ -7,7 +7,6 @@ between, the next one finds the pair in the database or in the spool.
 
 import json
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from urllib.parse import quote
 from seller_platform.client.oauth import TokenEndpoint, TokenPair
 from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError, TokenRefusedError
 from seller_platform.failpoints import reach
+from seller_platform.files import write_atomically
 from seller_platform.warehouse.grants import Grants, LockedGrant, StoredPair, open_pair, seal_pair
 from seller_platform.warehouse.secrets import SecretBox
 
@@ -46,8 +46,9 @@ class PairSpool:
             GrantSpoolError: There is no room. The pair must not be spent.
         """
         with self._told():
-            _write_durably(self._room, _ROOM)
-            _write_durably(self._intent, json.dumps({"generation": generation, "at": at.isoformat()}).encode())
+            write_atomically(self._room, _ROOM, 0o600)
+            intent = {"generation": generation, "at": at.isoformat()}
+            write_atomically(self._intent, json.dumps(intent).encode(), 0o600)
 
     def interrupted(self, generation: int) -> str | None:
         """Return when a rotation of that generation began and was never finished; None if none was."""
@@ -67,7 +68,8 @@ class PairSpool:
             GrantSpoolError: It is not kept.
         """
         with self._told():
-            _write_durably(self._pair, seal_pair(self._box, pair), draft=self._room if in_room else None)
+            sealed = seal_pair(self._box, pair)
+            write_atomically(self._pair, sealed, 0o600, draft=self._room if in_room else None)
 
     def kept(self) -> StoredPair | None:
         """Return the pair that was kept and never committed, if there is one."""
@@ -84,11 +86,12 @@ class PairSpool:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
+        folder = self._pair.parent
         try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             yield
         except OSError as error:
-            folder = str(self._pair.parent)
-            raise GrantSpoolError(self._connection, folder, error.strerror or str(error)) from error
+            raise GrantSpoolError(self._connection, str(folder), error.strerror or str(error)) from error
 
 
 def spools(folder: Path) -> list[Path]:
@@ -108,7 +111,7 @@ def reseal_spools(folder: Path, box: SecretBox) -> int:
     count = 0
     for path in spools(folder):
         with suppress(FileNotFoundError):
-            _write_durably(path, box.reseal(path.read_bytes(), f"the spooled grant in {path}"))
+            write_atomically(path, box.reseal(path.read_bytes(), f"the spooled grant in {path}"), 0o600)
             count += 1
     return count
 
@@ -254,29 +257,3 @@ def _wire(pair: StoredPair) -> TokenPair:
         issued_at=pair.issued_at,
         expires_in_seconds=pair.expires_in_seconds,
     )
-
-
-def _write_durably(path: Path, content: bytes, *, draft: Path | None = None) -> None:
-    """Replace a file so that after a crash it holds the old or the new content, whole, readable by us alone.
-
-    Args:
-        draft: A file whose room on the disk is used; it becomes the file.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = draft or path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
-        # What lies there already is written over, and cut off behind.
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-            file.write(content)
-            file.truncate()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

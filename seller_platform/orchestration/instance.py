@@ -5,6 +5,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from seller_platform.files import write_atomically
+
 _PACKAGE = Path(__file__).parent
 
 
@@ -18,9 +20,7 @@ def dagster_home(home: Path) -> Path:
     wanted = shipped_file("dagster.yaml").read_bytes()
     target = folder / "dagster.yaml"
     if not target.exists() or target.read_bytes() != wanted:
-        draft = target.with_name(f"{target.name}.{os.getpid()}")
-        draft.write_bytes(wanted)
-        draft.replace(target)
+        write_atomically(target, wanted, 0o666)
     return folder
 
 

@@ -8,25 +8,24 @@ from pathlib import Path
 from sqlalchemy import text
 
 from seller_platform.errors import BackupError
+from seller_platform.files import draft_beside
 from seller_platform.warehouse.database import Database, driver_url
 
 
 def back_up(url: str, file: Path) -> None:
     """Write everything in a database to a file, as of one moment; reading and writing go on meanwhile.
 
-    The file is written beside its place first: it is there whole, or as it was.
+    A failure leaves the file as it was.
 
     Raises:
         BackupError: It cannot be written, or PostgreSQL refused.
     """
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        _run("pg_dump", url, "--format=custom", f"--file={draft}")
-        draft.replace(file)
+        with draft_beside(file) as draft:
+            _run("pg_dump", url, "--format=custom", f"--file={draft}")
+            draft.replace(file)
     except OSError as error:
         raise BackupError(str(file), error.strerror or str(error)) from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def restore(url: str, file: Path) -> None:

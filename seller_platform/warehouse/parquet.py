@@ -26,6 +26,7 @@ from sqlalchemy import func, select, text
 from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.errors import ExportFolderError, NotLoadedError
 from seller_platform.failpoints import reach
+from seller_platform.files import draft_beside
 from seller_platform.warehouse.arrow import read_batches, schema_of
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.reading import ACCOUNT, Part, Relation, relation_of
@@ -116,14 +117,13 @@ def _place(database: Database, folder: Path, dataset: Dataset, account: str, nam
 
 
 def _replace(database: Database, dataset: Dataset, part: Part, place: Path) -> Exported:
-    draft, target = place / _DRAFT, place / FILE
-    rows, digest, load_ids = _write(database, dataset, part, draft)
-    reach("export.drafted")
-    replaced = not target.exists() or not filecmp.cmp(draft, target, shallow=False)
-    if replaced:
-        draft.replace(target)
-    else:
-        draft.unlink()
+    target = place / FILE
+    with draft_beside(target, place / _DRAFT) as draft:
+        rows, digest, load_ids = _write(database, dataset, part, draft)
+        reach("export.drafted")
+        replaced = not target.exists() or not filecmp.cmp(draft, target, shallow=False)
+        if replaced:
+            draft.replace(target)
     return Exported(target, rows, digest, load_ids, replaced)
 
 

@@ -4,7 +4,6 @@ Keys may change while programs run. Where they lie in the home folder, a box not
 seals something for the database does so in a transaction of `sealing`, which a change of keys waits for.
 """
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Connection, text
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
+from seller_platform.files import create_atomically, write_atomically
 from seller_platform.warehouse.database import Database
 
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
@@ -141,7 +141,9 @@ def secret_box(home: Path, configured: str | None) -> SecretBox:
     if configured:
         return SecretBox(configured)
     path = key_file(home)
-    _make_key(path)
+    make_home(home)
+    if not path.exists():
+        create_atomically(path, new_key().encode(), 0o600)  # of two processes, both use the key of the first
     return SecretBox.of_file(path)
 
 
@@ -152,9 +154,7 @@ def key_file(home: Path) -> Path:
 
 def write_keys(path: Path, keys: Sequence[str]) -> None:
     """Replace the key file, for us alone to read; whoever reads it finds the old or the new content."""
-    draft = _drafted(path, ",".join(keys))
-    draft.replace(path)
-    _sync_folder(path.parent)
+    write_atomically(path, ",".join(keys).encode(), 0o600)
 
 
 @contextmanager
@@ -176,38 +176,6 @@ def resealing(database: Database) -> Iterator[Connection]:
 def make_home(home: Path) -> None:
     """Make the home folder, which others cannot list; the embedded server's own user has to pass through it."""
     home.mkdir(mode=0o711, parents=True, exist_ok=True)
-
-
-def _make_key(path: Path) -> None:
-    make_home(path.parent)
-    if path.exists():
-        return
-    fresh = _drafted(path, new_key())
-    try:
-        os.link(fresh, path)  # of two processes that begin together, one wins and both use its key
-    except FileExistsError:
-        pass
-    finally:
-        fresh.unlink()
-
-
-def _drafted(path: Path, content: str) -> Path:
-    """Write a file beside `path`, whole and on disk, and return it."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    return draft
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _stamp_of(file: Path) -> _Stamp | None:

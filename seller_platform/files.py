@@ -1,0 +1,61 @@
+"""Files that are replaced whole: a reader finds the old or the new content, never a part."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+
+def write_atomically(path: Path, content: bytes, mode: int, *, draft: Path | None = None) -> None:
+    """Replace a file with new content, which is on disk when this returns.
+
+    After a crash the file holds the old or the new content, whole.
+
+    Args:
+        mode: The permissions of a new file, before the process's umask.
+        draft: An existing file in the same folder; its disk space is used, and it becomes the file.
+    """
+    with draft_beside(path, draft) as written:
+        _write(written, content, mode)
+        written.replace(path)
+    _sync_folder(path.parent)
+
+
+def create_atomically(path: Path, content: bytes, mode: int) -> None:
+    """Create a file with its whole content, unless it exists. Of two processes that do so at once, one wins."""
+    with draft_beside(path) as written:
+        _write(written, content, mode)
+        with suppress(FileExistsError):
+            os.link(written, path)
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def draft_beside(path: Path, draft: Path | None = None) -> Iterator[Path]:
+    """Yield the path of a temporary file in the same folder, and delete that file after the block.
+
+    Inside the block, `draft.replace(path)` moves it into place.
+    """
+    draft = draft or path.with_name(f".{path.name}.{token_hex(8)}")
+    try:
+        yield draft
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    # Bytes that are there already are overwritten in place: the disk may have no room for others.
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, mode), "wb") as file:
+        file.write(content)
+        file.truncate()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
