@@ -11,12 +11,13 @@ from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
+from opentelemetry.trace import Span, SpanKind
 
 from seller_platform.client.budget import RequestBudget
 from seller_platform.client.faults import PassingFault, RawAnswer, check_answer, fault_of
 from seller_platform.client.retrying import Clock, RetryPolicy
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
-from seller_platform.traces import Kind, Span, span, trace_headers
+from seller_platform.traces import mark_failed, span, trace_headers
 
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
 SILENCE_SECONDS = 60.0
@@ -275,7 +276,7 @@ class SellerApi:
                     response.close()
             except httpx.HTTPError as error:
                 raise fault_of(error) from None
-            current.tell({"http.response.body.size": len(raw.body)})
+            current.set_attribute("http.response.body.size", len(raw.body))
         if raw.status == 429:
             self.budget.shrink()
         check_answer(raw, name, self._clock.now())
@@ -299,9 +300,9 @@ class SellerApi:
 
 def tell_status(current: Span, response: httpx.Response) -> None:
     """Tell the status of an answer; an error's is a failure of the request."""
-    current.tell({"http.response.status_code": response.status_code})
+    current.set_attribute("http.response.status_code", response.status_code)
     if response.status_code >= 400:
-        current.fail(str(response.status_code))
+        mark_failed(current, str(response.status_code))
 
 
 @contextmanager
@@ -317,6 +318,6 @@ def request_span(request: httpx.Request, name: str) -> Iterator[Span]:
         "server.address": request.url.host,
         "server.port": request.url.port,
     }
-    with span(name, told, kind=Kind.CLIENT) as current:
+    with span(name, told, kind=SpanKind.CLIENT) as current:
         request.headers.update(trace_headers())
         yield current

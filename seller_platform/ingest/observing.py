@@ -4,9 +4,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from opentelemetry.trace import Span
+
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts, log_context
-from seller_platform.traces import Span, span
+from seller_platform.traces import span, with_values
 from seller_platform.warehouse.slices import Receipt, Slice
 
 _LOG = logging.getLogger(__name__)
@@ -30,7 +32,7 @@ class ObservedLoad:
             "body_bytes": receipt.body_bytes,
             "seconds": round(receipt.seconds, 3),
         }
-        self._span.tell(_named(told))
+        self._span.set_attributes(with_values(_named(told)))
         _LOG.info(
             "%s of %s, %s: %d rows, %s",
             receipt.dataset,

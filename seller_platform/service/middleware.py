@@ -5,13 +5,14 @@ import re
 import time
 import uuid
 
+from opentelemetry.trace import Span, SpanKind
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seller_platform.logs import facts, log_context
 from seller_platform.service.answers import error_answer
 from seller_platform.service.measures import Measures, endpoint_of, method_of, noted
-from seller_platform.traces import Kind, Span, span
+from seller_platform.traces import mark_failed, span, with_values
 
 REQUEST_ID = "X-Request-Id"
 ACCESS_LOG = logging.getLogger("seller_platform.service.access")
@@ -37,7 +38,7 @@ class Envelop:
         told = {"http.request.method": method_of(scope["method"]), "seller_platform.request_id": request_id}
         with (
             log_context(request_id=request_id),
-            span(method_of(scope["method"]), told, kind=Kind.SERVER, headers=dict(headers)) as current,
+            span(method_of(scope["method"]), told, kind=SpanKind.SERVER, headers=dict(headers)) as current,
         ):
             await self._answer(scope, receive, send, request_id, current)
 
@@ -74,12 +75,12 @@ class Envelop:
 
 def _trace(current: Span, scope: Scope, method: str, status: int) -> None:
     endpoint, rows = endpoint_of(scope), noted(scope).rows or None
-    current.tell(
-        {"http.route": endpoint, "http.response.status_code": status, "seller_platform.rows": rows},
-        name=f"{method_of(method)} {endpoint}",
+    current.update_name(f"{method_of(method)} {endpoint}")
+    current.set_attributes(
+        with_values({"http.route": endpoint, "http.response.status_code": status, "seller_platform.rows": rows})
     )
     if status >= 500:
-        current.fail(str(status))
+        mark_failed(current, str(status))
 
 
 def _log_access(scope: Scope, method: str, status: int, seconds: float, request_id: str) -> None:

@@ -216,12 +216,14 @@ def test_nothing_is_sent_unless_it_is_wanted(traced: Collector, tmp_path: Path, 
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url} if variables else {}
     program = (
         "import os, sys\n"
-        "from seller_platform.traces import send_traces, span, trace_headers\n"
+        "from seller_platform.traces import mark_failed, send_traces, span, trace_headers, trace_ids\n"
         "assert not send_traces('test', os.environ)\n"
-        "with span('work', {}) as current:\n"
-        "    current.tell({'a': 1}, name='b')\n"
-        "    current.fail('c')\n"
-        "    assert trace_headers() == {}\n"
+        "asked = {'traceparent': '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'}\n"
+        "with span('work', {'b': None}, headers=asked) as current:\n"
+        "    current.set_attributes({'a': 1})\n"
+        "    current.update_name('b')\n"
+        "    mark_failed(current, 'c')\n"
+        "    assert trace_headers() == trace_ids() == {}\n"
         "assert 'opentelemetry.sdk' not in sys.modules\n"
     )
     told = environment(tmp_path, **endpoint, **variables)
