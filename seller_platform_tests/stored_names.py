@@ -1,0 +1,377 @@
+"""The names that users type and installations store, read from the code.
+
+`python -m seller_platform_tests.stored_names` prints how they differ from `stored_names.json`; `--write` writes them
+there. A change of that file changes what installations have stored: it needs a migration or a line in the changelog.
+"""
+
+import argparse
+import ast
+import asyncio
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from difflib import unified_diff
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import dagster as dg
+import httpx
+import psycopg
+from starlette.routing import Route
+
+import seller_platform
+from seller_platform import errors
+from seller_platform.cli import _cli
+from seller_platform.errors import SellerPlatformError
+from seller_platform.service.app import create_app
+from seller_platform.settings import Settings
+from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.server import EmbeddedServer
+
+GOLDEN = Path(__file__).with_name("stored_names.json")
+PRODUCT = Path(seller_platform.__file__).parent
+
+# What other sections do not list: keys inside stored JSON, names of files, locks and queues, by where they are stored.
+STORED_WORDS: Mapping[str, tuple[str, ...]] = {
+    "platform.loads.notes": (
+        "attempts",
+        "duplicate_keys",
+        "facet_ignored",
+        "format",
+        "moved",
+        "other_columns",
+        "products",
+        "read_again_after_load",
+        "report_id",
+        "selector",
+        "unknown_fields",
+        "unknown_products",
+        "value",
+        "was_settled",
+    ),
+    "platform.loads.verdict": ("match", "mismatch", "unverifiable"),
+    "platform.loads.restatement": ("before", "after", "rows"),
+    "platform.grants.token_pair": ("access_token", "refresh_token", "issued_at", "expires_in_seconds", "generation"),
+    "grants/*.intent": ("generation", "at"),
+    "cost plan files": ("format", "uid", "id", "made_at", "made_by", "source", "undo_of", "writes", "before", "wanted"),
+    "cost periods in JSON": ("cost_element", "amount", "currency", "provider", "notes"),
+    "service.report_jobs.selection": ("account_title", "seller_id", "marketplace_id", "group_title"),
+    "cursor of discover_accounts": ("due", "denials", "told", "at"),
+    "cursors of the alert sensors": (
+        "read_to",
+        "retried",
+        "causes",
+        "letters",
+        "kind",
+        "sentence",
+        "run_id",
+        "last_seen",
+        "partitions",
+        "struck",
+        "text",
+        "written_at",
+        "attempts",
+        "not_before",
+    ),
+    "metadata of events": (
+        "announced_total",
+        "bytes",
+        "changed",
+        "digest",
+        "duplicate_keys",
+        "endpoint",
+        "exit_code",
+        "load_id",
+        "not_offered",
+        "notes",
+        "pages",
+        "percent",
+        "receipt",
+        "requests",
+        "restatement",
+        "rows",
+        "seconds",
+        "unknown_fields",
+        "verdict",
+        "window",
+    ),
+    "advisory locks": (
+        "cost writes of ",
+        "service.summaries ",
+        "service.report_jobs ",
+        "seller.cost_periods ",
+        "export|",
+        "run|",
+    ),
+    "files in the home folder": (
+        "dagster",
+        "dagster.yaml",
+        "data",
+        "grants",
+        "postgres",
+        "sandbox",
+        "secret.key",
+        "secret.key.lock",
+        "workspace.yaml",
+        ".intent",
+        ".pair",
+        ".room",
+    ),
+}
+
+
+def read_names(database_url: str) -> dict[str, Any]:
+    """Return every name, by the section of the file that lists it.
+
+    Args:
+        database_url: A database at the newest migration.
+    """
+    return {
+        "assets": _assets(),
+        "checks": _checks(),
+        "jobs": _jobs(),
+        "schedules": _schedules(),
+        "sensors": _sensors(),
+        "resources": sorted(_definitions().resources or ()),
+        "settings": _settings(),
+        "environment variables": _constants_like(r"SELLER_[A-Z_]+|DAGSTER_HOME"),
+        "tags": _constants_like(r"seller_platform/[a-z_]+"),
+        "metrics and cookies": _constants_like(r"seller_platform_(?!logs)[a-z_]+"),
+        "commands": dict(_commands(_cli, "seller-platform")),
+        "exit codes": _exit_codes(),
+        "tables": _tables(database_url),
+        "routes": _routes(),
+        "openapi.json": _openapi(),
+    }
+
+
+def written(names: Mapping[str, Any]) -> str:
+    """Return the names as the text of their file."""
+    return json.dumps(names, indent=1, ensure_ascii=False) + "\n"
+
+
+@cache
+def constants() -> frozenset[object]:
+    """Return every text and number that product code holds, and the names of fields; docstrings are left out."""
+    return frozenset(value for path in PRODUCT.rglob("*.py") for value in _constants_of(path))
+
+
+@cache
+def _definitions() -> dg.Definitions:
+    """Return the definitions with default settings, and with the assets of exported files."""
+    from seller_platform.orchestration.definitions import definitions_for  # reads the environment
+
+    settings = Settings.model_construct(home=Path("home"), export_dir=Path("exports"))
+    return definitions_for(settings)
+
+
+def _assets() -> dict[str, Any]:
+    graph = _definitions().resolve_asset_graph()
+    return {
+        key.to_user_string(): {
+            "partitions": _partitions(graph.get(key).partitions_def),
+            "group": graph.get(key).group_name,
+            "tags": ", ".join(f"{name}={value}" for name, value in sorted(graph.get(key).tags.items())),
+            "metadata": ", ".join(sorted(graph.get(key).metadata)),
+            "after": ", ".join(sorted(parent.to_user_string() for parent in graph.get(key).parent_keys)),
+        }
+        for key in sorted(graph.materializable_asset_keys, key=lambda key: key.to_user_string())
+    }
+
+
+def _partitions(partitions: dg.PartitionsDefinition[Any] | None) -> str | None:
+    match partitions:
+        case None:
+            return None
+        case dg.MultiPartitionsDefinition():
+            dimensions = (f"{each.name} ({_partitions(each.partitions_def)})" for each in partitions.partitions_defs)
+            return " × ".join(dimensions)
+        case dg.DynamicPartitionsDefinition():
+            return f"dynamic: {partitions.name}"
+        case dg.TimeWindowPartitionsDefinition():
+            return f"{partitions.cron_schedule} as {partitions.fmt}"
+        case _:
+            return type(partitions).__name__
+
+
+def _checks() -> list[str]:
+    keys = _definitions().resolve_asset_graph().asset_check_keys
+    return sorted(f"{key.asset_key.to_user_string()}: {key.name}" for key in keys)
+
+
+def _jobs() -> list[str]:
+    return sorted(job.name for job in _definitions().get_repository_def().get_all_jobs())
+
+
+def _schedules() -> dict[str, str]:
+    schedules = _definitions().get_repository_def().schedule_defs
+    return {
+        schedule.name: f"{schedule.cron_schedule} {schedule.execution_timezone}, {schedule.default_status.value}"
+        for schedule in sorted(schedules, key=lambda schedule: schedule.name)
+    }
+
+
+def _sensors() -> dict[str, str]:
+    sensors = _definitions().get_repository_def().sensor_defs
+    return {
+        sensor.name: f"every {sensor.minimum_interval_seconds} s, {sensor.default_status.value}"
+        for sensor in sorted(sensors, key=lambda sensor: sensor.name)
+    }
+
+
+def _settings() -> dict[str, str]:
+    fields = Settings.model_fields.values()
+    return {str(field.alias): str(field.default) for field in sorted(fields, key=lambda field: str(field.alias))}
+
+
+def _constants_like(pattern: str) -> list[str]:
+    return sorted(value for value in constants() if isinstance(value, str) and re.fullmatch(pattern, value))
+
+
+def _constants_of(path: Path) -> Iterator[object]:
+    tree = ast.parse(path.read_text())
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | int) and id(node) not in documents:
+            yield node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def _commands(command: click.Command, name: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command's full name with its options and arguments."""
+    yield name, [_parameter(parameter) for parameter in command.params]
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for inner in sorted(command.list_commands(context)):
+            found = command.get_command(context, inner)
+            assert found is not None
+            yield from _commands(found, f"{name} {inner}")
+
+
+def _parameter(parameter: click.Parameter) -> str:
+    """Return the spellings of a parameter with what it takes: `--full`, `--connection TEXT = default`."""
+    spelled = " / ".join((*parameter.opts, *parameter.secondary_opts))
+    is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+    takes = "" if is_flag else f" {parameter.type.to_info_dict()['name']}"
+    default = parameter.to_info_dict().get("default")
+    facts = {
+        "required": parameter.required,
+        "multiple": parameter.multiple or parameter.nargs != 1,
+        f"= {default}": isinstance(default, str | int | float) and not isinstance(default, bool),
+        f"from {parameter.envvar}": parameter.envvar is not None,
+        "hidden": isinstance(parameter, click.Option) and parameter.hidden,
+    }
+    return ", ".join([f"{spelled}{takes}", *(fact for fact, holds in facts.items() if holds)])
+
+
+def _exit_codes() -> dict[str, int]:
+    found = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
+    return {name: kind.exit_code for name, kind in sorted(found.items()) if issubclass(kind, SellerPlatformError)}
+
+
+_COLUMNS = """
+SELECT namespace.nspname || '.' || class.relname, attribute.attname,
+       format_type(attribute.atttypid, attribute.atttypmod)
+       || CASE WHEN attribute.attnotnull THEN ' not null' ELSE '' END
+       || coalesce(' = ' || pg_get_expr(standard.adbin, standard.adrelid), '')
+FROM pg_class AS class
+JOIN pg_namespace AS namespace ON namespace.oid = class.relnamespace
+JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid AND attnum > 0 AND NOT attisdropped
+LEFT JOIN pg_attrdef AS standard ON standard.adrelid = class.oid AND standard.adnum = attnum
+WHERE class.relkind IN ('r', 'v', 'm', 'p') AND class.relname NOT LIKE 'procrastinate%%'
+  AND namespace.nspname NOT IN ('pg_catalog', 'information_schema') AND namespace.nspname NOT LIKE 'pg_toast%%'
+ORDER BY 1, attribute.attnum
+"""
+_KEYS = """
+SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE conrelid <> 0 AND contype <> 'n' AND conrelid::regclass::text NOT LIKE '%procrastinate%'
+  AND connamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema')
+UNION ALL
+SELECT schemaname || '.' || tablename, indexname, regexp_replace(indexdef, '^CREATE (UNIQUE )?INDEX \\S+ ON', '\\1ON')
+FROM pg_indexes WHERE schemaname <> 'pg_catalog' AND tablename NOT LIKE 'procrastinate%'
+  AND indexname NOT LIKE 'pk_%'
+ORDER BY 1, 2
+"""
+
+
+def _tables(database_url: str) -> dict[str, dict[str, str]]:
+    """Return the columns, keys and indexes of every table; those of the job queue are its library's own."""
+    tables: dict[str, dict[str, str]] = {}
+    with psycopg.connect(database_url) as connection:
+        for statement in (_COLUMNS, _KEYS):
+            for table, name, definition in connection.execute(statement.replace("%%", "%").encode()):
+                tables.setdefault(table, {})[name] = definition
+    return tables
+
+
+def _routes() -> list[str]:
+    app = create_app("postgresql://nowhere/")
+    return sorted(
+        f"{method} {route.path}" for route in app.routes if isinstance(route, Route) for method in route.methods or ()
+    )
+
+
+def _openapi() -> dict[str, str]:
+    """Return the digest of the served document, and of its parts, which say where two documents differ."""
+    body = asyncio.run(_answer("/openapi.json"))
+    document = json.loads(body)
+    parts = {
+        **{
+            f"{method.upper()} {path}": operation
+            for path, item in document["paths"].items()
+            for method, operation in item.items()
+        },
+        **document["components"]["schemas"],
+        "info": document["info"],
+        "tags": document["tags"],
+    }
+    return {
+        "whole": hashlib.sha256(body).hexdigest(),
+        **{name: hashlib.sha256(json.dumps(part).encode()).hexdigest()[:12] for name, part in parts.items()},
+    }
+
+
+async def _answer(path: str) -> bytes:
+    transport = httpx.ASGITransport(create_app("postgresql://nowhere/"))
+    async with httpx.AsyncClient(transport=transport, base_url="https://api.shop.example") as client:
+        response = await client.get(path)
+    assert response.status_code == 200, response.text
+    return response.content
+
+
+def main() -> None:
+    """Print how the names differ from their file, or write them there."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the names into their file")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="seller-names-", ignore_cleanup_errors=True) as name:
+        server = EmbeddedServer(Path(name) / "postgres")
+        url = server.database("names")
+        with Database(url) as database:
+            database.migrate()
+        text = written(read_names(url))
+        server.close()
+    if asked.write:
+        GOLDEN.write_text(text)
+    else:
+        before = GOLDEN.read_text().splitlines()
+        sys.stdout.writelines(f"{line}\n" for line in unified_diff(before, text.splitlines(), n=1, lineterm=""))
+
+
+if __name__ == "__main__":
+    for variable in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
+        del os.environ[variable]
+    main()
