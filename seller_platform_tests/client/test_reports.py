@@ -137,6 +137,18 @@ def test_numbers_keep_their_digits() -> None:
     assert sink.rows[0]["extra"] == {"rate": Decimal("0.1000000000000000055511151231")}
 
 
+def test_numbers_are_kept_as_they_are_spelled_however_long() -> None:
+    body = b'[{"sku": 1e2, "x": [-0, 1E400, %s]}]' % (b"9" * 5000)
+    texts: list[str] = []
+    sink = Sink()
+    sink.write = lambda rows, **more: texts.extend((rows[0][2], more["extras"][0]))  # type: ignore[method-assign]
+
+    with api_of(lambda _: httpx.Response(200, content=body)) as api:
+        download_report(api, BERLIN, "7", "json", "2026-03-10", sink)
+
+    assert texts == ["1e2", '{"x":[-0, 1E400, %s]}' % ("9" * 5000)]
+
+
 def test_fields_named_like_columns_of_ours_are_kept_apart() -> None:
     sink, _ = download(b'[{"report_id": 99, "position": 5, "sku": "A"}]')
 
@@ -208,6 +220,7 @@ def test_every_json_is_kept_wherever_its_pieces_are_cut(rows: list[dict[str, Any
         ("json", b"[{}] [{}]", "something after its JSON"),
         ("json", b"sku\r\nA\r\n", "not JSON"),
         ("json", b'[{"a": "\xff"}]', "not JSON"),
+        ("json", b'[{"a": "\\ud800"}]', "not JSON"),
         ("json", b"<html></html>", "an HTML page instead of JSON"),
         ("csv", b" <!doctype html>", "an HTML page instead of CSV"),
         ("csv", b"", "an empty body"),
