@@ -34,7 +34,7 @@ class RegisteredApplication:
 
 
 @dataclass(frozen=True)
-class TokenPair:
+class IssuedTokens:
     """An access token and the refresh token that came with it."""
 
     access_token: str
@@ -136,7 +136,7 @@ async def issue_code(
 
 async def exchange_code(
     connection: Connection, application: RegisteredApplication, code: str, redirect_uri: str, code_verifier: str | None
-) -> TokenPair | None:
+) -> IssuedTokens | None:
     """Use a code and return the first token pair of its family; None where it cannot be used.
 
     A code that was used before revokes what it issued.
@@ -150,7 +150,7 @@ async def exchange_code(
     return await _use(connection, _CODE, values)
 
 
-async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> TokenPair | None:
+async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> IssuedTokens | None:
     """Use a refresh token and return the next token pair; None where it cannot be used.
 
     A token that was used before revokes its family.
@@ -173,8 +173,8 @@ def challenge_of(code_verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-async def _use(connection: Connection, once: _SingleUse, values: Mapping[str, object]) -> TokenPair | None:
-    pair = TokenPair(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
+async def _use(connection: Connection, once: _SingleUse, values: Mapping[str, object]) -> IssuedTokens | None:
+    pair = IssuedTokens(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
     issued = {
         "access_hash": hash_of(pair.access_token),
         "refresh_hash": hash_of(pair.refresh_token),

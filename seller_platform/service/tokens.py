@@ -17,8 +17,8 @@ from seller_platform.service.answers import base_url_of, json_answer, token_answ
 from seller_platform.service.bodies import read_form
 from seller_platform.service.document import DOCS
 from seller_platform.service.grants import (
+    IssuedTokens,
     RegisteredApplication,
-    TokenPair,
     exchange_code,
     find_application,
     revoke,
@@ -78,7 +78,9 @@ async def _read_token_form(request: Request) -> dict[str, str]:
         raise TokenEndpointError("invalid_request", error.message, status=status) from None
 
 
-async def _exchange(connection: Connection, application: RegisteredApplication, form: Mapping[str, str]) -> TokenPair:
+async def _exchange(
+    connection: Connection, application: RegisteredApplication, form: Mapping[str, str]
+) -> IssuedTokens:
     code, redirect_uri = _required(form, "code"), _required(form, "redirect_uri")
     verifier = form.get("code_verifier")
     if verifier is not None and not _VERIFIER.fullmatch(verifier):
@@ -92,7 +94,7 @@ async def _exchange(connection: Connection, application: RegisteredApplication, 
     return pair
 
 
-async def _refresh(connection: Connection, application: RegisteredApplication, form: Mapping[str, str]) -> TokenPair:
+async def _refresh(connection: Connection, application: RegisteredApplication, form: Mapping[str, str]) -> IssuedTokens:
     pair = await rotate(connection, application, _required(form, "refresh_token"))
     if pair is None:
         raise TokenEndpointError("invalid_grant", "the refresh token is unknown, expired, revoked or was used before")
