@@ -9,6 +9,7 @@ from seller_platform.client.callback import CallbackServer
 from seller_platform.client.oauth import TokenAuth
 from seller_platform.client.probing import Probe, probe
 from seller_platform.contract.endpoints import USER_ME
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import (
     NotConnectedError,
     RequestRefusedError,
@@ -21,7 +22,7 @@ from seller_platform.ingest.upstream import Upstream, upstream_of
 from seller_platform.settings import Settings
 from seller_platform.warehouse.accounts import accounts
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants, StoredPair
+from seller_platform.warehouse.grants import Grants
 from seller_platform.warehouse.secrets import SecretBox
 
 _SKEW_TO_WARN_SECONDS, _SKEW_TO_FAIL_SECONDS = 60, 300
@@ -108,7 +109,7 @@ def _grant(
     return _trial(name, upstream, pair)
 
 
-def _trial(name: str, upstream: Upstream, pair: StoredPair) -> Finding:
+def _trial(name: str, upstream: Upstream, pair: TokenPair) -> Finding:
     subject, again = f"connection {name}", f"`{connect_command(name)}`"
     grant = f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}"
     try:

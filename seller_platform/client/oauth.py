@@ -5,8 +5,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -24,25 +23,12 @@ from seller_platform.client.faults import (
 )
 from seller_platform.client.retrying import Clock, RetryPolicy
 from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import InvalidSettingError, ReauthorizationRequiredError, TokenRefusedError
 
 _LARGEST_ANSWER_BYTES = 1 << 20
 _LONGEST_LIFE_SECONDS = 10 * 365 * 86_400
 _TOKEN = re.compile(r"[\x21-\x7e]+")
-
-
-@dataclass(frozen=True)
-class TokenPair:
-    """An access token and the refresh token for its successor."""
-
-    access_token: str = field(repr=False)
-    refresh_token: str = field(repr=False)
-    issued_at: datetime
-    expires_in_seconds: int
-
-    def is_due(self, now: datetime) -> bool:
-        """Whether half of the access token's life is over: time to refresh, with as much again in reserve."""
-        return now >= self.issued_at + timedelta(seconds=self.expires_in_seconds / 2)
 
 
 class TokenSource(Protocol):

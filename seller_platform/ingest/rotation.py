@@ -10,15 +10,17 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from seller_platform.client.oauth import TokenEndpoint, TokenPair
+from seller_platform.client.oauth import TokenEndpoint
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError, TokenRefusedError
 from seller_platform.failpoints import reach
 from seller_platform.files import write_atomically
-from seller_platform.warehouse.grants import Grants, LockedGrant, StoredPair, open_pair, seal_pair
+from seller_platform.warehouse.grants import Grants, LockedGrant, open_pair, seal_pair
 from seller_platform.warehouse.secrets import SecretBox
 
 SPOOL_FOLDER = "grants"
@@ -58,7 +60,7 @@ class PairSpool:
             return None
         return str(intent["at"]) if intent["generation"] == generation else None
 
-    def keep(self, pair: StoredPair, *, in_room: bool = False) -> None:
+    def keep(self, pair: TokenPair, *, in_room: bool = False) -> None:
         """Keep a pair that was just received.
 
         Args:
@@ -71,7 +73,7 @@ class PairSpool:
             sealed = seal_pair(self._box, pair)
             write_atomically(self._pair, sealed, 0o600, draft=self._room if in_room else None)
 
-    def kept(self) -> StoredPair | None:
+    def kept(self) -> TokenPair | None:
         """Return the pair that was kept and never committed, if there is one."""
         try:
             sealed = self._pair.read_bytes()
@@ -131,7 +133,7 @@ class GrantKeeper:
         self.connection = connection
         self._grants, self._endpoint, self._spool, self._now = grants, endpoint, spool, now
         self._lock = threading.Lock()
-        self._pair: StoredPair | None = None
+        self._pair: TokenPair | None = None
 
     def adopt(self, received: TokenPair, *, register: Callable[[], None] = lambda: None) -> None:
         """Keep the first pair of a new authorisation.
@@ -142,12 +144,11 @@ class GrantKeeper:
         Raises:
             GrantSpoolError: The disk does not take the pair, which is lost.
         """
-        pair = _stored(received, generation=1)
-        self._spool.keep(pair)
+        self._spool.keep(received)
         register()
-        self._grants.store(self.connection, pair)
+        self._grants.store(self.connection, received)
         self._spool.clear()
-        self._pair = pair
+        self._pair = received
 
     def token(self) -> TokenPair:
         """Return the current pair, rotated first if half its life is over.
@@ -159,10 +160,10 @@ class GrantKeeper:
         """
         with self._lock:
             pair = self._pair or self._current()
-            if _wire(pair).is_due(self._now()):
+            if pair.is_due(self._now()):
                 pair = self._rotate(pair.access_token)
             self._pair = pair
-            return _wire(pair)
+            return pair
 
     def rotate(self, rejected_access_token: str) -> TokenPair:
         """Return a pair other than the rejected one: what another process has stored meanwhile, or a new one.
@@ -174,15 +175,15 @@ class GrantKeeper:
         """
         with self._lock:
             self._pair = self._rotate(rejected_access_token)
-            return _wire(self._pair)
+            return self._pair
 
     def superseding(self, rejected_access_token: str) -> TokenPair | None:
         """Return the pair that another process has stored in place of the rejected one; None if none has."""
         with self._lock:
             self._pair = self._current()
-            return None if self._pair.access_token == rejected_access_token else _wire(self._pair)
+            return None if self._pair.access_token == rejected_access_token else self._pair
 
-    def _current(self) -> StoredPair:
+    def _current(self) -> TokenPair:
         if self._spool.kept() is not None:
             with self._grants.locked(self.connection) as grant:
                 self._recover(grant)
@@ -192,7 +193,7 @@ class GrantKeeper:
             raise ReauthorizationRequiredError(self.connection, refused)
         return pair
 
-    def _rotate(self, superseded: str) -> StoredPair:
+    def _rotate(self, superseded: str) -> TokenPair:
         refused: str | None = None
         with self._grants.locked(self.connection) as grant:
             self._recover(grant)
@@ -229,7 +230,7 @@ class GrantKeeper:
             grant.refuse(reason)
             return reason
         reach("rotation.received")
-        pair = _stored(received, generation=grant.pair.generation + 1)
+        pair = replace(received, generation=grant.pair.generation + 1)
         try:
             self._spool.keep(pair, in_room=True)
         except GrantSpoolError as error:  # it was received, and the warehouse may still have it
@@ -238,22 +239,3 @@ class GrantKeeper:
         grant.replace(pair)
         reach("rotation.replaced")
         return None
-
-
-def _stored(pair: TokenPair, *, generation: int) -> StoredPair:
-    return StoredPair(
-        access_token=pair.access_token,
-        refresh_token=pair.refresh_token,
-        issued_at=pair.issued_at,
-        expires_in_seconds=pair.expires_in_seconds,
-        generation=generation,
-    )
-
-
-def _wire(pair: StoredPair) -> TokenPair:
-    return TokenPair(
-        access_token=pair.access_token,
-        refresh_token=pair.refresh_token,
-        issued_at=pair.issued_at,
-        expires_in_seconds=pair.expires_in_seconds,
-    )

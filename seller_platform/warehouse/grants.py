@@ -11,33 +11,11 @@ from sqlalchemy import Connection, RowMapping, Select, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract.endpoints import REFRESH_TOKEN_SECONDS
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import NotConnectedError
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.secrets import SecretBox, sealing
 from seller_platform.warehouse.tables import GRANTS
-
-
-@dataclass(frozen=True, repr=False)
-class StoredPair:
-    """A token pair as it is kept; its generation counts the rotations since the authorisation."""
-
-    access_token: str
-    refresh_token: str
-    issued_at: datetime
-    expires_in_seconds: int
-    generation: int
-
-    @property
-    def expires_at(self) -> datetime:
-        return self.issued_at + timedelta(seconds=self.expires_in_seconds)
-
-    @property
-    def dies_at(self) -> datetime:
-        """When the refresh token can no longer be expected to work, unless it is rotated before."""
-        return _death_of(self.issued_at)
-
-    def __repr__(self) -> str:
-        return f"StoredPair(generation={self.generation}, expires_at={self.expires_at.isoformat()})"
 
 
 @dataclass(frozen=True)
@@ -53,7 +31,7 @@ class GrantFacts:
     @property
     def dies_at(self) -> datetime:
         """When the refresh token can no longer be expected to work, unless it is rotated before."""
-        return _death_of(self.issued_at)
+        return self.issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)
 
 
 class LockedGrant:
@@ -64,7 +42,7 @@ class LockedGrant:
         self.pair = _opened(box, name, row)
         self.refused: str | None = row["refused"]
 
-    def replace(self, pair: StoredPair) -> None:
+    def replace(self, pair: TokenPair) -> None:
         """Keep a new pair in place of the old; it holds once the lock is released."""
         self._transaction.execute(
             update(GRANTS).where(GRANTS.c.connection == self._name).values(**_sealed(self._box, pair), refused=None)
@@ -82,14 +60,14 @@ class Grants:
     def __init__(self, database: Database, box: SecretBox) -> None:
         self._database, self._box = database, box
 
-    def store(self, connection: str, pair: StoredPair) -> None:
+    def store(self, connection: str, pair: TokenPair) -> None:
         """Keep the first pair of a new authorisation, in place of any grant the connection had."""
         with sealing(self._database) as transaction:
             values = {**_sealed(self._box, pair), "refused": None}
             statement = insert(GRANTS).values(connection=connection, **values)
             transaction.execute(statement.on_conflict_do_update(index_elements=[GRANTS.c.connection], set_=values))
 
-    def current(self, connection: str) -> tuple[StoredPair, str | None]:
+    def current(self, connection: str) -> tuple[TokenPair, str | None]:
         """Return the pair that is kept now, and why it was refused if it was.
 
         Raises:
@@ -135,7 +113,7 @@ def reseal_grants(transaction: Connection, box: SecretBox) -> int:
     return len(rows)
 
 
-def seal_pair(box: SecretBox, pair: StoredPair) -> bytes:
+def seal_pair(box: SecretBox, pair: TokenPair) -> bytes:
     """Return a pair as encrypted bytes, for a row or a spool file."""
     facts = {
         "access_token": pair.access_token,
@@ -147,7 +125,7 @@ def seal_pair(box: SecretBox, pair: StoredPair) -> bytes:
     return box.seal(json.dumps(facts).encode())
 
 
-def open_pair(box: SecretBox, sealed: bytes, what: str) -> StoredPair:
+def open_pair(box: SecretBox, sealed: bytes, what: str) -> TokenPair:
     """Return the pair that `seal_pair` sealed.
 
     Raises:
@@ -155,18 +133,14 @@ def open_pair(box: SecretBox, sealed: bytes, what: str) -> StoredPair:
     """
     facts = json.loads(box.open(sealed, what))
     facts["issued_at"] = datetime.fromisoformat(facts["issued_at"])
-    return StoredPair(**facts)
-
-
-def _death_of(issued_at: datetime) -> datetime:
-    return issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)
+    return TokenPair(**facts)
 
 
 def _grant_of(connection: str) -> Select[Any]:
     return select(GRANTS).where(GRANTS.c.connection == connection)
 
 
-def _sealed(box: SecretBox, pair: StoredPair) -> dict[str, object]:
+def _sealed(box: SecretBox, pair: TokenPair) -> dict[str, object]:
     return {
         "token_pair": seal_pair(box, pair),
         "generation": pair.generation,
@@ -175,7 +149,7 @@ def _sealed(box: SecretBox, pair: StoredPair) -> dict[str, object]:
     }
 
 
-def _opened(box: SecretBox, name: str, row: RowMapping) -> StoredPair:
+def _opened(box: SecretBox, name: str, row: RowMapping) -> TokenPair:
     return open_pair(box, bytes(row["token_pair"]), _what(name))
 
 

@@ -30,12 +30,13 @@ from rich.console import Console
 from rich.table import Table
 
 from seller_platform.contract import dataset_named
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.loading import Wanted, load_each, load_slice, window_to_load
 from seller_platform.ingest.upstream import Upstream, open_api
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.accounts import KnownConnection, account_of, save_connection
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants, StoredPair
+from seller_platform.warehouse.grants import Grants
 from seller_platform.warehouse.location import warehouse_url
 from seller_platform.warehouse.rows import copy_statement
 from seller_platform.warehouse.secrets import secret_box
@@ -72,7 +73,7 @@ def environment(server: EmbeddedServer, home: Path, database: str, base_url: str
     with Database(variables["SELLER_PLATFORM_DATABASE_URL"]) as opened:
         opened.migrate()
         save_connection(opened, KnownConnection("default", base_url, base_url, "benchmark"))
-        pair = StoredPair("access", "refresh", datetime.now(UTC), 10**7, 1)
+        pair = TokenPair("access", "refresh", datetime.now(UTC), 10**7, 1)
         Grants(opened, secret_box(home, None)).store("default", pair)
     return variables
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from seller_platform.client.api import SILENCE_SECONDS, SellerApi
-from seller_platform.client.oauth import TokenPair
 from seller_platform.contract import Account, Dataset, Window
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.loading import load_slice
 from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
 from seller_platform.warehouse.accounts import KnownAccount, save_connection

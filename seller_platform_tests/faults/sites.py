@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from seller_platform.client.api import SellerApi
-from seller_platform.client.oauth import TokenPair
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.failpoints import VARIABLE
 from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
 from seller_platform.warehouse.accounts import save_connection

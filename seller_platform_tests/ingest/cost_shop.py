@@ -14,7 +14,7 @@ import httpx
 from sqlalchemy import text
 
 from seller_platform.client.api import SellerApi
-from seller_platform.client.oauth import TokenPair
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.discovery import discover
 from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
 from seller_platform.warehouse.accounts import KnownAccount, account_of, save_connection

@@ -12,15 +12,16 @@ import pytest
 from cryptography.fernet import Fernet
 from sqlalchemy import text
 
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SecretKeyError
 from seller_platform.ingest.key_rotation import finish_key_file, reseal, rotate_key_file, sealed_otherwise
 from seller_platform.ingest.rotation import SPOOL_FOLDER, PairSpool
 from seller_platform.warehouse.accounts import KnownConnection, client_secret_of, save_client_secret, save_connection
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants, StoredPair, seal_pair
+from seller_platform.warehouse.grants import Grants, seal_pair
 from seller_platform.warehouse.secrets import SecretBox, key_file, new_key, sealing, secret_box, write_keys
 
-PAIR = StoredPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
+PAIR = TokenPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
 NAMES = ("ana", "ben")
 
 # What programs do all day, in a process of its own: `arguments` are the home folder, the database and what to do.

@@ -9,12 +9,13 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
-from seller_platform.client.oauth import TokenEndpoint, TokenPair
+from seller_platform.client.oauth import TokenEndpoint
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
 from seller_platform.ingest.rotation import GrantKeeper, PairSpool
 from seller_platform.warehouse.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants, StoredPair
+from seller_platform.warehouse.grants import Grants
 from seller_platform.warehouse.secrets import secret_box
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -177,7 +178,7 @@ def test_the_rotation_of_a_process_that_died_is_taken_up_by_the_next(bench: Benc
 
 
 def test_an_old_spool_never_replaces_a_newer_pair(bench: Bench) -> None:
-    bench.spool().keep(StoredPair("stale", "stale", START, 3600, 1))
+    bench.spool().keep(TokenPair("stale", "stale", START, 3600, 1))
 
     assert bench.keeper().token().access_token == "access-1"
     assert bench.files() == []

@@ -18,7 +18,7 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.oauth import TokenPair
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.upstream import Upstream, open_keeper
 from seller_platform.orchestration.instance import shipped_file
 from seller_platform.orchestration.partitions import add_accounts

@@ -9,9 +9,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from seller_platform.client.oauth import TokenPair
 from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.upstream import Upstream, open_keeper
 from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.discovery import accounts_asset

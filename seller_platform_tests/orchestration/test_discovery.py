@@ -14,9 +14,9 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.oauth import TokenPair
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as ACCOUNT_DATASET
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.upstream import Upstream, open_keeper, store_upstream
 from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.discovery import AUTHORIZED_CHECK, discovery_definitions

@@ -12,8 +12,8 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.oauth import TokenPair
 from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.upstream import Upstream, open_keeper
 from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.partitions import add_accounts

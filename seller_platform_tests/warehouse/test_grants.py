@@ -10,13 +10,14 @@ import pytest
 from cryptography.fernet import Fernet
 from sqlalchemy import text
 
+from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import InvalidSettingError, NotConnectedError, SecretKeyError
 from seller_platform.warehouse.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants, StoredPair
+from seller_platform.warehouse.grants import Grants
 from seller_platform.warehouse.secrets import SecretBox, secret_box
 
-PAIR = StoredPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
+PAIR = TokenPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
 
 
 @pytest.fixture

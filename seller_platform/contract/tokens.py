@@ -1,0 +1,35 @@
+"""The token pair of a grant, as the token endpoint issues it and the warehouse keeps it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from seller_platform.contract.endpoints import REFRESH_TOKEN_SECONDS
+
+
+@dataclass(frozen=True)
+class TokenPair:
+    """An access token and the refresh token for its successor.
+
+    Attributes:
+        generation: Counts the pairs of a grant, from 1 for the first.
+    """
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    issued_at: datetime
+    expires_in_seconds: int
+    generation: int = 1
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the access token expires."""
+        return self.issued_at + timedelta(seconds=self.expires_in_seconds)
+
+    @property
+    def dies_at(self) -> datetime:
+        """When the refresh token can no longer be expected to work, unless it is rotated before."""
+        return self.issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether half of the access token's life is over: time to refresh, with as much again in reserve."""
+        return now >= self.issued_at + timedelta(seconds=self.expires_in_seconds / 2)
