@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from seller_platform.cli.playground import await_answer, free_port, running
+from seller_platform.cli.processes import await_answer, free_port, running
 from seller_platform.cli.workplace import Workplace
 from seller_platform.contract.endpoints import SERVICE_STATUS
 

@@ -109,13 +109,18 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
     if not connections(place.database):
         raise NotConnectedError
     with output.progress("Starting Dagster", None):
+        # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
+        from seller_platform.orchestration.definitions import defs
         from seller_platform.orchestration.instance import open_instance
-        from seller_platform.orchestration.runs import PlannedRun, account_partitions, execute
+        from seller_platform.orchestration.partitions import account_partitions
+        from seller_platform.orchestration.runs import PlannedRun, execute
+
+        job = defs.resolve_implicit_global_asset_job_def()
 
     with open_instance(place.settings.home) as instance:
         discovery = PlannedRun((ACCOUNTS,))
         with output.progress("Discovering the accounts", None):
-            discovered = execute(discovery, instance)
+            discovered = execute(discovery, job, instance)
         asked = {receipt.account for receipt in receipts_of_run(place.database, discovery.run_id)}
         if not asked:
             return Synced([], discovered.failures, discovered.exit_code)
@@ -124,7 +129,7 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
         planned = _plan(place, selection, datasets, known, account_partitions(instance))
         slices = sum(run.slices for run in planned)
         with output.progress(f"Landing {len(known)} accounts", slices) as bar, _counting(place, planned, bar):
-            ends = [execute(run, instance) for run in planned]
+            ends = [execute(run, job, instance) for run in planned]
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     receipts = [
         receipt

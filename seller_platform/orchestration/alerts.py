@@ -36,9 +36,8 @@ from seller_platform.orchestration.causes import (
     slack_payload,
 )
 from seller_platform.orchestration.discovery import AUTHORIZED_CHECK
-from seller_platform.orchestration.events import asset_key
-from seller_platform.orchestration.failures import EXIT_CODE
-from seller_platform.orchestration.partitions import ACCOUNTS
+from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
+from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import Settings, read_settings
 
 _KINDS = {dg.AssetCheckSeverity.ERROR: "Check", dg.AssetCheckSeverity.WARN: "Warning: check"}

@@ -9,16 +9,13 @@ from seller_platform.contract import Dataset, Slicing
 from seller_platform.errors import NotOfferedError, SellerPlatformError
 from seller_platform.ingest.loading import Outcome, Wanted, load_each, load_wanted
 from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
-from seller_platform.orchestration.events import asset_key, definition_metadata, materialization
+from seller_platform.orchestration.events import definition_metadata, materialization
 from seller_platform.orchestration.failures import fail_partitions
-from seller_platform.orchestration.partitions import partition_key, partitions_for, read_partition_key
+from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.accounts import account_of
 from seller_platform.warehouse.slices import Receipt
-
-REFRESH_TAG = "seller_platform/refresh"
-CHANGED = "changed"
-NOT_OFFERED = "not_offered"
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
 _PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}

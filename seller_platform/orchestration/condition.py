@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from seller_platform.orchestration.instance import dagster_home, open_instance
-from seller_platform.orchestration.runs import account_partitions
+from seller_platform.orchestration.partitions import account_partitions
 
 
 @dataclass(frozen=True)

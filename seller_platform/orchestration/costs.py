@@ -13,10 +13,10 @@ from seller_platform.ingest.costs import load_costs
 from seller_platform.ingest.loading import Wanted, load_each
 from seller_platform.orchestration.assets import report_outcomes
 from seller_platform.orchestration.checks import check_specs
-from seller_platform.orchestration.events import asset_key, definition_metadata
-from seller_platform.orchestration.failures import EXIT_CODE
-from seller_platform.orchestration.partitions import ACCOUNTS
+from seller_platform.orchestration.events import definition_metadata
+from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.accounts import account_of
 from seller_platform.warehouse.cost_writes import CostPlan, WriteState
 from seller_platform.warehouse.slices import Receipt

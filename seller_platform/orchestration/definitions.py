@@ -11,10 +11,10 @@ from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.costs import cost_definitions
 from seller_platform.orchestration.discovery import discovery_definitions
-from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.export import export_definitions
 from seller_platform.orchestration.freshness import freshness_for
 from seller_platform.orchestration.marts import mart_definitions
+from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.schedules import schedule_definitions

@@ -27,9 +27,9 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.discovery import discover
 from seller_platform.orchestration.checks import Judgement, check_outputs, check_specs, evaluations_of_connections
-from seller_platform.orchestration.events import asset_key, definition_metadata, judged, materialization
+from seller_platform.orchestration.events import definition_metadata, judged, materialization
 from seller_platform.orchestration.failures import fail_each
-from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
+from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.accounts import KnownConnection, accounts, connections
 from seller_platform.warehouse.database import Database

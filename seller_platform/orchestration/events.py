@@ -18,15 +18,11 @@ from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql
 
 from seller_platform.contract import Dataset
+from seller_platform.orchestration.partitions import asset_key
 from seller_platform.warehouse.slices import Receipt
 from seller_platform.warehouse.tables import table_for
 
 ROW_COUNT_CHECK = "row_count_matches_total"
-
-
-def asset_key(dataset: Dataset) -> dg.AssetKey:
-    """Return the dataset's asset key, which is also its table's name."""
-    return dg.AssetKey(["seller", dataset.name])
 
 
 def table_schema(table: Table) -> dg.TableSchema:

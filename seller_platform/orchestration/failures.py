@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import dagster as dg
 
 from seller_platform.errors import SellerPlatformError
-
-EXIT_CODE = "exit_code"
+from seller_platform.orchestration.tags import EXIT_CODE
 
 
 def fail_partitions(failures: Mapping[str, SellerPlatformError], what: str) -> None:

@@ -12,6 +12,11 @@ MONTH = "month"
 ACCOUNTS = dg.DynamicPartitionsDefinition(name="accounts")
 
 
+def asset_key(dataset: Dataset) -> dg.AssetKey:
+    """Return the dataset's asset key, which is also its table's name."""
+    return dg.AssetKey(["seller", dataset.name])
+
+
 def account_months(history_start: date) -> dg.MultiPartitionsDefinition:
     """Return the partitions of dated datasets, up to and including the running month."""
     first = history_start.replace(day=1).isoformat()
@@ -46,10 +51,16 @@ def read_partition_key(key: str) -> tuple[str, Window | None]:
     return key, None
 
 
+def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:
+    """Return every account partition, in Dagster's order."""
+    assert ACCOUNTS.name is not None
+    return instance.get_dynamic_partitions(ACCOUNTS.name)
+
+
 def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str]) -> Sequence[str]:
     """Add account partitions that are not there yet and return them. None is ever removed here."""
     assert ACCOUNTS.name is not None
-    fresh = sorted(set(accounts) - set(instance.get_dynamic_partitions(ACCOUNTS.name)))
+    fresh = sorted(set(accounts) - set(account_partitions(instance)))
     if fresh:
         instance.add_dynamic_partitions(ACCOUNTS.name, fresh)
     return fresh

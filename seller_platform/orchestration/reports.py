@@ -27,17 +27,15 @@ from seller_platform.ingest.reports import (
     tell_failures,
 )
 from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations
-from seller_platform.orchestration.events import asset_key, definition_metadata, materialization
+from seller_platform.orchestration.events import definition_metadata, materialization
 from seller_platform.orchestration.failures import fail_each
-from seller_platform.orchestration.partitions import ACCOUNTS, partitions_for
+from seller_platform.orchestration.partitions import ACCOUNTS, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.orchestration.runs import ACCOUNT_TAG
+from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
 from seller_platform.warehouse.accounts import KnownAccount, account_of, accounts
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
 from seller_platform.warehouse.slices import Receipt
-
-RUN_TAG = "seller_platform/report_run"
 
 # Dagster ends an evaluation after 60 s; the last polls begin this early.
 _TICK_SECONDS = 40.0

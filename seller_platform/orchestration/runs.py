@@ -11,12 +11,8 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source, Window
-from seller_platform.orchestration.assets import CHANGED, NOT_OFFERED, REFRESH_TAG
-from seller_platform.orchestration.events import asset_key
-from seller_platform.orchestration.failures import EXIT_CODE
-from seller_platform.orchestration.partitions import ACCOUNTS, partition_key, read_partition_key
-
-ACCOUNT_TAG = "seller_platform/account"
+from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
+from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 
 LONGEST_RUN = 300
 """More partitions than this make one run slow; Dagster's time grows faster than their number."""
@@ -152,17 +148,13 @@ def plan_snapshots(
         yield PlannedRun(tuple(datasets), stretch.first, stretch.last, stretch.count, whole)
 
 
-def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:
-    """Return every account partition, in Dagster's order."""
-    assert ACCOUNTS.name is not None
-    return instance.get_dynamic_partitions(ACCOUNTS.name)
+def execute(planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInstance) -> RunEnd:
+    """Execute a run in this process, to its end, whatever fails in it.
 
-
-def execute(planned: PlannedRun, instance: dg.DagsterInstance) -> RunEnd:
-    """Execute a run in this process, to its end, whatever fails in it."""
-    from seller_platform.orchestration.definitions import defs  # reads the environment, which a command sets first
-
-    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+    Args:
+        job: The job of all assets.
+    """
+    result = job.execute_in_process(
         instance=instance,
         asset_selection=[asset_key(dataset) for dataset in planned.datasets],
         tags=planned.tags,

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.endpoints import AUTHORIZE, METADATA, REVOKE, TOKEN
+from seller_platform.contract.endpoints import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
 from seller_platform.contract.wire_errors import error_body
 from seller_platform.errors import ApiError, MissingSettingError, WarehouseUnavailableError
 from seller_platform.service.answers import JSON, allowed_methods, base_url_of, error_answer, json_answer
@@ -27,11 +27,12 @@ from seller_platform.service.compression import Compress
 from seller_platform.service.costs import cost_routes
 from seller_platform.service.developers import DELETE, NEW, Developers
 from seller_platform.service.docs import docs_text
-from seller_platform.service.document import DOCS, OPENAPI, openapi_document
-from seller_platform.service.lists import SERVED, Clock, Route, route_for
+from seller_platform.service.document import openapi_document
+from seller_platform.service.lists import SERVED, route_for
 from seller_platform.service.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT, Login
 from seller_platform.service.measures import Measures
 from seller_platform.service.middleware import Envelop
+from seller_platform.service.oauth_description import oauth_paths
 from seller_platform.service.pages import (
     HOME,
     SCRIPT,
@@ -44,6 +45,7 @@ from seller_platform.service.pages import (
     render_message,
 )
 from seller_platform.service.reports import report_routes
+from seller_platform.service.routes import Clock, Route
 from seller_platform.service.statistics import statistics_route
 from seller_platform.service.status import status_route
 from seller_platform.service.store import Store
@@ -196,7 +198,7 @@ def _add_pages(app: FastAPI, store: Store) -> None:
 def _add_documentation(app: FastAPI, routes: Sequence[Route]) -> None:
     @lru_cache(_MOST_ADDRESSES)
     def documentation(base_url: str) -> tuple[bytes, str]:
-        document = openapi_document(routes, base_url)
+        document = openapi_document(routes, oauth_paths(), base_url)
         return msgspec.json.encode(document), docs_text(document)
 
     async def answer_document(request: Request) -> Response:

@@ -16,9 +16,9 @@ from seller_platform.service.copies import Need, require_read
 from seller_platform.service.cost_bodies import read_periods
 from seller_platform.service.cost_description import DELETE, FROM_DATE, READ, TO_DATE, WRITE
 from seller_platform.service.cost_store import delete_periods, read_stored, write_periods
-from seller_platform.service.lists import Clock, Route
 from seller_platform.service.parameters import Query, shown
 from seller_platform.service.products import PRODUCT, SKU, ProductSelector, find_skus, read_product
+from seller_platform.service.routes import Clock, Route
 from seller_platform.service.store import Store
 
 

@@ -4,11 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from seller_platform.contract.endpoints import API_VERSION, AUTHORIZE, TOKEN
-from seller_platform.service.lists import Route
-from seller_platform.service.oauth_description import oauth_paths
-
-OPENAPI = "/openapi.json"
-DOCS = "/docs"
+from seller_platform.service.routes import Route
 
 _ABOUT = (
     "The data of marketplace sellers: orders, sales, transactions, inventory, warehouse stock, shipments, "
@@ -100,16 +96,19 @@ _EXAMPLES: Mapping[str, object] = {
 }
 
 
-def openapi_document(routes: Sequence[Route], base_url: str) -> dict[str, Any]:
+def openapi_document(
+    routes: Sequence[Route], oauth_paths: Mapping[str, dict[str, Any]], base_url: str
+) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of a service.
 
     Args:
-        base_url: Where the service was reached.
+        oauth_paths: The path items of the OAuth server, which has no routes of its own here.
+        base_url: The URL under which the service was reached.
     """
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = route.description.operation
-    paths |= oauth_paths()
+    paths |= oauth_paths
     schemas: dict[str, Any] = {}
     for item in paths.values():
         for name, operation in item.items():

@@ -1,6 +1,6 @@
 """The list endpoints: one route for each dataset, all made by `route_for`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -25,7 +25,7 @@ from seller_platform.service.access import (
 )
 from seller_platform.service.answers import JSON
 from seller_platform.service.copies import Need, require_read
-from seller_platform.service.description import Description, list_description
+from seller_platform.service.description import list_description
 from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import (
     Parameter,
@@ -38,9 +38,8 @@ from seller_platform.service.parameters import (
 )
 from seller_platform.service.particulars import LATEST_END, OWN_DAYS, OWN_NEEDS, RULES, SOURCES
 from seller_platform.service.queries import Days, RowPage, knows_currency, missing_rates, read_page
+from seller_platform.service.routes import Clock, Route
 from seller_platform.service.store import Connection, Store
-
-Clock = Callable[[], datetime]
 
 START = day_parameter("start_date", "First day, in the account's time zone; by default six days before `end_date`.")
 END = day_parameter("end_date", "Last day, in the account's time zone; by default today.")
@@ -69,16 +68,6 @@ PAGES = f"{_ORDER} A page past the last is empty, and tells the true `total`."
 
 SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.is_computed)
 """The datasets whose rows are stored as they are served; the statistics are computed."""
-
-
-@dataclass(frozen=True)
-class Route:
-    """An endpoint: where it is, what it answers, and how it is described."""
-
-    path: str
-    answer: Callable[[Request], Any]
-    description: Description
-    method: str = "GET"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from seller_platform.service.bodies import read_json
 from seller_platform.service.copies import Need, require_read
 from seller_platform.service.csv_text import csv_parts
 from seller_platform.service.description import Description, row_schema
-from seller_platform.service.lists import Clock, Route, keeps_own_currency
+from seller_platform.service.lists import keeps_own_currency
 from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import (
     Parameter,
@@ -47,6 +47,7 @@ from seller_platform.service.report_jobs import (
     request_report,
 )
 from seller_platform.service.report_writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU, chosen_rows
+from seller_platform.service.routes import Clock, Route
 from seller_platform.service.store import Store
 
 _DPS_DATE = day_parameter(DPS_DATE, "The daily product sales of that day.")

@@ -20,9 +20,7 @@ from seller_platform.service.lists import (
     PAGE,
     PAGES,
     START,
-    Clock,
     ListRequest,
-    Route,
     check_currency,
     days_of,
     enveloped,
@@ -31,6 +29,7 @@ from seller_platform.service.lists import (
 )
 from seller_platform.service.measures import note_rows
 from seller_platform.service.parameters import Parameter, Query, choice_parameter, size_parameter
+from seller_platform.service.routes import Clock, Route
 from seller_platform.service.statistics_plan import Grouping
 from seller_platform.service.statistics_queries import knows_parents, read_statistics
 from seller_platform.service.statistics_rates import rates_lacking

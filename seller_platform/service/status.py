@@ -8,7 +8,7 @@ from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.answers import RETRY_SECONDS, json_answer
 from seller_platform.service.description import Description
-from seller_platform.service.lists import Route
+from seller_platform.service.routes import Route
 from seller_platform.service.store import Store
 
 _UP = "All systems are operational."

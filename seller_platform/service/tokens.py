@@ -10,12 +10,11 @@ from urllib.parse import unquote_plus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, REVOKE, TOKEN
+from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, DOCS, REVOKE, TOKEN
 from seller_platform.errors import ApiError, TokenEndpointError
 from seller_platform.service.access import hash_of
 from seller_platform.service.answers import base_url_of, json_answer, token_answer
 from seller_platform.service.bodies import read_form
-from seller_platform.service.document import DOCS
 from seller_platform.service.grants import (
     IssuedTokens,
     RegisteredApplication,

@@ -8,7 +8,7 @@ from seller_platform.contract.endpoints import USER_ACCOUNTS, USER_ME
 from seller_platform.service.access import accounts_of, authenticate
 from seller_platform.service.answers import json_answer
 from seller_platform.service.description import Description, row_schema
-from seller_platform.service.lists import Route
+from seller_platform.service.routes import Route
 from seller_platform.service.store import Store
 
 _USER = {

@@ -20,8 +20,8 @@ from rich.table import Table
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations
-from seller_platform.orchestration.events import asset_key, materialization
-from seller_platform.orchestration.partitions import account_months, add_accounts, partition_key
+from seller_platform.orchestration.events import materialization
+from seller_platform.orchestration.partitions import account_months, add_accounts, asset_key, partition_key
 from seller_platform.warehouse.server import EmbeddedServer
 from seller_platform.warehouse.slices import Receipt
 from seller_platform_tests.benchmarks.free_service import FIRST_MONTH, months

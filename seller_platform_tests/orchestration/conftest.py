@@ -15,9 +15,8 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.upstream import Upstream, open_keeper
 from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.discovery import accounts_asset
-from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.partitions import ACCOUNTS as ACCOUNT_PARTITIONS
-from seller_platform.orchestration.partitions import partition_key
+from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.accounts import save_connection
 from seller_platform.warehouse.database import Database

@@ -3,8 +3,8 @@
 import dagster as dg
 
 from seller_platform.contract import dataset_named
-from seller_platform.orchestration.events import asset_key
 from seller_platform.orchestration.freshness import freshness_for
+from seller_platform.orchestration.partitions import asset_key
 
 defs = dg.Definitions(
     [

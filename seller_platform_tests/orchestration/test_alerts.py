@@ -20,8 +20,8 @@ from seller_platform.errors import (
 from seller_platform.orchestration.alerts import alert_definitions
 from seller_platform.orchestration.discovery import AUTHORIZED_CHECK
 from seller_platform.orchestration.events import judged
-from seller_platform.orchestration.failures import EXIT_CODE
 from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
+from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import Platform
 from seller_platform_tests.orchestration.instances import postgres_instance

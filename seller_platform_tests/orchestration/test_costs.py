@@ -15,10 +15,9 @@ from seller_platform.contract.datasets.costs import COST_PERIODS, CostElement, C
 from seller_platform.ingest.cost_plans import make_plan
 from seller_platform.orchestration.checks import checks_of
 from seller_platform.orchestration.costs import cost_definitions
-from seller_platform.orchestration.events import asset_key
-from seller_platform.orchestration.failures import EXIT_CODE
-from seller_platform.orchestration.partitions import ACCOUNTS
+from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.server import EmbeddedServer
 from seller_platform_tests.ingest.cost_shop import SKUS, US, Shop, open_shop
 from seller_platform_tests.journeys import foreign

@@ -20,7 +20,8 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.upstream import Upstream, open_keeper, store_upstream
 from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.discovery import AUTHORIZED_CHECK, discovery_definitions
-from seller_platform.orchestration.events import ROW_COUNT_CHECK, asset_key
+from seller_platform.orchestration.events import ROW_COUNT_CHECK
+from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.accounts import account_of, accounts, active_accounts
 from seller_platform.warehouse.database import Database

@@ -17,9 +17,9 @@ from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.costs import cost_asset
 from seller_platform.orchestration.discovery import accounts_asset
-from seller_platform.orchestration.events import asset_key, partition_tags
+from seller_platform.orchestration.events import partition_tags
 from seller_platform.orchestration.marts import SENSOR, mart_definitions, mart_key
-from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named

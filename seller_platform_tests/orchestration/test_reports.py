@@ -15,10 +15,10 @@ from sqlalchemy import text
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.upstream import Upstream, open_keeper
-from seller_platform.orchestration.events import asset_key
-from seller_platform.orchestration.partitions import add_accounts
-from seller_platform.orchestration.reports import RUN_TAG, report_definitions
+from seller_platform.orchestration.partitions import add_accounts, asset_key
+from seller_platform.orchestration.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.tags import RUN_TAG
 from seller_platform.warehouse.accounts import save_accounts, save_connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.secrets import secret_box

@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import insert
 
 from seller_platform.contract import LISTS, Account, Window, dataset_named
-from seller_platform.orchestration.assets import CHANGED, REFRESH_TAG, asset_for
+from seller_platform.orchestration.assets import asset_for
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.runs import ACCOUNT_TAG
 from seller_platform.orchestration.schedules import CLOSED_MONTHS, schedule_definitions
+from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.accounts import KnownConnection, accounts, save_accounts, save_connection
 from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.tables import LOADS

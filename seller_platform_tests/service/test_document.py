@@ -21,7 +21,8 @@ from seller_platform.contract.endpoints import AUTHORIZE, METADATA, REVOKE, TOKE
 from seller_platform.service.app import create_app
 from seller_platform.service.description import Description
 from seller_platform.service.document import example_of, openapi_document, operations, without_references
-from seller_platform.service.lists import SERVED, ListParameters, Route
+from seller_platform.service.lists import SERVED, ListParameters
+from seller_platform.service.routes import Route
 from seller_platform_tests.service.conftest import ANN, Served, execute
 from seller_platform_tests.service.test_statistics import PERIODS, label_of
 
@@ -202,7 +203,7 @@ def test_two_schemas_of_one_name_are_refused() -> None:
         return Route(path, lambda request: None, Description(field, "user", "List rows.", "All of them.", schema))
 
     with pytest.raises(ValueError, match="two schemas are called Row"):
-        openapi_document((route("/one", "a"), route("/two", "b")), "http://127.0.0.1")
+        openapi_document((route("/one", "a"), route("/two", "b")), {}, "http://127.0.0.1")
 
 
 def test_the_documentation_is_made_once_for_each_address(reading: Served) -> None:

@@ -1,0 +1,124 @@
+"""Processes that a command starts: free ports, waiting for an answer, and ending children."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from seller_platform.errors import SellerPlatformError
+
+_READY_SECONDS = 60
+_STARTS_A_MINUTE = 5
+_CHILDREN_SECONDS = 5
+
+
+class ServiceStartError(SellerPlatformError):
+    """The sandbox service does not come up."""
+
+
+class Program:
+    """A program of ours, which runs until it is ended, and its children with it."""
+
+    def __init__(self, name: str, command: list[str], environment: dict[str, str], log: Path) -> None:
+        """Start it.
+
+        Args:
+            name: What it is called in messages.
+            environment: Variables beside those of this process.
+            log: Where its output goes.
+        """
+        self.name, self.log = name, log
+        self._command, self._environment = command, environment
+        self._starts: list[float] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        self._starts.append(time.monotonic())
+        with self.log.open("ab") as file:
+            self.process = subprocess.Popen(
+                self._command,
+                env={**os.environ, **self._environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches us alone, and we end it in order
+            )
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    @property
+    def keeps_ending(self) -> bool:
+        """Whether starting it again has not helped, several times within a minute."""
+        return len([start for start in self._starts if start > time.monotonic() - 60]) > _STARTS_A_MINUTE
+
+    def end(self) -> None:
+        """Ask it to end, and insist if it does not."""
+        for number, seconds in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+            with suppress(ProcessLookupError):
+                # The first signal goes to the program alone, which ends its own children.
+                (os.kill if number is signal.SIGINT else os.killpg)(self.process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+                break
+        # Its children too, and wait for them: one that still dies would hold the embedded server open.
+        deadline = time.monotonic() + _CHILDREN_SECONDS
+        with suppress(ProcessLookupError):
+            while time.monotonic() < deadline:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                time.sleep(0.02)
+
+
+@contextmanager
+def running(name: str, command: list[str], environment: dict[str, str], log: Path) -> Iterator[Program]:
+    """Run a program of ours until the block ends."""
+    program = Program(name, command, environment, log)
+    try:
+        yield program
+    finally:
+        program.end()
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def port_or_free(preferred: int) -> int:
+    """Return a port if it is free now, else another one that is."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", preferred))
+        except OSError:
+            return free_port()
+        return preferred
+
+
+def await_answer(url: str, program: Program, *, unless: threading.Event | None = None) -> None:
+    """Wait until an address answers, or until `unless` is set.
+
+    Raises:
+        ServiceStartError: The process ended, or time was up.
+    """
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline and not program.has_ended:
+        if unless is not None and unless.is_set():
+            return
+        with suppress(httpx.TransportError):
+            if httpx.get(url, timeout=5).is_success:
+                return
+        time.sleep(0.1)
+    tail = " | ".join(program.log.read_text(errors="replace").strip().splitlines()[-3:])
+    raise ServiceStartError(f"{url} does not answer: {tail or 'no word in its log'}. Look into {program.log}")
