@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from seller_platform.cli.findings import Finding, Verdict, fail, failed, ok, warn
-from seller_platform.client.api import SellerApi
-from seller_platform.client.callback import CallbackServer
-from seller_platform.client.oauth import TokenAuth
-from seller_platform.client.probing import Probe, probe
+from seller_platform.client.endpoints.status import Probe, probe
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.oauth.callback import CallbackServer
+from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract.endpoints import USER_ME
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import (

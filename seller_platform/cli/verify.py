@@ -12,8 +12,8 @@ from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.replica import open_replica
 from seller_platform.cli.sync import Month, Selection, datasets_named, keys_of, months_of
 from seller_platform.cli.workplace import Workplace, open_workplace
-from seller_platform.client.api import SellerApi
-from seller_platform.client.oauth import TokenAuth
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import LISTS
 from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
 from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError

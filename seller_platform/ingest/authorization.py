@@ -3,8 +3,8 @@
 import secrets
 from collections.abc import Callable
 
-from seller_platform.client.callback import CallbackServer
-from seller_platform.client.oauth import TokenEndpoint, authorization_url, code_challenge, code_verifier
+from seller_platform.client.oauth.callback import CallbackServer
+from seller_platform.client.oauth.tokens import TokenEndpoint, authorization_url, code_challenge, code_verifier
 from seller_platform.ingest.rotation import GrantKeeper
 from seller_platform.ingest.upstream import Upstream
 

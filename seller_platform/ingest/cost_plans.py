@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.costs import (
+from seller_platform.client.endpoints.cost_periods import (
     CostLookup,
     at_once,
     delete_periods,
     read_periods,
     write_periods,
 )
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.datasets.costs import CostPeriod, Periods, periods_agree
 from seller_platform.errors import (
     CostsNotWrittenError,

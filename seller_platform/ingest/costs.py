@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.costs import read_cost_periods
+from seller_platform.client.endpoints.cost_periods import read_cost_periods
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import ProductsUnknownError

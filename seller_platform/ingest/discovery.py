@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.discovery import Discovered, fetch_accounts, fetch_user
+from seller_platform.client.endpoints.accounts import Discovered, fetch_accounts, fetch_user
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.ingest.observing import observed_load

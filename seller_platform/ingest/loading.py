@@ -11,8 +11,8 @@ from itertools import islice
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.lists import Verdict, read_slice
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.slice_reader import Verdict, read_slice
 from seller_platform.contract import Dataset, Window
 from seller_platform.errors import (
     NotOfferedError,

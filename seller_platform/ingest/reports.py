@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.reports import Download, Standing, download_report, fetch_status
-from seller_platform.client.reports import request_report as ask_for_report
+from seller_platform.client.endpoints.reports import Download, Standing, download_report, fetch_status
+from seller_platform.client.endpoints.reports import request_report as ask_for_report
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.reports import (
     DATE_SELECTORS,

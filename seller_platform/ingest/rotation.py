@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from seller_platform.client.oauth import TokenEndpoint
+from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError, TokenRefusedError
 from seller_platform.failpoints import reach

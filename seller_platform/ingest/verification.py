@@ -11,11 +11,11 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.costs import read_cost_periods
-from seller_platform.client.discovery import fetch_accounts
-from seller_platform.client.lists import Reading, read_slice
-from seller_platform.client.lists import Verdict as Count
+from seller_platform.client.endpoints.accounts import fetch_accounts
+from seller_platform.client.endpoints.cost_periods import read_cost_periods
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.slice_reader import Reading, read_slice
+from seller_platform.client.lists.slice_reader import Verdict as Count
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.costs import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
 from seller_platform.contract.datasets.user import ACCOUNTS

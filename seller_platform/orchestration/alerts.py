@@ -20,7 +20,7 @@ from dagster import DagsterEventType, EventLogRecord
 from dagster_shared.error import SerializableErrorInfo
 from pydantic import SecretStr
 
-from seller_platform.client.webhook import post_message
+from seller_platform.client.endpoints.webhook import post_message
 from seller_platform.contract.datasets.user import ACCOUNTS as CONNECTED
 from seller_platform.errors import WebhookError, connect_command
 from seller_platform.orchestration.causes import (

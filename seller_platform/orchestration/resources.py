@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 from pydantic import PrivateAttr, SecretStr
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.ingest.upstream import open_api, upstream_of
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.accounts import account_of

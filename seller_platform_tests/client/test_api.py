@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.budget import RequestBudget
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.errors import (
     InvalidSettingError,
     RequestRefusedError,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from seller_platform.client.callback import CallbackServer
+from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seller_platform.client.decoding import PageDecoder
+from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 from seller_platform_tests.client.spellings import WINDOW, ZONE, page_of, rows_in_two_spellings

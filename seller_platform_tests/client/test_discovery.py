@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.client.discovery import Discovered, User, fetch_accounts, fetch_user
+from seller_platform.client.endpoints.accounts import Discovered, User, fetch_accounts, fetch_user
 from seller_platform.errors import ContractViolationError
 from seller_platform_tests.client.upstreams import api_of
 

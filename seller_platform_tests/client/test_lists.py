@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.client.lists import Reading, Verdict, read_slice
+from seller_platform.client.lists.slice_reader import Reading, Verdict, read_slice
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.errors import ContractViolationError, ListChangedError
 from seller_platform_tests.client.upstreams import (

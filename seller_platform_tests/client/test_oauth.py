@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from seller_platform.client.oauth import GrantAuth, TokenEndpoint, authorization_url, code_challenge
+from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint, authorization_url, code_challenge
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
 from seller_platform_tests.client.test_api import in_turn

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.reports import Download, ReportStatus, Standing, download_report, fetch_status
+from seller_platform.client.endpoints.reports import Download, ReportStatus, Standing, download_report, fetch_status
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
 from seller_platform.service.csv_text import csv_header, csv_lines

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from seller_platform.client.webhook import post_message
+from seller_platform.client.endpoints.webhook import post_message
 from seller_platform.errors import WebhookError
 from seller_platform_tests.client.upstreams import FakeTime
 from seller_platform_tests.receiver import webhook_receiver

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 import httpx
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.retrying import Clock
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.retries import Clock
 from seller_platform.contract import Account, Window
 
 BERLIN = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "A1PA6795UKMFR9", "S1")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.client.api import SILENCE_SECONDS, SellerApi
+from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.loading import load_slice

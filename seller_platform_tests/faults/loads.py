@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.loading import load_slice

@@ -13,7 +13,7 @@ from datetime import date
 from itertools import product
 from pathlib import Path
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.ingest.loading import Wanted, load_each, load_slice
 from seller_platform.ingest.upstream import Upstream

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 from sqlalchemy import text
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.ingest.reports import ReportOrder, load_report, poll_due, request_report, tell_failures
 from seller_platform.warehouse.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.database import Database

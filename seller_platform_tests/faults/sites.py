@@ -12,7 +12,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.failpoints import VARIABLE
 from seller_platform.ingest.upstream import Upstream, open_api, open_keeper

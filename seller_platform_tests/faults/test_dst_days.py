@@ -16,8 +16,8 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.oauth import TokenAuth
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.ingest.loading import Wanted, load_slice, window_to_load
 from seller_platform.orchestration.checks import evaluations

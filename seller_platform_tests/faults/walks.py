@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.lists import Verdict, read_slice
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.slice_reader import Verdict, read_slice
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.errors import ListChangedError
 from seller_platform_tests.client.upstreams import (

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 from sqlalchemy import text
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.discovery import discover
 from seller_platform.ingest.upstream import Upstream, open_api, open_keeper

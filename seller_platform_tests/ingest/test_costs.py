@@ -12,7 +12,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account
 from seller_platform.errors import (
     ContractViolationError,

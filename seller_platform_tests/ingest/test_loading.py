@@ -10,7 +10,7 @@ import pytest
 import time_machine
 from sqlalchemy import text
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import (
     ContractViolationError,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.client.api import SellerApi
+from seller_platform.client.http.api import SellerApi
 from seller_platform.errors import InvalidReportError, UpstreamUnavailableError
 from seller_platform.ingest.reports import (
     GIVE_UP_AFTER,

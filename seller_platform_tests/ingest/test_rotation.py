@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
-from seller_platform.client.oauth import TokenEndpoint
+from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
 from seller_platform.ingest.rotation import GrantKeeper, PairSpool

@@ -187,7 +187,7 @@ def test_what_fails_is_told_by_its_kind_alone(
 ) -> None:
     program = (
         "import os\n"
-        "from seller_platform.client.api import SellerApi\n"
+        "from seller_platform.client.http.api import SellerApi\n"
         "from seller_platform.errors import SellerPlatformError\n"
         "from seller_platform.traces import send_traces, span\n"
         "assert send_traces('test', os.environ)\n"

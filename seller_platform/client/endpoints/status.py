@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from seller_platform.client.api import USER_AGENT
-from seller_platform.client.faults import fault_of
+from seller_platform.client.http.api import USER_AGENT
+from seller_platform.client.http.responses import fault_of
 from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.errors import InvalidSettingError, UpstreamUnavailableError
 

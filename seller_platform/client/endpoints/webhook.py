@@ -6,9 +6,9 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from seller_platform.client.api import USER_AGENT
-from seller_platform.client.faults import PASSING_STATUSES, PassingFault, RawAnswer
-from seller_platform.client.retrying import Clock, RetryPolicy
+from seller_platform.client.http.api import USER_AGENT
+from seller_platform.client.http.responses import PASSING_STATUSES, PassingFault, RawAnswer
+from seller_platform.client.http.retries import Clock, RetryPolicy
 from seller_platform.errors import UpstreamUnavailableError, WebhookError
 
 _TIMEOUT = httpx.Timeout(10)

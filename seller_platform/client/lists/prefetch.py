@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
-from seller_platform.client.api import Answer, SellerApi
-from seller_platform.client.decoding import Page, PageDecoder
+from seller_platform.client.decoding.pages import Page, PageDecoder
+from seller_platform.client.http.api import Answer, SellerApi
 from seller_platform.errors import UnreadableBodyError
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.days import zone_named
-from seller_platform.client.decoding import PageDecoder, Row
-from seller_platform.client.faults import json_object
-from seller_platform.client.values import whole_number
+from seller_platform.client.decoding.local_days import zone_named
+from seller_platform.client.decoding.pages import PageDecoder, Row
+from seller_platform.client.decoding.values import whole_number
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.responses import json_object
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.endpoints import USER_ACCOUNTS, USER_ME

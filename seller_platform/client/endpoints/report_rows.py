@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.json_text import JsonText
-from seller_platform.client.values import holds_nul, reader_of, shape_of
+from seller_platform.client.decoding.values import holds_nul, reader_of, shape_of
+from seller_platform.client.endpoints.json_stream import JsonText
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.reports import CSV, FORMULA_STARTS, REPORT_ROWS
 from seller_platform.contract.envelope import ROWS

@@ -8,11 +8,11 @@ from itertools import islice
 
 import msgspec
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.days import zone_named
-from seller_platform.client.faults import json_object, shortened
-from seller_platform.client.report_rows import ReportReader, ReportRow
-from seller_platform.client.sink import RowSink
+from seller_platform.client.decoding.local_days import zone_named
+from seller_platform.client.endpoints.report_rows import ReportReader, ReportRow
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.responses import json_object, shortened
+from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.reports import COMPLETED_WORDS, CSV, FAILED_WORDS, PENDING_WORDS
 from seller_platform.contract.endpoints import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS

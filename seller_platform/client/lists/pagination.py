@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from seller_platform.client.decoding import Page, PageDecoder
-from seller_platform.client.fetching import PageFetcher, PageRequest
+from seller_platform.client.decoding.pages import Page, PageDecoder
+from seller_platform.client.lists.prefetch import PageFetcher, PageRequest
 from seller_platform.contract import Dataset
 
 _KEYS_COMPARED_AT_ONCE = 100_000

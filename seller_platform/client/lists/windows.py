@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from seller_platform.client.decoding import Page, PageDecoder, Row
-from seller_platform.client.fetching import PageFetcher
-from seller_platform.client.sink import RowSink
-from seller_platform.client.walk import ListRequest, Outcome, holds_the_list, walk
+from seller_platform.client.decoding.pages import Page, PageDecoder, Row
+from seller_platform.client.lists.pagination import ListRequest, Outcome, holds_the_list, walk
+from seller_platform.client.lists.prefetch import PageFetcher
+from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account, Dataset, Window
 
 _FILL = 0.9  # of a page: days are not alike, so windows are planned with room

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from seller_platform.client.values import LARGEST_BIGINT, LEAST_BIGINT
+from seller_platform.client.decoding.values import LARGEST_BIGINT, LEAST_BIGINT
 from seller_platform.contract import Column, Dataset, Kind
 from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
 

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.shapes import Envelope, Shape, envelope_of, required_fields
-from seller_platform.client.values import Reader, holds_nul, reader_of, shape_of
+from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of, required_fields
+from seller_platform.client.decoding.values import Reader, holds_nul, reader_of, shape_of
 from seller_platform.contract import Column, Dataset
 from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
 from seller_platform.errors import ContractViolationError, UnreadableBodyError

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import stamina
 
-from seller_platform.client.faults import PassingFault
+from seller_platform.client.http.responses import PassingFault
 from seller_platform.errors import UpstreamUnavailableError
 
 _FIRST_PAUSE_SECONDS = 0.5

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.days import zone_named
-from seller_platform.client.decoding import PageDecoder
-from seller_platform.client.facets import FacetReader
-from seller_platform.client.fetching import PageFetcher
-from seller_platform.client.parts import Attempt, PartReader
-from seller_platform.client.sink import RowSink
+from seller_platform.client.decoding.local_days import zone_named
+from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.prefetch import PageFetcher
+from seller_platform.client.lists.row_sink import RowSink
+from seller_platform.client.lists.split_lists import FacetReader
+from seller_platform.client.lists.windows import Attempt, PartReader
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.errors import ListChangedError
 

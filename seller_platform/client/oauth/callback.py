@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from seller_platform.client.faults import shortened
+from seller_platform.client.http.responses import shortened
 from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
 
 _SETTING = "SELLER_API_REDIRECT_URI"

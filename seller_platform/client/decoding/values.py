@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.days import checked_date, checked_timestamp
+from seller_platform.client.decoding.local_days import checked_date, checked_timestamp
 from seller_platform.contract import Kind
 
 LEAST_BIGINT, LARGEST_BIGINT = -(2**63), 2**63 - 1

@@ -13,9 +13,9 @@ import httpx
 import msgspec
 from opentelemetry.trace import Span, SpanKind
 
-from seller_platform.client.budget import RequestBudget
-from seller_platform.client.faults import PassingFault, RawAnswer, check_answer, fault_of
-from seller_platform.client.retrying import Clock, RetryPolicy
+from seller_platform.client.http.concurrency import RequestBudget
+from seller_platform.client.http.responses import PassingFault, RawAnswer, check_answer, fault_of
+from seller_platform.client.http.retries import Clock, RetryPolicy
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
 from seller_platform.traces import mark_failed, span, trace_headers
 

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import httpx
 
-from seller_platform.client.api import SILENCE_SECONDS, USER_AGENT, request_span, tell_status, timeout_of
-from seller_platform.client.faults import (
+from seller_platform.client.http.api import SILENCE_SECONDS, USER_AGENT, request_span, tell_status, timeout_of
+from seller_platform.client.http.responses import (
     PASSING_STATUSES,
     UNTOUCHED_STATUSES,
     PassingFault,
@@ -21,7 +21,7 @@ from seller_platform.client.faults import (
     json_object,
     shortened,
 )
-from seller_platform.client.retrying import Clock, RetryPolicy
+from seller_platform.client.http.retries import Clock, RetryPolicy
 from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import InvalidSettingError, ReauthorizationRequiredError, TokenRefusedError

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from seller_platform.client.decoding import Page
-from seller_platform.client.parts import Attempt, Part, PartReader
-from seller_platform.client.walk import Outcome
+from seller_platform.client.decoding.pages import Page
+from seller_platform.client.lists.pagination import Outcome
+from seller_platform.client.lists.windows import Attempt, Part, PartReader
 from seller_platform.contract import Window
 
 

@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.api import SellerApi
-from seller_platform.client.days import zone_named
-from seller_platform.client.decoding import PageDecoder, Row
-from seller_platform.client.lists import Reading, Verdict
-from seller_platform.client.sink import RowSink
-from seller_platform.client.values import exact_number, shape_of
+from seller_platform.client.decoding.local_days import zone_named
+from seller_platform.client.decoding.pages import PageDecoder, Row
+from seller_platform.client.decoding.values import exact_number, shape_of
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.row_sink import RowSink
+from seller_platform.client.lists.slice_reader import Reading, Verdict
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.costs import (
     AMOUNT,

@@ -1,0 +1,10 @@
+"""Endpoints that are not lists of a dataset.
+
+- `accounts`: the user and the accounts
+- `cost_periods`: product costs, read and written
+- `reports`: reports requested, followed and downloaded
+- `report_rows`: rows of a downloaded report
+- `json_stream`: values of a JSON document that is read in pieces
+- `status`: whether the service answers, and who is asked
+- `webhook`: messages posted to a webhook
+"""
