@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.databases import TEMPLATE, Databases
 
 

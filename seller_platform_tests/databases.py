@@ -6,7 +6,7 @@ from itertools import count
 import psycopg
 from psycopg import sql
 
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 TEMPLATE = "template_seller"
 

@@ -13,8 +13,8 @@ from alembic.config import Config
 from alembic.operations.ops import MigrationScript
 
 from seller_platform.warehouse import migrations
-from seller_platform.warehouse.database import Database, revisions
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.database import Database, revisions
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 _FOLDER = Path(migrations.__file__).parent
 _HOOKS = {"check": "check --fix --quiet REVISION_SCRIPT_FILENAME", "format": "format --quiet REVISION_SCRIPT_FILENAME"}

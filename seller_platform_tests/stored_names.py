@@ -31,8 +31,8 @@ from seller_platform.cli import _cli
 from seller_platform.errors import SellerPlatformError
 from seller_platform.service.app import create_app
 from seller_platform.settings import Settings
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 GOLDEN = Path(__file__).with_name("stored_names.json")
 PRODUCT = Path(seller_platform.__file__).parent

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from seller_platform.logs import JsonLines, facts, log_context
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.journeys.processes import COMMAND, connect, environment, foreign_environment, free_port, run
 from seller_platform_tests.service.conftest import ANN, PASSWORD, Served, served

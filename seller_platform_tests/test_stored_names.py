@@ -10,7 +10,7 @@ from sqlalchemy import text
 from seller_platform.orchestration.causes import Alerts
 from seller_platform.orchestration.discovery import discovery_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.stored_names import GOLDEN, STORED_WORDS, constants, read_names
 
 NAMES = json.loads(GOLDEN.read_text())

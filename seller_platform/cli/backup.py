@@ -6,8 +6,8 @@ import click
 
 from seller_platform.cli.output import Output, json_option
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.backup import back_up
-from seller_platform.warehouse.location import warehouse_url
+from seller_platform.warehouse.postgres.backup import back_up
+from seller_platform.warehouse.postgres.location import warehouse_url
 
 
 @click.command()

@@ -15,7 +15,7 @@ from seller_platform.ingest.upstream import (
     store_upstream,
     upstream_to_connect,
 )
-from seller_platform.warehouse.grants import Grants
+from seller_platform.warehouse.connections.grants import Grants
 
 
 @click.command()

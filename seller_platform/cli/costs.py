@@ -32,8 +32,8 @@ from seller_platform.ingest.cost_plans import (
 )
 from seller_platform.ingest.cost_sheets import read_costs
 from seller_platform.ingest.upstream import open_api, upstream_of
-from seller_platform.warehouse.accounts import accounts
-from seller_platform.warehouse.cost_writes import CostPlan, CostWrite, WriteState, periods_document
+from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, periods_document
 
 _CHANGES = ("account, SKU, period", "change", "element", "before", "after")
 _PROOFS = ("account, SKU", "state", "periods", "written", "read back", "by")

@@ -20,9 +20,9 @@ from seller_platform.ingest.authorization import authorize
 from seller_platform.ingest.discovery import discover
 from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_api, open_keeper, store_upstream
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.fingerprints import fingerprints
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.fingerprints import fingerprints
+from seller_platform.warehouse.postgres.database import Database
 
 
 @click.command()

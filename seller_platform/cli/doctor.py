@@ -14,12 +14,12 @@ from seller_platform.cli.upstreams import examine_connection, examine_settings_t
 from seller_platform.errors import CheckFailedError
 from seller_platform.ingest.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.accounts import accounts, connections
-from seller_platform.warehouse.condition import Condition, condition_of
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants
-from seller_platform.warehouse.location import warehouse_url
-from seller_platform.warehouse.secrets import SecretBox, key_file, secret_box
+from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.health import Condition, condition_of
+from seller_platform.warehouse.postgres.location import warehouse_url
 
 _OLDEST_POSTGRESQL = 14
 _HEARTBEAT = timedelta(minutes=5)

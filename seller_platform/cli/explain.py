@@ -11,9 +11,9 @@ from seller_platform.cli.workplace import open_workplace
 from seller_platform.contract import DATASETS, Dataset, Slicing, dataset_named
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings
-from seller_platform.warehouse.provenance import Provenance, conditions_of
-from seller_platform.warehouse.provenance import explain as find_origins
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
+from seller_platform.warehouse.loads.provenance import explain as find_origins
+from seller_platform.warehouse.loads.slices import Receipt
 
 _LOADS = ("load", "finished (UTC)", "window", "rows", "verdict", "changed", "restated")
 

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from seller_platform.cli.findings import Finding, fail, ok, warn
 from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings
-from seller_platform.warehouse.secrets import key_file, split_keys
+from seller_platform.warehouse.connections.secrets import key_file, split_keys
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30

@@ -21,9 +21,9 @@ from seller_platform.files import write_atomically
 from seller_platform.service.applications import add_application, knows_application
 from seller_platform.service.groups import set_group
 from seller_platform.service.users import ensure_user, grant_accounts
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import SANDBOX, WAREHOUSE, embedded_server
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server
 
 USER_EMAIL = "demo@sandbox.example"
 GROUP_TITLE = "All shops"

@@ -6,7 +6,7 @@ import click
 
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.workplace import open_workplace
-from seller_platform.warehouse.retention import prune as remove_old
+from seller_platform.warehouse.loads.retention import prune as remove_old
 
 _days = click.IntRange(1)
 

@@ -6,9 +6,9 @@ import click
 
 from seller_platform.cli.output import Output, json_option
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.backup import restore as fill
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import warehouse_url
+from seller_platform.warehouse.postgres.backup import restore as fill
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
 
 
 @click.command()

@@ -7,8 +7,8 @@ import click
 from seller_platform.cli.output import Output, json_option
 from seller_platform.sandbox import SandboxReport, load_sandbox
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import SANDBOX, embedded_server
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import SANDBOX, embedded_server
 
 
 @click.group()

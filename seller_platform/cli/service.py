@@ -23,8 +23,8 @@ from seller_platform.service.users import (
     users_of,
 )
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import SANDBOX, embedded_server, warehouse_url
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import SANDBOX, embedded_server, warehouse_url
 
 
 def _database_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -7,8 +7,8 @@ import click
 
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.workplace import open_workplace
-from seller_platform.warehouse.coverage import coverage
-from seller_platform.warehouse.grants import Grants
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.loads.coverage import coverage
 
 _COLUMNS = ("dataset", "account", "first_day", "last_day", "missing_days", "rows", "verdict", "age_hours")
 

@@ -25,9 +25,9 @@ from seller_platform.errors import (
     UnknownAccountError,
     UnknownDatasetError,
 )
-from seller_platform.warehouse.accounts import accounts, connections
-from seller_platform.warehouse.receipts import AccountDay, count_loads, receipts_of_run
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.loads.receipts import AccountDay, count_loads, receipts_of_run
+from seller_platform.warehouse.loads.slices import Receipt
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 _COLUMNS = ("account, dataset", "slices", "rows", "announced", "verdict", "changed", "seconds")

@@ -20,10 +20,10 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.upstream import Upstream, upstream_of
 from seller_platform.settings import Settings
-from seller_platform.warehouse.accounts import accounts
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants
-from seller_platform.warehouse.secrets import SecretBox
+from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import SecretBox
+from seller_platform.warehouse.postgres.database import Database
 
 _SKEW_TO_WARN_SECONDS, _SKEW_TO_FAIL_SECONDS = 60, 300
 _REQUEST_SECONDS = 10.0

@@ -21,10 +21,10 @@ from seller_platform.ingest.questions import NOT_ASKED, Coverage, Question, ques
 from seller_platform.ingest.upstream import open_api, upstream_of
 from seller_platform.ingest.verification import Finding, Verdict, verify_accounts, verify_each
 from seller_platform.service.visits import visit
-from seller_platform.warehouse.accounts import KnownAccount, accounts, connections
-from seller_platform.warehouse.cost_skus import skus_of_account
-from seller_platform.warehouse.products import accounts_with_products
-from seller_platform.warehouse.receipts import latest_receipts
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
+from seller_platform.warehouse.loads.cost_skus import skus_of_account
+from seller_platform.warehouse.loads.products import accounts_with_products
+from seller_platform.warehouse.loads.receipts import latest_receipts
 
 STATISTICS, VELOCITY = "statistics", "velocity"
 _COLUMNS = ("questions", "rows", "equal", "different", "not known", "failed", "seconds")

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import warehouse_url
-from seller_platform.warehouse.secrets import SecretBox, make_home, secret_box
+from seller_platform.warehouse.connections.secrets import SecretBox, make_home, secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
 
 
 @dataclass(frozen=True)

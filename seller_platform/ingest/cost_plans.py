@@ -36,8 +36,8 @@ from seller_platform.errors import (
     SellerPlatformError,
 )
 from seller_platform.ingest.cost_sheets import Product, Wanted
-from seller_platform.warehouse.accounts import KnownAccount, account_of
-from seller_platform.warehouse.cost_writes import (
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
+from seller_platform.warehouse.jobs.cost_plans import (
     CostPlan,
     CostWrite,
     WriteState,
@@ -49,7 +49,7 @@ from seller_platform.warehouse.cost_writes import (
     plan_with_uid,
     save_plan,
 )
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 
 WAIT_SECONDS = 120.0
 """How long the upstream may take until it says what was written."""

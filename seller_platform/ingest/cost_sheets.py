@@ -39,8 +39,8 @@ from seller_platform.contract.datasets.costs import (
     with_cents,
 )
 from seller_platform.errors import CostSheetError
-from seller_platform.warehouse.cost_writes import looks_like_a_table, read_table
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.jobs.cost_plans import looks_like_a_table, read_table
+from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNT, REMOVE = "account", "remove"
 REQUIRED = (ACCOUNT, SKU, FROM_DATE, TO_DATE, COST_ELEMENT, CURRENCY)

@@ -9,10 +9,10 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import ProductsUnknownError
 from seller_platform.ingest.observing import observed_load
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.cost_skus import skus_of_account, was_inventory_loaded
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.cost_skus import skus_of_account, was_inventory_loaded
+from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 
 def load_costs(

@@ -12,10 +12,17 @@ from pathlib import Path
 
 from seller_platform.errors import SecretKeyError
 from seller_platform.ingest.rotation import SPOOL_FOLDER, reseal_spools, spools
-from seller_platform.warehouse.accounts import client_secret_of, connections, reseal_client_secrets
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants, reseal_grants
-from seller_platform.warehouse.secrets import SecretBox, key_file, new_key, resealing, split_keys, write_keys
+from seller_platform.warehouse.connections.accounts import client_secret_of, connections, reseal_client_secrets
+from seller_platform.warehouse.connections.grants import Grants, reseal_grants
+from seller_platform.warehouse.connections.secrets import (
+    SecretBox,
+    key_file,
+    new_key,
+    resealing,
+    split_keys,
+    write_keys,
+)
+from seller_platform.warehouse.postgres.database import Database
 
 
 @dataclass(frozen=True)

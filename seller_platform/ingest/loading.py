@@ -22,10 +22,10 @@ from seller_platform.errors import (
     WarehouseUnavailableError,
 )
 from seller_platform.ingest.observing import observed_load
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.receipts import days_read, unsettled
-from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.receipts import days_read, unsettled
+from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 SLICES_AT_ONCE = 4
 RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)

@@ -12,8 +12,8 @@ from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS, TREND
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Receipt
 
 _COST_COLUMNS = ("product_cost", "profit", "roi", "profit_margin")
 _OFFER_COLUMNS = ("buybox_price", "sales_rank")

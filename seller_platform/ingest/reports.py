@@ -33,9 +33,8 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform.ingest.observing import observed_load
-from seller_platform.warehouse.accounts import KnownAccount, account_of
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.report_jobs import (
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
+from seller_platform.warehouse.jobs.report_jobs import (
     JobState,
     ReportJob,
     claim_due,
@@ -44,7 +43,8 @@ from seller_platform.warehouse.report_jobs import (
     open_job,
     untold_jobs,
 )
-from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 GIVE_UP_AFTER = timedelta(hours=6)
 ATTEMPTS = 2

@@ -20,8 +20,8 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError, TokenRefusedError
 from seller_platform.failpoints import reach
 from seller_platform.files import write_atomically
-from seller_platform.warehouse.grants import Grants, LockedGrant, open_pair, seal_pair
-from seller_platform.warehouse.secrets import SecretBox
+from seller_platform.warehouse.connections.grants import Grants, LockedGrant, open_pair, seal_pair
+from seller_platform.warehouse.connections.secrets import SecretBox
 
 SPOOL_FOLDER = "grants"
 

@@ -11,16 +11,16 @@ from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
 from seller_platform.errors import OtherApplicationError
 from seller_platform.ingest.rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
 from seller_platform.settings import Settings, required
-from seller_platform.warehouse.accounts import (
+from seller_platform.warehouse.connections.accounts import (
     KnownConnection,
     client_secret_of,
     connections,
     save_client_secret,
     save_connection,
 )
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants
-from seller_platform.warehouse.secrets import SecretBox
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import SecretBox
+from seller_platform.warehouse.postgres.database import Database
 
 DEFAULT_CONNECTION = "default"
 

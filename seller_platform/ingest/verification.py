@@ -22,7 +22,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.wire_errors import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
 from seller_platform.ingest.questions import Question
-from seller_platform.warehouse.rows import RowDigest
+from seller_platform.warehouse.loads.copy_format import RowDigest
 
 QUESTIONS_AT_ONCE = 4
 _ROWS_SHOWN = 5

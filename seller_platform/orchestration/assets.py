@@ -14,8 +14,8 @@ from seller_platform.orchestration.failures import fail_partitions
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
-from seller_platform.warehouse.accounts import account_of
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.loads.slices import Receipt
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
 _PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}

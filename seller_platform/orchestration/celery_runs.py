@@ -20,9 +20,9 @@ from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.database import Database, driver_url
-from seller_platform.warehouse.location import warehouse_url
-from seller_platform.warehouse.run_locks import hold_queue, hold_run, is_held
+from seller_platform.warehouse.postgres.database import Database, driver_url
+from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.postgres.process_locks import hold_queue, hold_run, is_held
 
 _QUEUE = "dagster"
 

@@ -15,7 +15,7 @@ from seller_platform.contract import Dataset, Source
 from seller_platform.errors import ContractViolationError, ListChangedError, SellerPlatformError
 from seller_platform.orchestration.events import ROW_COUNT_CHECK, judged
 from seller_platform.orchestration.partitions import asset_key
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.loads.slices import Receipt
 
 # A month that had settled may still be put right by a few rows; more than this share is worth a person's look.
 RESTATEMENT_PERCENT = Decimal(1)

@@ -17,9 +17,9 @@ from seller_platform.orchestration.events import definition_metadata
 from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
-from seller_platform.warehouse.accounts import account_of
-from seller_platform.warehouse.cost_writes import CostPlan, WriteState
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState
+from seller_platform.warehouse.loads.slices import Receipt
 
 # A slice is as many requests as the account has products; more at once would only queue for the request budget.
 _ACCOUNTS_AT_ONCE = 2

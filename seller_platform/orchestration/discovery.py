@@ -31,11 +31,11 @@ from seller_platform.orchestration.events import definition_metadata, judged, ma
 from seller_platform.orchestration.failures import fail_each
 from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.accounts import KnownConnection, accounts, connections
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import GrantFacts, Grants
-from seller_platform.warehouse.receipts import newest_receipts
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, connections
+from seller_platform.warehouse.connections.grants import GrantFacts, Grants
+from seller_platform.warehouse.loads.receipts import newest_receipts
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
 
 Clock = Callable[[], datetime]
 

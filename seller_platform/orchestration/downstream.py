@@ -12,11 +12,11 @@ from seller_platform.contract import DATASETS, Window
 from seller_platform.errors import ReadOnlyAssetError
 from seller_platform.orchestration.partitions import ACCOUNTS, account_months, partitions_for, read_partition_key
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.frames import read_frames
-from seller_platform.warehouse.location import warehouse_url
 from seller_platform.warehouse.marts import MARTS
-from seller_platform.warehouse.reading import Part, relation_at
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.readers.frames import read_frames
+from seller_platform.warehouse.readers.relations import Part, relation_at
 
 IO_MANAGER_KEY = "seller_warehouse"
 FORM = "seller_platform/form"
@@ -49,7 +49,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
             if not _is_arrow(context):
                 return read_frames(database, relation, _parts(context))
             # Its import takes a while.
-            from seller_platform.warehouse.arrow import read_arrow
+            from seller_platform.warehouse.readers.arrow import read_arrow
 
             return read_arrow(database, relation, _parts(context))
 

@@ -19,8 +19,8 @@ from sqlalchemy.dialects import postgresql
 
 from seller_platform.contract import Dataset
 from seller_platform.orchestration.partitions import asset_key
-from seller_platform.warehouse.slices import Receipt
-from seller_platform.warehouse.tables import table_for
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.schema.tables import table_for
 
 ROW_COUNT_CHECK = "row_count_matches_total"
 

@@ -19,11 +19,11 @@ from seller_platform.orchestration.failures import fail_partitions
 from seller_platform.orchestration.following import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import asset_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.tables import table_for
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
-    from seller_platform.warehouse.parquet import Exported
+    from seller_platform.warehouse.readers.parquet import Exported
 
 GROUP = "export"
 SENSOR = "exports_follow_their_inputs"
@@ -123,7 +123,7 @@ def materialization(
 
 def _export(database: Database, dataset: Dataset, key: str, folder: Path) -> Sequence["Exported"]:
     # Its import takes a while.
-    from seller_platform.warehouse.parquet import export_month, export_snapshots
+    from seller_platform.warehouse.readers.parquet import export_month, export_snapshots
 
     account, month = read_partition_key(key)
     if month is None:

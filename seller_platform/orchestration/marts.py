@@ -23,7 +23,7 @@ from seller_platform.orchestration.partitions import (
 )
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart
-from seller_platform.warehouse.marts.building import Build, build_partition
+from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.marts.tables import mart_table_for
 
 GROUP = "marts"

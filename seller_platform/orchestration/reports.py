@@ -32,10 +32,10 @@ from seller_platform.orchestration.failures import fail_each
 from seller_platform.orchestration.partitions import ACCOUNTS, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
-from seller_platform.warehouse.accounts import KnownAccount, account_of, accounts
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts
+from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
 
 # Dagster ends an evaluation after 60 s; the last polls begin this early.
 _TICK_SECONDS = 40.0

@@ -11,10 +11,10 @@ from pydantic import PrivateAttr, SecretStr
 from seller_platform.client.http.api import SellerApi
 from seller_platform.ingest.upstream import open_api, upstream_of
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.accounts import account_of
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.location import warehouse_url
-from seller_platform.warehouse.secrets import SecretBox, make_home, secret_box
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.connections.secrets import SecretBox, make_home, secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
 
 
 class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value

@@ -21,9 +21,9 @@ from seller_platform.orchestration.partitions import account_partitions, asset_k
 from seller_platform.orchestration.refresh import accounts_by_month, alike, newest_month, plan_refresh
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.runs import PlannedRun, plan_months, plan_snapshots
-from seller_platform.warehouse.accounts import accounts
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.receipts import AccountDay, pairs_read
+from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
+from seller_platform.warehouse.postgres.database import Database
 
 # A sensor discovers the accounts, and reports are requested by a schedule of their own.
 SCHEDULED = tuple(each for each in DATASETS if each.source in (Source.LIST, Source.PRODUCT_LOOKUP))

@@ -29,8 +29,8 @@ from sqlalchemy.pool import QueuePool
 
 from seller_platform.orchestration.check_states import Check, CheckedPartitions, check_states, checked_partitions
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.database import driver_url
-from seller_platform.warehouse.location import warehouse_url
+from seller_platform.warehouse.postgres.database import driver_url
+from seller_platform.warehouse.postgres.location import warehouse_url
 
 _RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.chance import Ints, money
-from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.loads.copy_format import Row
 
 _UNKNOWN = 0.05
 _ELEMENTS = (

@@ -21,7 +21,7 @@ from seller_platform.sandbox.sheets import Sheets
 from seller_platform.sandbox.shipments import shipment_rows
 from seller_platform.sandbox.snapshots import VELOCITY_DAYS, inventory_rows, warehouse_rows
 from seller_platform.sandbox.stock import Stock
-from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.loads.copy_format import Row
 
 _ORDERS_PER_PRODUCT = 12
 _FEWEST_PRODUCTS, _MOST_PRODUCTS = 12, 2_000

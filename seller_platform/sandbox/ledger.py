@@ -13,7 +13,7 @@ from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.demand import Demand
 from seller_platform.sandbox.marketplaces import Marketplace
 from seller_platform.sandbox.orders import Sales, Texts
-from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.loads.copy_format import Row
 
 _COMMISSION = 1_500
 _REFUNDED = 0.04

@@ -13,10 +13,10 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
 from seller_platform.sandbox.rates import rates
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.service_tables import EXCHANGE_RATES, PRODUCTS
-from seller_platform.warehouse.summaries import forget_sums, write_sums
-from seller_platform.warehouse.tables import table_for
+from seller_platform.warehouse.loads.daily_totals import forget_sums, write_sums
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
+from seller_platform.warehouse.schema.tables import table_for
 
 ORDERS_PER_MONTH = 1_500
 SEED = 1

@@ -11,7 +11,7 @@ from seller_platform.sandbox.chance import Ints, money
 from seller_platform.sandbox.days import LocalDay
 from seller_platform.sandbox.demand import Demand
 from seller_platform.sandbox.stock import Stock
-from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.loads.copy_format import Row
 
 IDS_OF_AN_ACCOUNT = 10_000_000
 _LOW_DAYS = 7

@@ -11,7 +11,7 @@ from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.chance import Flags, Ints, amounts, listed, share
 from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, quantities, seconds_of_day
-from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.loads.copy_format import Row
 
 _CANCELLED = 0.03
 _LONGEST_WAIT_DAYS = 4

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import psycopg
 
 from seller_platform.contract import Dataset
-from seller_platform.warehouse.rows import Row, RowWriter, copy_statement
+from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement
 
 _FULL_BYTES = 4 << 20
 _LOAD = 0  # no load brought these rows

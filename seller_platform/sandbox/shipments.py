@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from seller_platform.sandbox.chance import Ints
-from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.loads.copy_format import Row
 
 STATUSES = ("WORKING", "SHIPPED", "IN_TRANSIT", "DELIVERED", "CHECKED_IN", "RECEIVING", "CLOSED")
 

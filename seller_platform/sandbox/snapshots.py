@@ -13,7 +13,7 @@ from seller_platform.sandbox.catalogue import Product
 from seller_platform.sandbox.chance import Ints, money
 from seller_platform.sandbox.days import DAY_SECONDS, LocalDay
 from seller_platform.sandbox.stock import Stock
-from seller_platform.warehouse.rows import Row
+from seller_platform.warehouse.loads.copy_format import Row
 
 VELOCITY_DAYS = 30
 COVER_DAYS = 30

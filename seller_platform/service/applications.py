@@ -14,8 +14,8 @@ from sqlalchemy import insert, select
 from seller_platform.errors import InvalidApplicationError
 from seller_platform.service.access import hash_of
 from seller_platform.service.store import Connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.service_tables import APPLICATIONS
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import APPLICATIONS
 
 _LONGEST_NAME = 100
 _LONGEST_URI = 2_000

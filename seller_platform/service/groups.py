@@ -7,8 +7,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.errors import InvalidGroupError, UnknownGroupError
 from seller_platform.service.users import require_accounts, user_id_of
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.service_tables import ACCOUNT_GROUP_MEMBERS, ACCOUNT_GROUPS
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import ACCOUNT_GROUP_MEMBERS, ACCOUNT_GROUPS
 
 _LONGEST_TITLE = 100
 

@@ -20,7 +20,7 @@ from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.parameters import LARGEST_INTEGER
 from seller_platform.service.store import Connection
 from seller_platform.service.summaries import WITHOUT_SUMS, answer_from_sums, kept
-from seller_platform.warehouse.tables import LOCAL_DAY, SELLER
+from seller_platform.warehouse.schema.tables import LOCAL_DAY, SELLER
 
 
 @dataclass(frozen=True)

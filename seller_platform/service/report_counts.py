@@ -6,7 +6,7 @@ import psycopg
 
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.report_jobs import COMPLETED, FAILED, PROCESSING
-from seller_platform.warehouse.database import conninfo, driver_url
+from seller_platform.warehouse.postgres.database import conninfo, driver_url
 
 _CONNECT_SECONDS = 3
 _COUNT = """

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from seller_platform.service.statistics_plan import PERIOD_OF, STEP, Plan
 from seller_platform.service.statistics_products import looked_up
-from seller_platform.warehouse.summaries import CHARGED
+from seller_platform.warehouse.loads.daily_totals import CHARGED
 
 _SHORT = ("Date", "Week")
 

@@ -11,7 +11,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.measures import Measures
-from seller_platform.warehouse.database import conninfo, driver_url
+from seller_platform.warehouse.postgres.database import conninfo, driver_url
 
 Connection = psycopg.AsyncConnection[TupleRow]
 

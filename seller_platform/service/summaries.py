@@ -12,7 +12,7 @@ from psycopg import errors, sql
 from seller_platform.contract import Dataset
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.store import Connection
-from seller_platform.warehouse.summaries import IS_CURRENT, LOCK, sum_statement
+from seller_platform.warehouse.loads.daily_totals import IS_CURRENT, LOCK, sum_statement
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 

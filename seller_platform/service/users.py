@@ -16,8 +16,8 @@ from seller_platform.errors import (
 )
 from seller_platform.service.parameters import is_storable
 from seller_platform.service.passwords import LONGEST_PASSWORD, hash_password, verify_password
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.service_tables import (
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import (
     ACCOUNT_GROUP_MEMBERS,
     ACCOUNT_GROUPS,
     AUTHORIZATIONS,
@@ -25,7 +25,7 @@ from seller_platform.warehouse.service_tables import (
     USER_ACCOUNTS,
     USERS,
 )
-from seller_platform.warehouse.tables import table_for
+from seller_platform.warehouse.schema.tables import table_for
 
 _LONGEST_EMAIL = 254
 

@@ -11,8 +11,8 @@ from sqlalchemy import delete, func, insert, select
 from seller_platform.service.access import hash_of
 from seller_platform.service.applications import add_application
 from seller_platform.service.users import add_user, grant_accounts
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.service_tables import ACCESS_TOKENS, AUTHORIZATIONS, USERS
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import ACCESS_TOKENS, AUTHORIZATIONS, USERS
 
 _LONGEST_VISIT = timedelta(days=1)
 _DOMAIN = "visit.invalid"  # nobody receives mail there (RFC 2606)

@@ -28,7 +28,7 @@ from seller_platform.service.expiry import delete_what_is_over
 from seller_platform.service.report_jobs import QUEUE, TASK
 from seller_platform.service.report_writing import ReportBusyError, may_try_again, write_report
 from seller_platform.service.store import Connection, Store
-from seller_platform.warehouse.database import conninfo
+from seller_platform.warehouse.postgres.database import conninfo
 
 _LOG = logging.getLogger("seller_platform.service.worker")
 _PASSING = (WarehouseUnavailableError, ConnectorException, psycopg.Error, PoolTimeout, OSError)

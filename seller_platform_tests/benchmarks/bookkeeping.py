@@ -22,8 +22,8 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations
 from seller_platform.orchestration.events import materialization
 from seller_platform.orchestration.partitions import account_months, add_accounts, asset_key, partition_key
-from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.free_service import FIRST_MONTH, months
 
 _STORAGES = {

@@ -26,8 +26,8 @@ from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.orchestration.checks import checks_of, evaluations
 from seller_platform.orchestration.events import materialization
 from seller_platform.orchestration.partitions import add_accounts, partition_key
-from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.serving import month_before
 from seller_platform_tests.journeys.processes import environment, free_port
 from seller_platform_tests.orchestration.instances import postgres_instance

@@ -34,14 +34,14 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.loading import Wanted, load_each, load_slice, window_to_load
 from seller_platform.ingest.upstream import Upstream, open_api
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.accounts import KnownConnection, account_of, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants
-from seller_platform.warehouse.location import warehouse_url
-from seller_platform.warehouse.rows import copy_statement
-from seller_platform.warehouse.secrets import secret_box
-from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_connection
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.loads.copy_format import copy_statement
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform_tests.benchmarks.free_service import FIRST_MONTH, accounts, months
 
 DATASETS = ("orders", "transactions")
@@ -127,7 +127,7 @@ def load_alone() -> None:
 def discover_for_benchmark(database: Database) -> None:
     """Register the service's accounts without asking it."""
     from seller_platform.contract import Account
-    from seller_platform.warehouse.accounts import save_accounts
+    from seller_platform.warehouse.connections.accounts import save_accounts
 
     found = []
     for listed in accounts(int(os.environ["BENCHMARK_ACCOUNTS"])):

@@ -41,9 +41,9 @@ from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN
 from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.visits import visit
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.summaries import write_sums
+from seller_platform.warehouse.loads.daily_totals import write_sums
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.journeys.processes import COMMAND, free_port
 from seller_platform_tests.service.conftest import list_accounts
 

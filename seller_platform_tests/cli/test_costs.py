@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.ingest.cost_shop import DE, GB, SKUS, US, Shop, add_products, open_shop, period
 from seller_platform_tests.journeys.processes import COMMAND, document, run
 

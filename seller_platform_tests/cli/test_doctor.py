@@ -31,11 +31,11 @@ from seller_platform.ingest.upstream import Upstream, open_keeper, store_upstrea
 from seller_platform.orchestration.instance import open_instance
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.condition import Condition, condition_of
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import SecretBox, key_file, new_key, secret_box, write_keys
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.health import Condition, condition_of
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.journeys.processes import free_port
 

@@ -9,9 +9,9 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.journeys.processes import COMMAND, environment
 
 STOCK = dataset_named("warehouse_stock")

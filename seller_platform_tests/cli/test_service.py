@@ -10,7 +10,7 @@ from seller_platform.cli.service import service
 from seller_platform.contract import Account
 from seller_platform.errors import AccountNotGrantedError
 from seller_platform.service.passwords import verify_password
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import list_accounts
 
 ANN = "ann@shop.example"

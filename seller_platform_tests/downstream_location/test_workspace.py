@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from seller_platform.contract import Account, Dataset, Window, dataset_named
-from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.journeys.processes import environment, free_port
 
 pytestmark = pytest.mark.journey

@@ -13,10 +13,10 @@ from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.loading import load_slice
 from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
-from seller_platform.warehouse.accounts import KnownAccount, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import secret_box
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownAccount, save_connection
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.faults.proxy import Proxy, open_proxy
 from seller_platform_tests.faults.sites import Site
 from seller_platform_tests.journeys import foreign

@@ -29,9 +29,9 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.loading import load_slice
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.faults.sites import begin, temporary_server
 

@@ -17,9 +17,9 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.ingest.loading import Wanted, load_each, load_slice
 from seller_platform.ingest.upstream import Upstream
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.faults import proxy
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.faults.proxy import Fault, Proxy, Request, open_proxy

@@ -23,9 +23,9 @@ from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.ingest.reports import ReportOrder, load_report, poll_due, request_report, tell_failures
-from seller_platform.warehouse.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.report_jobs import claim_due, ready_jobs
+from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.jobs.report_jobs import claim_due, ready_jobs
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.faults.sites import temporary_warehouse
 from seller_platform_tests.ingest.report_upstream import ACCOUNTS, NOON

@@ -16,10 +16,10 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.failpoints import VARIABLE
 from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
-from seller_platform.warehouse.accounts import save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import secret_box
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.connections.accounts import save_connection
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 CONNECTION = "default"
 

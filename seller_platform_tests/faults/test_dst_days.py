@@ -22,11 +22,11 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.ingest.loading import Wanted, load_slice, window_to_load
 from seller_platform.orchestration.checks import evaluations
 from seller_platform.service.users import grant_accounts
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.receipts import AccountDay
-from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.receipts import AccountDay
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.faults import proxy
 from seller_platform_tests.faults.proxy import Proxy, open_proxy
 from seller_platform_tests.service import conftest as ours

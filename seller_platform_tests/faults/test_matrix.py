@@ -17,7 +17,7 @@ from seller_platform.ingest.discovery import discover
 from seller_platform.ingest.loading import Wanted, load_wanted
 from seller_platform.orchestration.checks import evaluations
 from seller_platform.orchestration.events import ROW_COUNT_CHECK
-from seller_platform.warehouse.receipts import latest_receipts
+from seller_platform.warehouse.loads.receipts import latest_receipts
 from seller_platform_tests.faults import proxy
 from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, JANUARY, Broken
 from seller_platform_tests.faults.proxy import Fault, Plan, Request

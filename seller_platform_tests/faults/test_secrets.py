@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from seller_platform.warehouse.backup import back_up
+from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.journeys.processes import connect, foreign_environment, free_port, run
 

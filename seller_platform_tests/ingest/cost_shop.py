@@ -17,10 +17,10 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.discovery import discover
 from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
-from seller_platform.warehouse.accounts import KnownAccount, account_of, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import SecretBox, secret_box
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, save_connection
+from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.journeys.processes import environment
 from seller_platform_tests.service.conftest import ACCOUNTS, ANN, BOB, CALLBACK, Served, execute, issue_token, served
 

@@ -15,9 +15,9 @@ from seller_platform.contract import Account
 from seller_platform.contract.datasets.costs import CostElement, CostPeriod
 from seller_platform.errors import OutdatedCostPlanError, UpstreamUnavailableError
 from seller_platform.ingest.cost_plans import Applied, Patience, apply_plan, make_plan, plan_undo
-from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.cost_writes import CostPlan, CostWrite, WriteState, plan_of
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, plan_of
+from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNT = Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1")
 OLD = {"2026-01-01..2026-06-30": "1.00", "2026-07-01..2026-12-31": "2.00"}

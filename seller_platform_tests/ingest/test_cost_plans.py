@@ -33,9 +33,9 @@ from seller_platform.ingest.cost_plans import (
     read_plan,
 )
 from seller_platform.ingest.cost_sheets import Product
-from seller_platform.warehouse.cost_writes import CostPlan, WriteState, hold_costs, plan_of
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.ingest.cost_shop import DE, GB, SKUS, US, Shop, open_shop, period
 from seller_platform_tests.service.conftest import execute
 

@@ -21,10 +21,10 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform.ingest.costs import load_costs
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.ingest.cost_shop import SKUS, US, Shop, add_products, open_shop, period
 
 NOW = datetime(2026, 3, 10, 3, tzinfo=UTC)  # in Los Angeles still the 9th

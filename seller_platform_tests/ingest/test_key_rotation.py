@@ -16,10 +16,15 @@ from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SecretKeyError
 from seller_platform.ingest.key_rotation import finish_key_file, reseal, rotate_key_file, sealed_otherwise
 from seller_platform.ingest.rotation import SPOOL_FOLDER, PairSpool
-from seller_platform.warehouse.accounts import KnownConnection, client_secret_of, save_client_secret, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants, seal_pair
-from seller_platform.warehouse.secrets import SecretBox, key_file, new_key, sealing, secret_box, write_keys
+from seller_platform.warehouse.connections.accounts import (
+    KnownConnection,
+    client_secret_of,
+    save_client_secret,
+    save_connection,
+)
+from seller_platform.warehouse.connections.grants import Grants, seal_pair
+from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, sealing, secret_box, write_keys
+from seller_platform.warehouse.postgres.database import Database
 
 PAIR = TokenPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
 NAMES = ("ana", "ben")
@@ -29,10 +34,10 @@ _PROGRAM = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from seller_platform.warehouse.accounts import client_secret_of, save_client_secret
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants
-from seller_platform.warehouse.secrets import secret_box
+from seller_platform.warehouse.connections.accounts import client_secret_of, save_client_secret
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import secret_box
 
 home, url, work = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 count = 0

@@ -19,9 +19,9 @@ from seller_platform.errors import (
     WarehouseUnavailableError,
 )
 from seller_platform.ingest.loading import Wanted, load_each, load_slice, window_to_load
-from seller_platform.warehouse.accounts import KnownAccount
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 TOKYO = KnownAccount("S.JP", "default", Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S"))
 TRANSACTIONS, BY_PRODUCT, STOCK = (

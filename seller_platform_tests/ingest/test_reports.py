@@ -23,10 +23,10 @@ from seller_platform.ingest.reports import (
     request_report,
     tell_failures,
 )
-from seller_platform.warehouse.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.report_jobs import JobState, ReportJob, job_of, move_job, open_job
-from seller_platform.warehouse.slices import Receipt
+from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job, open_job
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.ingest.report_upstream import ACCOUNTS, NOON, ROWS, ReportUpstream, report_upstream
 
 LOS_ANGELES, AUCKLAND = (KnownAccount(key, "default", account) for key, account in ACCOUNTS)
@@ -374,7 +374,7 @@ def test_a_process_that_ends_after_it_asked_leaves_an_orphan_and_no_second_job(d
 
 
 def test_a_process_that_ends_while_it_polls_leaves_a_job_that_is_taken_up(desk: Desk) -> None:
-    from seller_platform.warehouse.report_jobs import claim_due
+    from seller_platform.warehouse.jobs.report_jobs import claim_due
 
     desk.request()
     desk.now += timedelta(seconds=5)

@@ -13,10 +13,10 @@ from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
 from seller_platform.ingest.rotation import GrantKeeper, PairSpool
-from seller_platform.warehouse.accounts import KnownConnection, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants
-from seller_platform.warehouse.secrets import secret_box
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -8,9 +8,9 @@ from sqlalchemy import text
 from seller_platform.errors import MissingSettingError, OtherApplicationError, SecretKeyError
 from seller_platform.ingest.upstream import Upstream, store_upstream, upstream_of, upstream_to_connect
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.accounts import KnownConnection, connections, save_connection, save_user
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import SecretBox, new_key
+from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection, save_user
+from seller_platform.warehouse.connections.secrets import SecretBox, new_key
+from seller_platform.warehouse.postgres.database import Database
 
 STORED = Upstream("http://api.one", "http://auth.one", "one", "canary-one", "http://127.0.0.1:1/one")
 BOX = SecretBox(new_key())

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import httpx
 
 from seller_platform.contract import LISTS, Dataset
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.fingerprints import fingerprints
-from seller_platform.warehouse.location import SANDBOX, WAREHOUSE
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.loads.fingerprints import fingerprints
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
 from seller_platform_tests.journeys.processes import COMMAND, environment, free_port
 
 LOADED = (*(dataset.name for dataset in LISTS), "cost_periods")

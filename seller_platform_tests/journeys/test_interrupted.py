@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from seller_platform.contract import LISTS
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.fingerprints import Fingerprint, fingerprints
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.loads.fingerprints import Fingerprint, fingerprints
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.journeys.processes import COMMAND, connect, document, foreign_environment, free_port, run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seller_platform.warehouse.secrets import new_key
+from seller_platform.warehouse.connections.secrets import new_key
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.journeys.processes import connect, document, foreign_environment, free_port, run
 

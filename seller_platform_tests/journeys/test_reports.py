@@ -23,9 +23,9 @@ from seller_platform.ingest.upstream import Upstream, open_keeper
 from seller_platform.orchestration.instance import shipped_file
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.tags import RUN_TAG
-from seller_platform.warehouse.accounts import save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import secret_box
+from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.ingest.report_upstream import ACCOUNTS, ROWS, ReportUpstream, report_upstream
 
 pytestmark = pytest.mark.journey

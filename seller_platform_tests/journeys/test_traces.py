@@ -15,9 +15,9 @@ import pytest
 
 from seller_platform.contract import dataset_named
 from seller_platform.service.applications import add_application
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.rows import Row
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.collector import Collected, Collector, collector
 from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
 from seller_platform_tests.service.conftest import ACCOUNTS, ANN, PASSWORD, insert_rows, issue_token, rows_of, submit

@@ -18,9 +18,9 @@ from seller_platform.orchestration.discovery import accounts_asset
 from seller_platform.orchestration.partitions import ACCOUNTS as ACCOUNT_PARTITIONS
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.accounts import save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import secret_box
+from seller_platform.warehouse.connections.accounts import save_connection
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.journeys import foreign
 
 HISTORY_START = date(2026, 1, 1)

@@ -11,7 +11,7 @@ from seller_platform.orchestration.checks import checks_of
 from seller_platform.orchestration.events import ROW_COUNT_CHECK, table_schema
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import CHANGED, REFRESH_TAG
-from seller_platform.warehouse.tables import table_for
+from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import MONTHS, Platform
 

@@ -19,7 +19,7 @@ from seller_platform.contract import Window
 from seller_platform.orchestration.marts import materialization
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.marts import mart_named
-from seller_platform.warehouse.marts.building import Build
+from seller_platform.warehouse.marts.builds import Build
 from seller_platform_tests.journeys.processes import environment, free_port
 
 pytestmark = pytest.mark.browser

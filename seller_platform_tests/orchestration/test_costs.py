@@ -18,7 +18,7 @@ from seller_platform.orchestration.costs import cost_definitions
 from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.ingest.cost_shop import SKUS, US, Shop, open_shop
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import Platform

@@ -23,9 +23,9 @@ from seller_platform.orchestration.discovery import AUTHORIZED_CHECK, discovery_
 from seller_platform.orchestration.events import ROW_COUNT_CHECK
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.accounts import account_of, accounts, active_accounts
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import SecretBox, secret_box
+from seller_platform.warehouse.connections.accounts import account_of, accounts, active_accounts
+from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.journeys.processes import environment, free_port
 

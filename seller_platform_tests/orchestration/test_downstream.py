@@ -14,7 +14,7 @@ from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIO
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import mart_named
-from seller_platform.warehouse.marts.building import build_partition
+from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import HISTORY_START, MONTHS, Platform
 

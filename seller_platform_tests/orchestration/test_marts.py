@@ -21,10 +21,10 @@ from seller_platform.orchestration.events import partition_tags
 from seller_platform.orchestration.marts import SENSOR, mart_definitions, mart_key
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.loads.copy_format import copy_rows
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.tables import mart_table_for
-from seller_platform.warehouse.rows import copy_rows
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import HISTORY_START, MONTHS, Platform
 

@@ -19,10 +19,10 @@ from seller_platform.orchestration.partitions import add_accounts, asset_key
 from seller_platform.orchestration.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import RUN_TAG
-from seller_platform.warehouse.accounts import save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.secrets import secret_box
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.ingest.report_upstream import ACCOUNTS, NOON, ReportUpstream, report_upstream
 from seller_platform_tests.service import conftest as ours
 from seller_platform_tests.service.test_reports import DAY, PACE, _fill

@@ -16,9 +16,9 @@ from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.schedules import CLOSED_MONTHS, schedule_definitions
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
-from seller_platform.warehouse.accounts import KnownConnection, accounts, save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.tables import LOADS
+from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import LOADS
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.orchestration.conftest import HISTORY_START, Platform
 from seller_platform_tests.orchestration.instances import postgres_instance

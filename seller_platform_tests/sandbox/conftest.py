@@ -6,8 +6,8 @@ from datetime import date
 import pytest
 
 from seller_platform.sandbox import load_sandbox
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 TODAY = date(2026, 4, 15)
 """Before it lie the days on which clocks change in all three zones."""

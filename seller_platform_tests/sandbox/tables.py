@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 
 TABLES = (
     "seller.accounts",

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.errors import RequestError
 from seller_platform.sandbox import load_sandbox
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.sandbox.tables import TABLES, contents, rows
 
 TODAY = date(2026, 4, 15)
@@ -52,7 +52,7 @@ def test_the_seed_of_hashes_does_not_matter(database: Database, database_url: st
     expected = contents(database)
     program = (
         "import sys; from datetime import date; from seller_platform.sandbox import load_sandbox; "
-        "from seller_platform.warehouse.database import Database; "
+        "from seller_platform.warehouse.postgres.database import Database; "
         "load_sandbox(Database(sys.argv[1]), orders_per_month=100, today=date(2026, 4, 15))"
     )
 

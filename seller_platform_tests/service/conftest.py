@@ -31,11 +31,11 @@ from seller_platform.service.lists import SERVED
 from seller_platform.service.passwords import hash_password
 from seller_platform.service.users import grant_accounts
 from seller_platform.service.worker import Pace
-from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.rows import Row, copy_rows
-from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.service_tables import USERS
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.copy_format import Row, copy_rows
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.schema.service_tables import USERS
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
 CALLBACK = "http://127.0.0.1:9/callback?tenant=1"

@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 
 from seller_platform.contract import dataset_named
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.rows import copy_rows
+from seller_platform.warehouse.loads.copy_format import copy_rows
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import LAST_DAY, Served, execute
 
 US = {"account_title": "Shop US"}

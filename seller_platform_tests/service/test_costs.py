@@ -16,8 +16,8 @@ import pytest
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.service.conftest import (
     ANN,
     BOB,
@@ -552,7 +552,7 @@ def test_of_writers_who_come_together_none_makes_an_overlap(shop: Served) -> Non
 
 
 def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_url: str) -> None:
-    from seller_platform.warehouse.database import conninfo
+    from seller_platform.warehouse.postgres.database import conninfo
 
     with psycopg.connect(conninfo(database_url)) as holder, ThreadPoolExecutor(1) as pool:
         holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods S1.US', 0))")

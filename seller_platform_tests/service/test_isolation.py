@@ -23,9 +23,9 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.applications import add_application
 from seller_platform.service.lists import SERVED
 from seller_platform.service.users import add_user, grant_accounts
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.rows import Row
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.service.conftest import (
     CALLBACK,
     PASSWORD,

@@ -13,7 +13,7 @@ from seller_platform.errors import TooManyAttemptsError
 from seller_platform.service.store import Store
 from seller_platform.service.throttle import MOST_OF_AN_ACCOUNT, begin_attempt
 from seller_platform.service.users import add_user, ensure_user
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, execute, running_app, submit
 
 

@@ -28,7 +28,7 @@ from seller_platform.service.users import (
     set_password,
     users_of,
 )
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import ANN, BOB, OF_ANN, PASSWORD, Served, list_accounts, submit
 
 

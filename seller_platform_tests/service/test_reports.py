@@ -30,7 +30,7 @@ from seller_platform.service.csv_text import csv_header, csv_lines, csv_parts
 from seller_platform.service.report_writing import ReportBusyError, write_report
 from seller_platform.service.store import Store
 from seller_platform.service.worker import Pace
-from seller_platform.warehouse.database import Database, conninfo
+from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform_tests.service.conftest import ANN, BOB, Served, execute, insert_rows, running_app, served
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")

@@ -15,11 +15,11 @@ import pytest
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.users import grant_accounts
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.retention import prune
-from seller_platform.warehouse.rows import Row
-from seller_platform.warehouse.slices import Measured, Slice, open_load
-from seller_platform.warehouse.summaries import LOCK
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.daily_totals import LOCK
+from seller_platform.warehouse.loads.retention import prune
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import ANN, Served, connect, execute, insert_rows
 
 US, DE = "S1.US", "S1.DE"

@@ -18,7 +18,7 @@ from sellerlegend_api.exceptions import ValidationError as RefusedError
 
 from seller_platform.contract import dataset_named
 from seller_platform.service.worker import Pace, WorkerThread
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import (
     ANN,
     CALLBACK,

@@ -8,11 +8,11 @@ from sqlalchemy import text
 
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.errors import BackupError
-from seller_platform.warehouse.accounts import KnownConnection, connections, save_connection
-from seller_platform.warehouse.backup import back_up, restore
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.fingerprints import fingerprints
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection
+from seller_platform.warehouse.loads.fingerprints import fingerprints
+from seller_platform.warehouse.postgres.backup import back_up, restore
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 ANA = KnownConnection("ana", "http://api", "http://auth", "client")
 

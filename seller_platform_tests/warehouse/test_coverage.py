@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime, timedelta
 import time_machine
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.warehouse.coverage import coverage
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.coverage import coverage
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)

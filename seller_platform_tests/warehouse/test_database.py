@@ -2,7 +2,7 @@
 
 import pytest
 
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.postgres.database import Database
 
 
 @pytest.mark.parametrize(

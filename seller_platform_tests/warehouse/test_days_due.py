@@ -7,9 +7,9 @@ import pytest
 import time_machine
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.receipts import AccountDay, days_due, days_read, pairs_read, unsettled
-from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, pairs_read, unsettled
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 

@@ -12,10 +12,10 @@ from sqlalchemy import text
 
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import InvalidSettingError, NotConnectedError, SecretKeyError
-from seller_platform.warehouse.accounts import KnownConnection, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.grants import Grants
-from seller_platform.warehouse.secrets import SecretBox, secret_box
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
+from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
+from seller_platform.warehouse.postgres.database import Database
 
 PAIR = TokenPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
 

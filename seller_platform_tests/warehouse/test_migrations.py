@@ -12,10 +12,11 @@ from sqlalchemy import Connection, text
 
 from seller_platform.contract import DATASETS
 from seller_platform.errors import SchemaVersionError
-from seller_platform.warehouse import migrations, service_tables
-from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, Database, revisions
-from seller_platform.warehouse.server import EmbeddedServer
-from seller_platform.warehouse.tables import METADATA
+from seller_platform.warehouse import migrations
+from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, Database, revisions
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.schema import service_tables
+from seller_platform.warehouse.schema.tables import METADATA
 from seller_platform_tests.migration import write_migration
 
 

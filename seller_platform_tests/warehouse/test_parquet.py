@@ -19,10 +19,10 @@ from sqlalchemy import text
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.errors import ExportFolderError, InexactNumberError, NotLoadedError
 from seller_platform.failpoints import VARIABLE
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.parquet import export_month, export_snapshots, path_of
-from seller_platform.warehouse.rows import Row
-from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.parquet import export_month, export_snapshots, path_of
 from seller_platform_tests.journeys.processes import environment
 
 ACCOUNT = "S1/É:=.EU"
@@ -127,8 +127,8 @@ import sys
 from datetime import date
 from pathlib import Path
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.parquet import export_month
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.parquet import export_month
 with Database(sys.argv[1]) as database:
     export_month(database, dataset_named("orders"), {ACCOUNT!r}, Window.month_of(date(2026, 3, 1)), Path(sys.argv[2]))
 """

@@ -7,9 +7,9 @@ import pytest
 import time_machine
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.receipts import count_loads, days_read, latest_receipts, receipts_of_run, unsettled
-from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.receipts import count_loads, days_read, latest_receipts, receipts_of_run, unsettled
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS = dataset_named("transactions")
 ZONE = ZoneInfo("Asia/Tokyo")

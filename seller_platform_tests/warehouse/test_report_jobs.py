@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import Account
-from seller_platform.warehouse.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.report_jobs import (
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.jobs.report_jobs import (
     OPEN,
     JobState,
     ReportJob,
@@ -22,6 +21,7 @@ from seller_platform.warehouse.report_jobs import (
     ready_jobs,
     untold_jobs,
 )
+from seller_platform.warehouse.postgres.database import Database
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

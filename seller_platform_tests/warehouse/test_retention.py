@@ -6,10 +6,10 @@ import time_machine
 from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.receipts import latest_receipts
-from seller_platform.warehouse.retention import Pruned, prune
-from seller_platform.warehouse.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.receipts import latest_receipts
+from seller_platform.warehouse.loads.retention import Pruned, prune
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 STOCK, TRANSACTIONS = dataset_named("warehouse_stock"), dataset_named("transactions")
 NOW = date(2026, 11, 1)

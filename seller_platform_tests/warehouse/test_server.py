@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from seller_platform.errors import EmbeddedServerError
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 
 def _is_running(folder: Path) -> bool:
@@ -34,7 +34,7 @@ def test_the_last_user_stops_the_server_and_the_first_does_not(tmp_path: Path) -
         [
             sys.executable,
             "-c",
-            "import sys, pathlib; from seller_platform.warehouse.server import EmbeddedServer as S;"
+            "import sys, pathlib; from seller_platform.warehouse.postgres.embedded import EmbeddedServer as S;"
             "print(S(pathlib.Path(sys.argv[1])).database('shop'))",
             str(tmp_path),
         ],
@@ -57,7 +57,7 @@ def test_a_user_that_was_killed_is_forgotten(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            "import sys, pathlib, time; from seller_platform.warehouse.server import EmbeddedServer as S;"
+            "import sys, pathlib, time; from seller_platform.warehouse.postgres.embedded import EmbeddedServer as S;"
             "s = S(pathlib.Path(sys.argv[1])); print('up', flush=True); time.sleep(60)",
             str(tmp_path),
         ],

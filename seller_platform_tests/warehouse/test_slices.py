@@ -14,9 +14,9 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.errors import ContractViolationError, SpoolError
-from seller_platform.warehouse.database import Database
-from seller_platform.warehouse.rows import Row
-from seller_platform.warehouse.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
 
 ORDERS = dataset_named("orders")
 TRANSACTIONS = dataset_named("transactions")

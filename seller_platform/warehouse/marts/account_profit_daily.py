@@ -9,8 +9,8 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.mart import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
-from seller_platform.warehouse.marts.parts import FIGURES, MONTH_COSTED
+from seller_platform.warehouse.marts.common_queries import FIGURES, MONTH_COSTED
+from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
 
 _QUERY = """
 WITH {costed},

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from seller_platform.contract import Kind
-from seller_platform.warehouse.marts.mart import MartColumn
+from seller_platform.warehouse.marts.declaration import MartColumn
 
 OF_COST = (
     "daily_product_sales.units_ordered",

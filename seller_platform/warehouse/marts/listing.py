@@ -1,6 +1,6 @@
 """The marts as a table in Markdown, as the README shows them."""
 
-from seller_platform.warehouse.marts.declared import MARTS
+from seller_platform.warehouse.marts.registry import MARTS
 
 
 def mart_list() -> str:

@@ -7,8 +7,8 @@ from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.mart import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
-from seller_platform.warehouse.marts.parts import STOCK
+from seller_platform.warehouse.marts.common_queries import STOCK
+from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
 
 _OF_POSITION = ("inventory.afn_fulfillable_quantity", "inventory.afn_inbound_quantity")
 _OF_PLAN = (*_OF_POSITION, "daily_product_sales.units_ordered", "daily_product_sales.date")

@@ -8,8 +8,8 @@ from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, SALES_BY_DATE, TRANSACTIONS
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.mart import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
-from seller_platform.warehouse.marts.parts import OWN_CURRENCY
+from seller_platform.warehouse.marts.common_queries import OWN_CURRENCY
+from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
 
 _OF_ORDERS = ("orders.order_total", "orders.order_status", "orders.currency_code", "orders.purchase_date")
 _OF_SALES = tuple(

@@ -3,9 +3,9 @@
 from sqlalchemy import BigInteger, Column, Date, DateTime, Identity, Index, LargeBinary, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from seller_platform.warehouse.marts.declared import MARTS
-from seller_platform.warehouse.marts.mart import MARTS_SCHEMA, Mart
-from seller_platform.warehouse.tables import METADATA, PLATFORM, TYPES
+from seller_platform.warehouse.marts.declaration import MARTS_SCHEMA, Mart
+from seller_platform.warehouse.marts.registry import MARTS
+from seller_platform.warehouse.schema.tables import METADATA, PLATFORM, TYPES
 
 ACCOUNT, BUILD_ID = "account", "build_id"
 

@@ -2,14 +2,14 @@
 
 from alembic import context
 
-from seller_platform.warehouse import (
-    cost_writes,  # noqa: F401  # its tables join METADATA when it is imported
+from seller_platform.warehouse.jobs import (
+    cost_plans,  # noqa: F401  # its tables join METADATA when it is imported
     report_jobs,  # noqa: F401  # its table joins METADATA when it is imported
-    service_tables,  # noqa: F401  # its tables join METADATA when it is imported
 )
-from seller_platform.warehouse.database import VERSION_SCHEMA, VERSION_TABLE, is_declared
 from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # its tables join METADATA, too
-from seller_platform.warehouse.tables import METADATA
+from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, is_declared
+from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
+from seller_platform.warehouse.schema.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -11,11 +11,11 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.sandbox import load_sandbox
-from seller_platform.warehouse.database import Database
+from seller_platform.warehouse.loads.copy_format import Row, copy_rows
 from seller_platform.warehouse.marts import MARTS, Mart
-from seller_platform.warehouse.marts.building import Build, build_partition
-from seller_platform.warehouse.rows import Row, copy_rows
-from seller_platform.warehouse.server import EmbeddedServer
+from seller_platform.warehouse.marts.builds import Build, build_partition
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 ACCOUNT = "S1.US"
 MARCH = Window.month_of(date(2026, 3, 1))

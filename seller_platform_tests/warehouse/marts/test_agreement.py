@@ -15,9 +15,9 @@ from seller_platform.sandbox import load_sandbox
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.statistics_plan import Grouping, Span
 from seller_platform.service.statistics_queries import read_statistics
-from seller_platform.warehouse.database import Database, conninfo
 from seller_platform.warehouse.marts import MARTS, mart_named
-from seller_platform.warehouse.marts.building import Build, build_partition
+from seller_platform.warehouse.marts.builds import Build, build_partition
+from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform_tests.warehouse.marts.conftest import MONTHS, TODAY
 
 Built = tuple[Database, Mapping[tuple[str, str, Window | None], Build]]

@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract.datasets.sales import ORDERS
-from seller_platform.warehouse.database import Database
 from seller_platform.warehouse.marts import MARTS, Input, Mart, mart_named
+from seller_platform.warehouse.postgres.database import Database
 
 _EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
 

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.errors import RequestError
-from seller_platform.warehouse.frames import read_mart
 from seller_platform.warehouse.marts import mart_named
-from seller_platform.warehouse.marts.building import Build
+from seller_platform.warehouse.marts.builds import Build
+from seller_platform.warehouse.readers.frames import read_mart
 from seller_platform_tests.warehouse.marts.conftest import ACCOUNT, MARCH, Shop
 
 PROFIT = mart_named("account_profit_daily")

@@ -1,0 +1,168 @@
+"""Connections and the accounts they see: the registry in schema `platform`."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from seller_platform.contract import Account
+from seller_platform.errors import UnknownAccountError
+from seller_platform.warehouse.connections.secrets import SecretBox, sealing
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, GRANTS
+
+
+@dataclass(frozen=True)
+class KnownConnection:
+    """A user of an API whose accounts are read."""
+
+    name: str
+    base_url: str
+    auth_url: str
+    client_id: str
+    user_id: int | None = None
+    user_name: str | None = None
+    redirect_uri: str | None = None
+
+
+@dataclass(frozen=True)
+class KnownAccount:
+    """An account, the key of its rows, and the connection that reads it."""
+
+    key: str
+    connection: str
+    account: Account
+
+
+def save_connection(database: Database, connection: KnownConnection) -> None:
+    """Store a connection, or what changed of it; what is None stays as it was."""
+    values = {name: value for name, value in asdict(connection).items() if value is not None}
+    statement = insert(CONNECTIONS).values(values)
+    with database.begin() as transaction:
+        transaction.execute(statement.on_conflict_do_update(index_elements=[CONNECTIONS.c.name], set_=values))
+
+
+def save_user(database: Database, connection: str, user_id: int | None, user_name: str | None) -> None:
+    """Note whose accounts a connection reads."""
+    with database.begin() as transaction:
+        transaction.execute(
+            update(CONNECTIONS).where(CONNECTIONS.c.name == connection).values(user_id=user_id, user_name=user_name)
+        )
+
+
+def save_client_secret(database: Database, box: SecretBox, connection: str, client_secret: str) -> None:
+    """Keep the secret of the application as which a connection calls, encrypted."""
+    with sealing(database) as transaction:
+        transaction.execute(
+            update(CONNECTIONS)
+            .where(CONNECTIONS.c.name == connection)
+            .values(client_secret=box.seal(client_secret.encode()))
+        )
+
+
+def client_secret_of(database: Database, box: SecretBox, connection: str) -> str | None:
+    """Return the secret of a connection's application; None where none is kept.
+
+    Raises:
+        SecretKeyError: It was sealed with another key.
+    """
+    statement = select(CONNECTIONS.c.client_secret).where(CONNECTIONS.c.name == connection)
+    with database.begin() as transaction:
+        sealed = transaction.execute(statement).scalar_one_or_none()
+    return None if sealed is None else box.open(bytes(sealed), _what(connection)).decode()
+
+
+def reseal_client_secrets(transaction: Connection, box: SecretBox) -> int:
+    """Encrypt every kept secret with the first key of the box, in a transaction of `resealing`; return their number.
+
+    Raises:
+        SecretKeyError: One was sealed with none of its keys.
+    """
+    kept = select(CONNECTIONS.c.name, CONNECTIONS.c.client_secret).where(CONNECTIONS.c.client_secret.is_not(None))
+    rows = transaction.execute(kept.with_for_update()).all()
+    for name, sealed in rows:
+        resealed = box.reseal(bytes(sealed), _what(name))
+        transaction.execute(update(CONNECTIONS).where(CONNECTIONS.c.name == name).values(client_secret=resealed))
+    return len(rows)
+
+
+def connections(database: Database) -> tuple[KnownConnection, ...]:
+    """Return every connection, by name."""
+    columns = [CONNECTIONS.c[name] for name in KnownConnection.__dataclass_fields__]
+    with database.begin() as transaction:
+        rows = transaction.execute(select(*columns).order_by(CONNECTIONS.c.name)).tuples()
+        return tuple(KnownConnection(*row) for row in rows)
+
+
+def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[str, Account]]) -> None:
+    """Make the registry say what a connection sees now; accounts it no longer sees are retired, never deleted.
+
+    An account that several connections see stays with the one that reads it, for as long as that one lists it and
+    its grant is honoured.
+
+    Args:
+        accounts: Each account with its key.
+    """
+    keys = [key for key, _ in accounts]
+    held = select(ACCOUNTS.c.key, ACCOUNTS.c.connection).where(ACCOUNTS.c.key.in_(keys), _is_read())
+    with database.begin() as transaction:
+        locked = transaction.execute(held.order_by(ACCOUNTS.c.key).with_for_update(of=ACCOUNTS))
+        reader_of = dict(locked.tuples().all())
+        for key, account in accounts:
+            values = {**asdict(account), "key": key, "connection": reader_of.get(key, connection)}
+            seen = {**values, "last_seen_at": func.now(), "retired_at": None}
+            statement = insert(ACCOUNTS).values(values)
+            transaction.execute(statement.on_conflict_do_update(index_elements=[ACCOUNTS.c.key], set_=seen))
+        gone = ACCOUNTS.c.key.not_in(keys)
+        transaction.execute(
+            update(ACCOUNTS)
+            .where(ACCOUNTS.c.connection == connection, ACCOUNTS.c.retired_at.is_(None), gone)
+            .values(retired_at=func.now())
+        )
+
+
+def accounts(database: Database) -> tuple[KnownAccount, ...]:
+    """Return the accounts that are listed today, by key."""
+    return _accounts(database, ACCOUNTS.c.retired_at.is_(None))
+
+
+def active_accounts(database: Database) -> tuple[KnownAccount, ...]:
+    """Return the accounts that a refresh can load, by key: listed today, by a connection whose grant is honoured."""
+    return _accounts(database, _is_read())
+
+
+def account_of(database: Database, key: str) -> KnownAccount:
+    """Return the account of that key, retired or not.
+
+    Raises:
+        UnknownAccountError: No account ever had it.
+    """
+    with database.begin() as transaction:
+        row = transaction.execute(select(ACCOUNTS).where(ACCOUNTS.c.key == key)).mappings().one_or_none()
+    if row is None:
+        raise UnknownAccountError(key, [known.key for known in accounts(database)])
+    return _known(row)
+
+
+def _accounts(database: Database, condition: ColumnElement[bool]) -> tuple[KnownAccount, ...]:
+    statement = select(ACCOUNTS).where(condition).order_by(ACCOUNTS.c.key)
+    with database.begin() as transaction:
+        return tuple(_known(row) for row in transaction.execute(statement).mappings())
+
+
+def _is_read() -> ColumnElement[bool]:
+    """The condition that an account is listed today, by a connection whose grant is honoured."""
+    honoured = select(GRANTS.c.connection).where(
+        GRANTS.c.connection == ACCOUNTS.c.connection, GRANTS.c.refused.is_(None)
+    )
+    return and_(ACCOUNTS.c.retired_at.is_(None), honoured.correlate(ACCOUNTS).exists())
+
+
+def _known(row: RowMapping) -> KnownAccount:
+    account = Account(**{name: row[name] for name in Account.__dataclass_fields__})
+    return KnownAccount(row["key"], row["connection"], account)
+
+
+def _what(connection: str) -> str:
+    return f"the client secret of connection {connection!r}"

@@ -1,0 +1,5 @@
+"""Jobs that outlive a process.
+
+- `report_jobs`: reports requested from the upstream
+- `cost_plans`: cost plans and how far they were applied
+"""

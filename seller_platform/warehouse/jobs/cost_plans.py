@@ -1,0 +1,294 @@
+"""Plans of costs to write, and the proof of what was written: for each SKU the state before, wanted and read back.
+
+A plan never changes once it is stored; what becomes of its writes is noted one by one, so that a process that ends in
+the middle leaves behind how far it came.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Result,
+    RowMapping,
+    Table,
+    Text,
+    Uuid,
+    func,
+    insert,
+    literal_column,
+    select,
+    table,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from seller_platform.contract.datasets.costs import CostElement, CostPeriod, Periods
+from seller_platform.errors import CostWritesBusyError, UnknownCostPlanError, UnknownTableError
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import METADATA, PLATFORM
+
+_TABLE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_$]*)\.([A-Za-z_][A-Za-z0-9_$]*)")
+_LOCK = "hashtextextended('cost writes of ' || :account, 0)"
+
+
+class WriteState(Enum):
+    """How far a write is.
+
+    `planned`: nothing was sent. `begun`: requests were sent, and their end is not known. `holds`: the upstream was
+    read, and says what was wanted. `unconfirmed`: it was written, but did not say so in time. `restored`: it could
+    not be written, and the state before holds. `lost`: neither could be made to hold.
+    """
+
+    PLANNED = "planned"
+    BEGUN = "begun"
+    HOLDS = "holds"
+    UNCONFIRMED = "unconfirmed"
+    RESTORED = "restored"
+    LOST = "lost"
+
+
+COST_PLANS = Table(
+    "cost_plans",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("uid", Uuid, nullable=False, unique=True, comment="Names the plan wherever its file is carried."),
+    Column("made_at", DateTime(timezone=True), nullable=False),
+    Column("made_by", Text, nullable=False, comment="Who made it."),
+    Column("source", Text, nullable=False, comment="The file or the table that says what is wanted."),
+    Column("undo_of", BigInteger, ForeignKey("platform.cost_plans.id"), comment="The plan that this one takes back."),
+    schema=PLATFORM,
+    comment="Plans of costs to write to the upstream; they never change.",
+)
+
+COST_WRITES = Table(
+    "cost_writes",
+    METADATA,
+    Column("plan", BigInteger, ForeignKey(COST_PLANS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("sku", Text, primary_key=True),
+    Column("before", JSONB, nullable=False, comment="The cost periods when the plan was made."),
+    Column("wanted", JSONB, nullable=False, comment="All cost periods that it is to have."),
+    Column("state", Text, nullable=False, comment="planned, begun, holds, unconfirmed, restored or lost."),
+    Column("problem", Text, comment="Why what was wanted does not hold, in a sentence."),
+    Column("read_back", JSONB(none_as_null=True), comment="What the upstream said last."),
+    Column("read_back_at", DateTime(timezone=True)),
+    Column("written_at", DateTime(timezone=True), comment="When the first request was sent."),
+    Column("written_by", Text, comment="Who applied the plan."),
+    Column("run_id", Text, comment="The Dagster run that did."),
+    schema=PLATFORM,
+    comment="What was written to the upstream for one SKU of a plan, with the proof.",
+)
+
+
+@dataclass(frozen=True)
+class CostWrite:
+    """The replacement of all cost periods of one product, as `platform.cost_writes` keeps it."""
+
+    account: str
+    sku: str
+    before: Periods
+    wanted: Periods
+    state: WriteState = WriteState.PLANNED
+    problem: str | None = None
+    read_back: Periods | None = None
+    read_back_at: datetime | None = None
+    written_at: datetime | None = None
+    written_by: str | None = None
+    run_id: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.sku!r} of {self.account}"
+
+
+@dataclass(frozen=True)
+class CostPlan:
+    """A plan, as `platform.cost_plans` keeps it, with its writes by account and SKU."""
+
+    id: int
+    uid: UUID
+    made_at: datetime
+    made_by: str
+    source: str
+    undo_of: int | None
+    writes: tuple[CostWrite, ...]
+
+
+def save_plan(
+    database: Database,
+    writes: Sequence[CostWrite],
+    *,
+    uid: UUID,
+    made_at: datetime,
+    made_by: str,
+    source: str,
+    undo_of: int | None = None,
+) -> CostPlan:
+    """Store a plan and return it."""
+    values = {"uid": uid, "made_at": made_at, "made_by": made_by, "source": source, "undo_of": undo_of}
+    with database.begin() as connection:
+        number = connection.execute(insert(COST_PLANS).values(values).returning(COST_PLANS.c.id)).scalar_one()
+        connection.execute(insert(COST_WRITES), [{"plan": number, **_values(write)} for write in writes])
+    return plan_of(database, number)
+
+
+def plan_of(database: Database, number: int) -> CostPlan:
+    """Return the plan of that number, with its writes as they are now.
+
+    Raises:
+        UnknownCostPlanError: There is none.
+    """
+    with database.begin() as connection:
+        plan = connection.execute(select(COST_PLANS).where(COST_PLANS.c.id == number)).mappings().one_or_none()
+        if plan is None:
+            raise UnknownCostPlanError(number)
+        order = (func.convert_to(COST_WRITES.c[name], "UTF8") for name in ("account", "sku"))
+        statement = select(COST_WRITES).where(COST_WRITES.c.plan == number).order_by(*order)
+        writes = tuple(map(_write, connection.execute(statement).mappings()))
+    return CostPlan(**plan, writes=writes)
+
+
+def plan_with_uid(database: Database, uid: UUID) -> CostPlan | None:
+    """Return the plan of that name; None where it was never stored here."""
+    with database.begin() as connection:
+        number = connection.execute(select(COST_PLANS.c.id).where(COST_PLANS.c.uid == uid)).scalar_one_or_none()
+    return None if number is None else plan_of(database, number)
+
+
+def note_writes(database: Database, plan: CostPlan, writes: Sequence[CostWrite]) -> None:
+    """Store what became of some of a plan's writes."""
+    columns = COST_WRITES.c
+    with database.begin() as connection:
+        for write in writes:
+            mine = (columns.plan == plan.id, columns.account == write.account, columns.sku == write.sku)
+            connection.execute(update(COST_WRITES).where(*mine).values(_outcome(write)))
+
+
+@contextmanager
+def hold_costs(database: Database, accounts: Sequence[str]) -> Iterator[None]:
+    """Let nobody else write costs of these accounts until the block ends, or this process does.
+
+    Raises:
+        CostWritesBusyError: Somebody is writing costs of one of them.
+    """
+    with database.connect() as connection:
+        try:
+            for account in sorted(accounts):
+                held = connection.execute(text(f"SELECT pg_try_advisory_lock({_LOCK})"), {"account": account})
+                if not held.scalar_one():
+                    raise CostWritesBusyError(account)
+            connection.commit()
+            yield
+        finally:
+            if not connection.invalidated:
+                connection.rollback()
+                connection.execute(text("SELECT pg_advisory_unlock_all()"))
+                connection.commit()
+
+
+def looks_like_a_table(name: str) -> bool:
+    """Whether a text has the form of a table's name with its schema."""
+    return _TABLE_NAME.fullmatch(name) is not None
+
+
+def read_table(database: Database, name: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return the columns and the rows of a table or view, named with its schema.
+
+    Raises:
+        UnknownTableError: There is none of that name.
+    """
+    found = _TABLE_NAME.fullmatch(name)
+    with database.begin() as connection:
+        exists = found and connection.execute(text("SELECT to_regclass(:name)"), {"name": name}).scalar_one()
+        if not found or not exists:
+            raise UnknownTableError(name)
+        wanted = table(found[2].lower(), schema=found[1].lower())
+        result: Result[Any] = connection.execute(select(literal_column("*")).select_from(wanted))
+        return tuple(result.keys()), [tuple(row) for row in result]
+
+
+def periods_document(periods: Periods) -> list[dict[str, Any]]:
+    """Return periods as JSON, with amounts as text, which no reader turns into floats."""
+    return [
+        {
+            "from_date": str(period.from_date),
+            "to_date": str(period.to_date) if period.to_date else None,
+            "cost_elements": [_element_document(element) for element in period.cost_elements],
+        }
+        for period in periods
+    ]
+
+
+def periods_of_document(document: Sequence[Mapping[str, Any]]) -> Periods:
+    """Return the periods that `periods_document` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError, ArithmeticError: It did not write this.
+    """
+    return tuple(
+        CostPeriod(
+            date.fromisoformat(period["from_date"]),
+            date.fromisoformat(period["to_date"]) if period["to_date"] is not None else None,
+            tuple(_element_of_document(element) for element in period["cost_elements"]),
+        )
+        for period in document
+    )
+
+
+_TEXTS = ("cost_element", "currency", "provider", "notes")
+_NUMBERS = ("amount", "total_amount", "units", "conversion_rate")
+
+
+def _element_document(element: CostElement) -> dict[str, str]:
+    numbers = {name: getattr(element, name) for name in _NUMBERS}
+    told = {name: getattr(element, name) for name in _TEXTS}
+    told |= {name: None if number is None else format(number, "f") for name, number in numbers.items()}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _element_of_document(document: Mapping[str, str]) -> CostElement:
+    texts = {name: document[name] for name in _TEXTS if name in document}
+    numbers = {name: Decimal(document[name]) for name in _NUMBERS if name in document}
+    return CostElement(**texts, **numbers)  # type: ignore[arg-type]  # mypy cannot part texts from numbers
+
+
+def _values(write: CostWrite) -> dict[str, object]:
+    return {
+        "account": write.account,
+        "sku": write.sku,
+        "before": periods_document(write.before),
+        "wanted": periods_document(write.wanted),
+        **_outcome(write),
+    }
+
+
+def _outcome(write: CostWrite) -> dict[str, object]:
+    return {
+        "state": write.state.value,
+        "problem": write.problem,
+        "read_back": None if write.read_back is None else periods_document(write.read_back),
+        "read_back_at": write.read_back_at,
+        "written_at": write.written_at,
+        "written_by": write.written_by,
+        "run_id": write.run_id,
+    }
+
+
+def _write(row: RowMapping) -> CostWrite:
+    values: dict[str, Any] = dict(row)
+    del values["plan"]
+    for name in ("before", "wanted", "read_back"):
+        values[name] = None if values[name] is None else periods_of_document(values[name])
+    return CostWrite(**values | {"state": WriteState(values["state"])})

@@ -1,0 +1,248 @@
+"""The jobs of reports: what was requested of the upstream, how far it is, and what became of it.
+
+A job is written before its report is requested, so that nothing that was begun is forgotten. Whoever moves a job
+names the job as it was; if another has moved it meanwhile, nothing is changed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    Interval,
+    RowMapping,
+    Table,
+    Text,
+    and_,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import ACCOUNTS, METADATA, PLATFORM
+
+
+class JobState(Enum):
+    """How far a job is.
+
+    `requested`: it is written down, and the upstream may or may not know of it. `pending`: the upstream gave the
+    report a number. `ready`: the report can be downloaded. The others are ends.
+    """
+
+    REQUESTED = "requested"
+    PENDING = "pending"
+    READY = "ready"
+    LOADED = "loaded"
+    FAILED = "failed"
+    GIVEN_UP = "given_up"
+
+
+AWAITED = (JobState.REQUESTED, JobState.PENDING)
+OPEN = (*AWAITED, JobState.READY)
+LOST = (JobState.FAILED, JobState.GIVEN_UP)
+
+
+def _among(states: Sequence[JobState]) -> str:
+    return ", ".join(f"'{state.value}'" for state in states)
+
+
+REPORT_JOBS = Table(
+    "report_jobs",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("account", Text, ForeignKey(ACCOUNTS.c.key, ondelete="CASCADE"), nullable=False),
+    Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
+    Column("value", Text, nullable=False, comment="The value of that parameter."),
+    Column("format", Text, nullable=False, comment="The form in which the rows are downloaded: json or csv."),
+    Column("state", Text, nullable=False, comment="requested, pending, ready; at the end loaded, failed or given_up."),
+    Column("requested_at", DateTime(timezone=True), nullable=False, comment="When the job was written down."),
+    Column("give_up_after", Interval, nullable=False, comment="How long one attempt may take."),
+    Column("attempt", Integer, nullable=False, comment="How often the upstream was asked for the report."),
+    Column("attempted_at", DateTime(timezone=True), nullable=False, comment="When the present attempt began."),
+    Column("report_id", Text, comment="The upstream's number of the report; null until it is known."),
+    Column("polls", Integer, nullable=False, comment="Requests about the present attempt so far."),
+    Column("next_poll_at", DateTime(timezone=True), nullable=False),
+    Column("upstream_status", Text, comment="The word with which the upstream last described the report."),
+    Column("upstream_message", Text, comment="What it said with it, or why it could not be asked."),
+    Column("problem", Text, comment="Why there are no rows, in a sentence; null unless failed or given_up."),
+    Column("runs", Integer, nullable=False, comment="How many Dagster runs were asked to load or report it."),
+    Column("run_key", Text, comment="The run that was asked last."),
+    Column("run_asked_at", DateTime(timezone=True)),
+    Column("load_id", BigInteger, comment="The load that stored the rows: platform.loads.id."),
+    Column("told_at", DateTime(timezone=True), comment="When a run failed to tell of the problem."),
+    Index(
+        "uq_report_jobs_open",
+        "account",
+        "selector",
+        "value",
+        unique=True,
+        postgresql_where=text(f"state IN ({_among(OPEN)})"),
+    ),
+    Index("ix_report_jobs_due", "next_poll_at", postgresql_where=text(f"state IN ({_among(AWAITED)})")),
+    Index("ix_report_jobs_account", "account", "state"),
+    schema=PLATFORM,
+    comment="Asynchronous reports: one row for each that was requested.",
+)
+
+
+@dataclass(frozen=True)
+class ReportJob:
+    """A job, as `platform.report_jobs` keeps it."""
+
+    id: int
+    account: str
+    selector: str
+    value: str
+    format: str
+    state: JobState
+    requested_at: datetime
+    give_up_after: timedelta
+    attempt: int
+    attempted_at: datetime
+    report_id: str | None
+    polls: int
+    next_poll_at: datetime
+    upstream_status: str | None
+    upstream_message: str | None
+    problem: str | None
+    runs: int
+    run_key: str | None
+    run_asked_at: datetime | None
+    load_id: int | None
+    told_at: datetime | None
+
+    def __str__(self) -> str:
+        return f"the report {self.selector} {self.value} of {self.account}"
+
+
+def open_job(
+    database: Database,
+    account: str,
+    selector: str,
+    value: str,
+    format_: str,
+    *,
+    give_up_after: timedelta,
+    now: datetime,
+    next_poll_at: datetime,
+) -> ReportJob | None:
+    """Write down that a report is wanted and return its job; None where such a job is open already."""
+    statement = (
+        insert(REPORT_JOBS)
+        .values(
+            account=account,
+            selector=selector,
+            value=value,
+            format=format_,
+            state=JobState.REQUESTED.value,
+            requested_at=now,
+            give_up_after=give_up_after,
+            attempt=1,
+            attempted_at=now,
+            polls=0,
+            next_poll_at=next_poll_at,
+            runs=0,
+        )
+        .on_conflict_do_nothing()
+        .returning(REPORT_JOBS)
+    )
+    with database.begin() as connection:
+        row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else _job(row)
+
+
+def claim_due(
+    database: Database, *, now: datetime, until: datetime, latest: datetime, limit: int
+) -> tuple[ReportJob, ...]:
+    """Return jobs whose poll is due, the longest due first, each to one claimant only.
+
+    Args:
+        until: When a job whose claimant was killed becomes due again.
+        latest: The latest that a poll can lie ahead. A job put off further was so by a clock that was wrong; it is due.
+    """
+    due = (
+        select(REPORT_JOBS.c.id)
+        .where(_in(AWAITED), or_(REPORT_JOBS.c.next_poll_at <= now, REPORT_JOBS.c.next_poll_at > latest))
+        .order_by(REPORT_JOBS.c.next_poll_at, REPORT_JOBS.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    statement = update(REPORT_JOBS).where(REPORT_JOBS.c.id.in_(due)).values(next_poll_at=until).returning(REPORT_JOBS)
+    with database.begin() as connection:
+        return _jobs(connection.execute(statement).mappings().all())
+
+
+def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
+    """Store what changed of a job, and return whether it was still as it had been before."""
+    changed = {name: _stored(getattr(after, name)) for name in _FIELDS if getattr(after, name) != getattr(before, name)}
+    if not changed:
+        return True
+    # What loads a job and what asks for its runs do not stand in each other's way.
+    guards = ["id", "state", "attempt", "polls", *(name for name in ("runs", "told_at") if name in changed)]
+    as_before = (REPORT_JOBS.c[name].is_not_distinct_from(_stored(getattr(before, name))) for name in guards)
+    statement = update(REPORT_JOBS).where(*as_before).values(changed)
+    with database.begin() as connection:
+        return connection.execute(statement).rowcount == 1
+
+
+def ready_jobs(database: Database, account: str) -> tuple[ReportJob, ...]:
+    """Return the account's reports that can be downloaded, in the order of their requests."""
+    return _found(database, REPORT_JOBS.c.account == account, _in([JobState.READY]))
+
+
+def untold_jobs(database: Database, account: str) -> tuple[ReportJob, ...]:
+    """Return the account's reports that came to nothing and of which no run has told yet."""
+    return _found(database, REPORT_JOBS.c.account == account, _is_untold())
+
+
+def jobs_for_runs(database: Database) -> tuple[ReportJob, ...]:
+    """Return every job that needs a run, to load it or to tell of its failure, in the order of the requests."""
+    return _found(database, or_(_in([JobState.READY]), _is_untold()))
+
+
+def job_of(database: Database, job_id: int) -> ReportJob:
+    """Return the job of that number, which must exist."""
+    return _found(database, REPORT_JOBS.c.id == job_id)[0]
+
+
+_FIELDS = tuple(field.name for field in fields(ReportJob))
+
+
+def _stored(value: object) -> object:
+    return value.value if isinstance(value, JobState) else value
+
+
+def _in(states: Sequence[JobState]) -> ColumnElement[bool]:
+    return REPORT_JOBS.c.state.in_([state.value for state in states])
+
+
+def _is_untold() -> ColumnElement[bool]:
+    return and_(_in(LOST), REPORT_JOBS.c.told_at.is_(None))
+
+
+def _found(database: Database, *where: ColumnElement[bool]) -> tuple[ReportJob, ...]:
+    statement = select(REPORT_JOBS).where(*where).order_by(REPORT_JOBS.c.id)
+    with database.begin() as connection:
+        return _jobs(connection.execute(statement).mappings().all())
+
+
+def _jobs(rows: Sequence[RowMapping]) -> tuple[ReportJob, ...]:
+    return tuple(sorted(map(_job, rows), key=lambda job: job.id))
+
+
+def _job(row: RowMapping) -> ReportJob:
+    values: dict[str, Any] = dict(row)
+    return ReportJob(**values | {"state": JobState(values["state"])})

@@ -1,0 +1,14 @@
+"""Loads: slices replaced, and everything that follows from their receipts.
+
+- `slices`: replaces a slice in one transaction
+- `copy_format`: rows as lines of COPY
+- `receipts`: the receipt of each load
+- `coverage`: the days that receipts cover
+- `provenance`: where a stored row came from
+- `retention`: removes old snapshots and receipts
+- `metrics`: measures of the warehouse for Prometheus
+- `daily_totals`: rows and amounts by day
+- `fingerprints`: digests of stored rows
+- `products`: the products of an account
+- `cost_skus`: the products whose costs are read
+"""

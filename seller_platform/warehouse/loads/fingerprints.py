@@ -1,0 +1,46 @@
+"""Fingerprints of stored rows: equal in two databases exactly where the rows are equal."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Numeric, Text, cast, func, literal, select, text
+
+from seller_platform.contract import Dataset
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import LOCAL_DAY, table_for
+
+Fingerprint = tuple[int, str]
+
+
+def fingerprints(database: Database, datasets: Sequence[Dataset]) -> dict[tuple[str, str], Fingerprint]:
+    """Return rows and a digest of their values, for each dataset and account; of snapshots the newest.
+
+    The digest covers the contract's columns and the local day, not who loaded a row when. It does not depend on
+    the order of rows, nor on trailing zeros of amounts.
+    """
+    found = {}
+    with database.begin() as connection:
+        connection.execute(text("SET LOCAL TIME ZONE 'UTC'"))
+        for dataset in datasets:
+            for account, rows, digest in connection.execute(_statement(dataset)):
+                found[(dataset.name, account)] = (rows, str(digest))
+    return found
+
+
+def _statement(dataset: Dataset):  # type: ignore[no-untyped-def]  # the type of this select has no short name
+    table = table_for(dataset)
+    values = [
+        func.trim_scale(table.c[column.name])
+        if isinstance(table.c[column.name].type, Numeric)
+        else table.c[column.name]
+        for column in (*dataset.columns, *dataset.tags)
+    ]
+    day = [table.c[LOCAL_DAY]] if dataset.is_dated else []
+    row = cast(func.row(*values, *day), Text)
+    statement = select(
+        table.c.account, func.count(), func.sum(cast(func.hashtextextended(row, literal(0)), Numeric))
+    ).group_by(table.c.account)
+    if dataset.is_dated:
+        return statement
+    newest = table.alias()
+    latest = select(func.max(newest.c[LOCAL_DAY])).where(newest.c.account == table.c.account).scalar_subquery()
+    return statement.where(table.c[LOCAL_DAY] == latest)

@@ -1,0 +1,241 @@
+"""Provenance: from a stored row to the load, the page and the request that brought it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, Text, and_, cast, func, literal, select, text
+from sqlalchemy.exc import DataError
+
+from seller_platform.contract import Dataset, Slicing, Source, Window
+from seller_platform.errors import InvalidRowKeyError, RowNotFoundError
+from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, account_of, connections
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import CONNECTION, LOADS, LOCAL_DAY, table_for
+
+ROWS_AT_MOST = 20
+
+_LOAD_ID, _PAGE, _EXTRA = "load_id", "page", "extra"
+_REPORT_ID, _SKU = "report_id", "sku"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request that brought a row, as it can be made again.
+
+    Attributes:
+        params: Its query parameters.
+        is_exact: True where it asks for the page that brought the row; otherwise the list may have been read in parts,
+            and this asks for the days of the rows that came with it.
+    """
+
+    url: str
+    params: Mapping[str, str]
+    is_exact: bool
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A row, the loads of its day, and its neighbours.
+
+    Attributes:
+        first_page: The first page of the load with rows of the same list.
+        last_page: The last.
+        days: The local days of the rows that came on the row's own page.
+    """
+
+    row: RowMapping
+    history: tuple[Receipt, ...]
+    first_page: int
+    last_page: int
+    days: Window | None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """A stored row and where it came from.
+
+    Attributes:
+        row: Its values, by column of the contract.
+        extra: Fields that the contract does not know.
+        place: The local day, or for an account of `seller.accounts` the connection.
+        page: The page that brought it, counted through the load.
+        receipt: The load that brought it; None where its receipt was pruned.
+        request: None for a row whose load is not known.
+        history: Every receipt of a load that read the row's day, oldest first.
+    """
+
+    dataset: Dataset
+    row: Mapping[str, Any]
+    extra: Mapping[str, Any] | None
+    account: str
+    place: date | str
+    load_id: int
+    page: int
+    receipt: Receipt | None
+    request: Request | None
+    history: tuple[Receipt, ...]
+
+    @property
+    def confirmed(self) -> tuple[Receipt, ...]:
+        """The loads since then that found the row's slice as it was."""
+        return tuple(each for each in self.history if each.id > self.load_id and not each.changed)
+
+
+def conditions_of(dataset: Dataset, words: Sequence[str]) -> dict[str, str]:
+    """Return the columns and values that the words of a key name.
+
+    A word `column=value` names its column; the others are the dataset's key columns, as far as they go, in order.
+
+    Raises:
+        InvalidRowKeyError: More words than key columns, or a column named twice.
+    """
+    columns = _columns(dataset)
+    conditions: dict[str, str] = {}
+    unnamed = list(dataset.key)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (equals and name in columns):
+            if not unnamed:
+                raise InvalidRowKeyError(dataset.name, f"{word!r} is of no key column", dataset.key, columns)
+            name, value = unnamed.pop(0), word
+        if name in conditions:
+            raise InvalidRowKeyError(dataset.name, f"{name} is given twice", dataset.key, columns)
+        conditions[name] = value
+    return conditions
+
+
+def explain(
+    database: Database,
+    dataset: Dataset,
+    conditions: Mapping[str, str],
+    *,
+    account: str | None = None,
+    at_most: int = ROWS_AT_MOST,
+) -> tuple[int, tuple[Provenance, ...]]:
+    """Return how many stored rows meet the conditions, and where the first of them came from.
+
+    Of snapshots those of an account's newest count, unless a condition says which day or load is meant.
+
+    Args:
+        conditions: Values by column, spelled as PostgreSQL reads them.
+        account: The account's key; every account's rows without.
+
+    Raises:
+        InvalidRowKeyError: A value is none that the column could have.
+        RowNotFoundError: No stored row meets them.
+        UnknownAccountError: No account has that key.
+    """
+    if account is not None:
+        account_of(database, account)
+    table = table_for(dataset)
+    known = {each.name: each for each in connections(database)}
+    try:
+        with database.begin() as connection:
+            connection.execute(text("SET LOCAL timezone = 'UTC'"))
+            wanted = _wanted(dataset, table, conditions, account)
+            count = connection.execute(select(func.count()).select_from(table).where(wanted)).scalar_one()
+            order = [table.c.account, *(table.c[name] for name in (*dataset.order, _LOAD_ID, _PAGE))]
+            rows = connection.execute(select(table).where(wanted).order_by(*order).limit(at_most)).mappings().all()
+            found = [_found(connection, dataset, table, row) for row in rows]
+    except DataError as error:
+        reason = str(error.orig).partition("\n")[0]
+        raise InvalidRowKeyError(dataset.name, reason, dataset.key, _columns(dataset)) from None
+    if not found:
+        raise RowNotFoundError(dataset.name, conditions, account)
+    return count, tuple(_provenance(database, dataset, known, each) for each in found)
+
+
+def _columns(dataset: Dataset) -> tuple[str, ...]:
+    place = CONNECTION if dataset.slicing is Slicing.CONNECTION else LOCAL_DAY
+    return (*(column.name for column in (*dataset.columns, *dataset.tags)), place, _LOAD_ID, _PAGE)
+
+
+def _wanted(dataset: Dataset, table: Table, conditions: Mapping[str, str], account: str | None) -> ColumnElement[bool]:
+    met = [table.c[name] == cast(literal(value, Text()), table.c[name].type) for name, value in conditions.items()]
+    if account is not None:
+        met.append(table.c.account == account)
+    is_snapshot = dataset.slicing is Slicing.SNAPSHOT and dataset.source is not Source.REPORT
+    if is_snapshot and not {LOCAL_DAY, _LOAD_ID} & set(conditions):
+        other = table.alias()
+        newest = select(func.max(other.c[LOCAL_DAY])).where(other.c.account == table.c.account)
+        met.append(table.c[LOCAL_DAY] == newest.scalar_subquery())
+    return and_(*met)
+
+
+def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple[Receipt, ...]:
+    statement = select(LOADS).where(LOADS.c.dataset == dataset.name)
+    if dataset.slicing is Slicing.CONNECTION:
+        statement = statement.where(LOADS.c.account == row[CONNECTION])
+    else:
+        day = row[LOCAL_DAY]
+        statement = statement.where(
+            LOADS.c.account == row["account"], LOADS.c.window_start <= day, LOADS.c.window_end > day
+        )
+    if dataset.source is Source.REPORT:
+        statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == row[_REPORT_ID])
+    rows = connection.execute(statement.order_by(LOADS.c.id)).mappings()
+    return tuple(Receipt.of(each) for each in rows)
+
+
+def _found(connection: Connection, dataset: Dataset, table: Table, row: RowMapping) -> _Found:
+    same_list = and_(table.c.account == row["account"], table.c.load_id == row[_LOAD_ID])
+    if dataset.facet and dataset.facet.column:
+        same_list = and_(same_list, table.c[dataset.facet.column].is_not_distinct_from(row[dataset.facet.column]))
+    pages = select(func.min(table.c.page), func.max(table.c.page)).where(same_list)
+    first, last = connection.execute(pages).one()
+    days = None
+    if dataset.slicing is not Slicing.CONNECTION:
+        day = table.c[LOCAL_DAY]
+        bounds = select(func.min(day), func.max(day)).where(same_list, table.c.page == row[_PAGE])
+        start, last_day = connection.execute(bounds).one()
+        days = Window(start, Window.day(last_day).end)
+    return _Found(row, _history(connection, dataset, row), first, last, days)
+
+
+def _provenance(
+    database: Database, dataset: Dataset, known: Mapping[str, KnownConnection], found: _Found
+) -> Provenance:
+    row = found.row
+    receipt = next((each for each in found.history if each.id == row[_LOAD_ID]), None)
+    account = account_of(database, row["account"])
+    return Provenance(
+        dataset=dataset,
+        row={column.name: row[column.name] for column in (*dataset.columns, *dataset.tags)},
+        extra=row[_EXTRA],
+        account=account.key,
+        place=row[CONNECTION] if dataset.slicing is Slicing.CONNECTION else row[LOCAL_DAY],
+        load_id=row[_LOAD_ID],
+        page=row[_PAGE],
+        receipt=receipt,
+        request=_request(dataset, account, known[account.connection], found, receipt) if receipt else None,
+        history=found.history,
+    )
+
+
+def _request(
+    dataset: Dataset, known: KnownAccount, connection: KnownConnection, found: _Found, receipt: Receipt
+) -> Request:
+    """Return the request; pages of a load are counted through all of its lists, those of a list from 1."""
+    url, row, selection = connection.base_url + dataset.path, found.row, known.account.selection
+    match dataset.source:
+        case Source.DISCOVERY:
+            return Request(url, {}, is_exact=True)
+        case Source.REPORT:
+            return Request(url, {**selection, _REPORT_ID: row[_REPORT_ID]}, is_exact=True)
+        case Source.PRODUCT_LOOKUP:
+            return Request(url, {**selection, _SKU: row[_SKU]}, is_exact=True)
+    params = {**dict(dataset.parameters), **selection}
+    # A list of days that does not fit a page may have been read in smaller windows, each with a page 1 of its own.
+    is_exact = found.first_page == found.last_page or not dataset.is_divisible
+    if dataset.is_dated:
+        window = receipt.window if is_exact or found.days is None else found.days
+        params |= {"start_date": window.start.isoformat(), "end_date": window.last_day.isoformat()}
+    if dataset.page_sizes:
+        params["per_page"] = str(max(dataset.page_sizes))
+    if dataset.facet and dataset.facet.column and row[dataset.facet.column] is not None:
+        params[dataset.facet.parameter] = row[dataset.facet.column]
+    number = row[_PAGE] - found.first_page + 1 if is_exact else 1
+    return Request(url, {**params, "page": str(number)}, is_exact=is_exact)

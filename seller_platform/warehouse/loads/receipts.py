@@ -1,0 +1,176 @@
+"""What the receipts say: which days are covered, which may have changed since, and how loads of a run went."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import func, select, text
+
+from seller_platform.contract import Dataset, Window
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import LOADS
+
+CLOCKS_DIFFER = timedelta(days=1)
+"""A load that began further ahead of now than this was made by a clock that was wrong: it counts for nothing."""
+
+
+def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
+    """Return the receipts of a Dagster run, in the order in which its loads began."""
+    statement = select(LOADS).where(LOADS.c.run_id == run_id).order_by(LOADS.c.id)
+    with database.begin() as connection:
+        return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
+
+
+def count_loads(database: Database, run_ids: Sequence[str]) -> int:
+    """Return how many loads those runs have stored so far."""
+    statement = select(func.count()).select_from(LOADS).where(LOADS.c.run_id.in_(run_ids))
+    with database.begin() as connection:
+        return connection.execute(statement).scalar_one()
+
+
+def latest_receipts(database: Database) -> tuple[Receipt, ...]:
+    """Return the last receipt of every dataset, account and window."""
+    statement = (
+        select(LOADS)
+        .distinct(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
+        .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end, LOADS.c.id.desc())
+    )
+    with database.begin() as connection:
+        return tuple(Receipt.of(row) for row in connection.execute(statement).mappings())
+
+
+def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
+    """Return the receipt of the last load of each account of a dataset; of a list of accounts, of each connection."""
+    statement = (
+        select(LOADS)
+        .distinct(LOADS.c.account)
+        .where(LOADS.c.dataset == dataset.name)
+        .order_by(LOADS.c.account, LOADS.c.id.desc())
+    )
+    with database.begin() as connection:
+        return {row["account"]: Receipt.of(row) for row in connection.execute(statement).mappings()}
+
+
+def days_read(
+    database: Database, dataset: Dataset, account: str, window: Window, zone: ZoneInfo, *, now: datetime
+) -> dict[date, date]:
+    """Return, for each covered day of the window, the local day on which it was last read."""
+    statement = select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at)).where(
+        LOADS.c.dataset == dataset.name,
+        LOADS.c.account == account,
+        LOADS.c.window_start < window.end,
+        LOADS.c.window_end > window.start,
+        LOADS.c.started_at < now + CLOCKS_DIFFER,
+    )
+    read: dict[date, date] = {}
+    with database.begin() as connection:
+        for start, end, started_at in connection.execute(statement.group_by(LOADS.c.window_start, LOADS.c.window_end)):
+            for day in Window(start, end).since(window.start).until(window.end).each_day():
+                read[day] = max(read.get(day, date.min), started_at.astimezone(zone).date())
+    return read
+
+
+def unsettled(dataset: Dataset, window: Window, read: dict[date, date]) -> Window | None:
+    """Return the part of a window that may have changed since it was read; None if nothing may have.
+
+    A day is settled once it was read after the dataset's lookback had passed over it. The part is the smallest
+    window with every unsettled day in it.
+    """
+    lookback = timedelta(days=dataset.lookback_days)
+    open_days = [day for day in window.each_day() if day not in read or read[day] <= day + lookback]
+    return Window(open_days[0], open_days[-1] + timedelta(days=1)) if open_days else None
+
+
+@dataclass(frozen=True)
+class AccountDay:
+    """The local day that an account is in at some moment.
+
+    Attributes:
+        moment: The moment itself; that of a late tick of a schedule may be past.
+        begins_at: The instant at which the day begins.
+        utc_offset: What the zone is ahead of UTC; the lesser of the two where it changes by the season.
+    """
+
+    account: str
+    today: date
+    moment: datetime
+    begins_at: datetime
+    utc_offset: timedelta
+
+    @classmethod
+    def at(cls, moment: datetime, account: str, zone: ZoneInfo) -> "AccountDay":
+        today = moment.astimezone(zone).date()
+        midnights = [datetime.combine(today + timedelta(days=ahead), time(), zone) for ahead in (0, 91, 182, 273)]
+        offset = min(midnight.utcoffset() or timedelta() for midnight in midnights)
+        return cls(account, today, moment, midnights[0], offset)
+
+
+_DUE = text("""
+    SELECT due.dataset, due.account, lower(part) AS first, upper(part) AS after
+    FROM (
+        SELECT wanted.dataset, day.account,
+               datemultirange(daterange(CASE WHEN wanted.is_dated THEN least(CAST(:since AS date), day.today + 1)
+                                             ELSE day.today END, day.today + 1))
+               - coalesce(done.days, '{}') AS days
+        FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[]), CAST(:are_dated AS boolean[]))
+                 AS wanted (dataset, lookback, is_dated)
+        CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
+                          CAST(:begin_at AS timestamptz[]), CAST(:offsets AS interval[]))
+                 AS day (account, today, moment, begins_at, utc_offset)
+        LEFT JOIN LATERAL (
+            SELECT range_agg(daterange(window_start, greatest(window_start, CASE
+                       WHEN started_at >= day.begins_at THEN window_end
+                       ELSE least(window_end,
+                                  CAST(started_at AT TIME ZONE 'UTC' + day.utc_offset AS date) - wanted.lookback)
+                   END))) AS days
+            FROM platform.loads
+            WHERE loads.dataset = wanted.dataset AND loads.account = day.account
+              AND started_at < greatest(day.moment, now()) + CAST(:clocks_differ AS interval)
+        ) AS done ON true
+    ) AS due, unnest(due.days) AS part
+    ORDER BY 1, 2, 3
+""")
+
+
+def days_due(
+    database: Database, datasets: Sequence[Dataset], days: Sequence[AccountDay], *, since: date, again: bool = False
+) -> dict[tuple[str, str], tuple[Window, ...]]:
+    """Return the days that a refresh has to read, by name of dataset and account; those without any are left out.
+
+    A day is due if it is not settled (see `unsettled`) and was not read since its account's today began. Of a
+    snapshot only today can be due. One statement asks for all accounts; where a zone's clock was changed between a
+    load and today, it takes a load that was made within an hour of midnight for one of the day before, so that days
+    may be read once too often and never once too seldom.
+
+    Args:
+        since: The first day of interest of dated datasets.
+        again: Days that are not settled are due even if they were read since today began.
+    """
+    bound = {
+        "since": since,
+        "datasets": [dataset.name for dataset in datasets],
+        "lookbacks": [dataset.lookback_days for dataset in datasets],
+        "are_dated": [dataset.is_dated for dataset in datasets],
+        "accounts": [day.account for day in days],
+        "todays": [day.today for day in days],
+        "moments": [day.moment for day in days],
+        "clocks_differ": CLOCKS_DIFFER,
+        "begin_at": ["infinity" if again else day.begins_at for day in days],
+        "offsets": [day.utc_offset for day in days],
+    }
+    due: dict[tuple[str, str], list[Window]] = defaultdict(list)
+    with database.begin() as connection:
+        for dataset, account, first, after in connection.execute(_DUE, bound):
+            due[(dataset, account)].append(Window(first, after))
+    return {pair: tuple(windows) for pair, windows in due.items()}
+
+
+def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:
+    """Return the datasets, by name, and the accounts of which anything was ever read."""
+    statement = select(LOADS.c.dataset, LOADS.c.account).distinct()
+    with database.begin() as connection:
+        rows = connection.execute(statement.where(LOADS.c.dataset.in_([dataset.name for dataset in datasets])))
+        return frozenset((dataset, account) for dataset, account in rows)

@@ -1,0 +1,340 @@
+"""Slices: replaced whole, in one transaction, with a receipt.
+
+A slice is read from the upstream into a `Spool` first, and only a slice that was read whole touches the database:
+transactions stay short, a failed walk costs the database nothing, and rows that are stored already are not
+written again.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Self, cast
+
+import psycopg
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, literal, select, text
+
+from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.errors import ContractViolationError, SpoolError
+from seller_platform.failpoints import reach
+from seller_platform.warehouse.loads.copy_format import Row, RowDigest, RowWriter, copy_statement
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import CONNECTION, LOADS, LOCAL_DAY, table_for
+
+_SPOOL_BYTES_IN_MEMORY = 8 << 20
+_COPY_CHUNK_BYTES = 1 << 20
+_REPORT_ID = "report_id"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A dataset's rows of one account in one window.
+
+    Attributes:
+        account: The account key; for `seller.accounts` the name of the connection.
+        window: Local days; for a snapshot its one day.
+        report_id: For `seller.report_rows` the report, of which an account has several on a day.
+    """
+
+    dataset: Dataset
+    account: str
+    window: Window
+    report_id: str | None = None
+
+    def __str__(self) -> str:
+        report = "" if self.report_id is None else f", report {self.report_id}"
+        return f"{self.dataset.name} of {self.account}, {self.window}{report}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a slice was read: the part of its receipt that only the reader knows.
+
+    Attributes:
+        announced: Rows the list announced; None where it sends no total.
+        verdict: match, mismatch or unverifiable.
+        notes: What else was found, such as fields unknown to the contract.
+    """
+
+    requests: int
+    pages: int
+    body_bytes: int
+    announced: int | None
+    verdict: str
+    started_at: datetime
+    run_id: str | None = None
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """One load, as `platform.loads` keeps it."""
+
+    id: int
+    dataset: str
+    account: str
+    window: Window
+    requests: int
+    pages: int
+    body_bytes: int
+    announced: int | None
+    rows: int
+    digest: bytes
+    verdict: str
+    changed: bool
+    restatement: Mapping[str, Any] | None
+    notes: Mapping[str, Any] | None
+    run_id: str | None
+    started_at: datetime
+    finished_at: datetime
+
+    @property
+    def seconds(self) -> float:
+        return (self.finished_at - self.started_at).total_seconds()
+
+    @classmethod
+    def of(cls, row: RowMapping) -> Self:
+        """Return the receipt of a row of `platform.loads`."""
+        values: dict[str, Any] = dict(row)
+        values["window"] = Window(values.pop("window_start"), values.pop("window_end"))
+        return cls(**values)
+
+
+class Spool:
+    """The rows of one slice on their way in: in memory while they are few, in a temporary file beyond 8 MiB.
+
+    It is where a reader writes; `restart` forgets an attempt that came to nothing.
+    """
+
+    def __init__(self, wanted: Slice, load_id: int) -> None:
+        self.slice, self.load_id = wanted, load_id
+        self._writers: dict[tuple[str | None, ...], RowWriter] = {}
+        self._digest = RowDigest()
+        self._file = tempfile.SpooledTemporaryFile(_SPOOL_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
+
+    @property
+    def count(self) -> int:
+        return self._digest.count
+
+    @property
+    def digest(self) -> bytes:
+        """An order-independent digest of the rows so far."""
+        return self._digest.value
+
+    def restart(self) -> None:
+        """Forget every row."""
+        self._digest = RowDigest()
+        with self._told():
+            self._file.seek(0)
+            self._file.truncate()
+
+    def write(
+        self,
+        rows: Sequence[Row],
+        *,
+        tags: Sequence[str | None] = (),
+        extras: Mapping[int, str] = MappingProxyType({}),
+        page: int,
+        account: str | None = None,
+    ) -> None:
+        """Append the rows of one page; `account` is given where it is not the slice's own."""
+        writer = self._writer(tuple(tags))
+        lines = writer.lines(rows, extras)
+        self._digest.add(lines)
+        block = writer.block(lines, account=account or self.slice.account, load_id=self.load_id, page=page)
+        with self._told():
+            self._file.write(block)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield everything that was written, from the start."""
+        with self._told():
+            self._file.seek(0)
+        while chunk := self._file.read(_COPY_CHUNK_BYTES):
+            yield chunk
+
+    def close(self) -> None:
+        """Give memory and file back."""
+        with suppress(OSError):  # on a full disk it tries once more to write what nobody wants any more
+            self._file.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the file system refuses into our error; a write may be refused as late as by the step after it."""
+        try:
+            yield
+        except OSError as error:
+            folder = tempfile.tempdir or "the folder for temporary files"
+            raise SpoolError(str(self.slice), folder, error.strerror or str(error)) from error
+
+    def _writer(self, tags: tuple[str | None, ...]) -> RowWriter:
+        if tags not in self._writers:
+            self._writers[tags] = RowWriter(self.slice.dataset, tags)
+        return self._writers[tags]
+
+
+class Load:
+    """The replacement of one slice: a spool to read into, and `store` to make the slice equal to it."""
+
+    def __init__(self, connection: Connection, wanted: Slice, load_id: int) -> None:
+        self.slice = wanted
+        self.spool = Spool(wanted, load_id)
+        self._connection = connection
+        self._table = table_for(wanted.dataset)
+
+    def store(self, measured: Measured) -> Receipt:
+        """Make the stored slice equal to the spool and write the receipt, in one transaction.
+
+        Rows that are stored already are not written again.
+
+        Raises:
+            ContractViolationError: PostgreSQL refused a value. Nothing was stored.
+            WarehouseUnavailableError: The server went away. The slice is as it was, or as it should be.
+        """
+        with self._connection.begin():
+            previous = _latest_receipt(self._connection, self.slice)
+            changed = previous is None or (previous.window, previous.digest) != (self.slice.window, self.spool.digest)
+            before = self._amounts() if changed and previous is not None else None
+            if changed:
+                self._replace()
+            restatement = None if previous is None else _restatement(before, self._amounts() if before else None)
+            row = self._connection.execute(
+                insert(LOADS).returning(LOADS),
+                {
+                    "id": self.spool.load_id,
+                    "dataset": self.slice.dataset.name,
+                    "account": self.slice.account,
+                    "window_start": self.slice.window.start,
+                    "window_end": self.slice.window.end,
+                    "requests": measured.requests,
+                    "pages": measured.pages,
+                    "body_bytes": measured.body_bytes,
+                    "announced": measured.announced,
+                    "rows": self.spool.count,
+                    "digest": self.spool.digest,
+                    "verdict": measured.verdict,
+                    "changed": changed,
+                    "restatement": restatement,
+                    "notes": self._notes(measured) or None,
+                    "run_id": measured.run_id,
+                    "started_at": measured.started_at,
+                    "finished_at": datetime.now(UTC),
+                },
+            ).mappings()
+            receipt = Receipt.of(row.one())
+            reach("slice.receipted")
+        reach("slice.committed")
+        return receipt
+
+    def _notes(self, measured: Measured) -> dict[str, object]:
+        report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
+        return {**report, **measured.notes}
+
+    def _replace(self) -> None:
+        self._connection.execute(delete(self._table).where(self._inside()))
+        reach("slice.deleted")
+        driver = cast("psycopg.Connection[Any]", self._connection.connection.driver_connection)
+        try:
+            with driver.cursor() as cursor:
+                with cursor.copy(copy_statement(self.slice.dataset)) as copy:
+                    for chunk in self.spool.chunks():
+                        copy.write(chunk)
+                copied = cursor.rowcount
+            reach("slice.copied")
+        except psycopg.DataError as error:
+            raise ContractViolationError(str(self.slice), _refusal(error)) from None
+        if copied != self.spool.count:
+            raise ContractViolationError(str(self.slice), f"{self.spool.count} rows were read, {copied} arrived")
+
+    def _inside(self) -> ColumnElement[bool]:
+        columns, window = self._table.c, self.slice.window
+        if self.slice.dataset.slicing is Slicing.CONNECTION:
+            return columns[CONNECTION] == self.slice.account
+        day = columns[LOCAL_DAY]
+        inside = and_(columns.account == self.slice.account, day >= window.start, day < window.end)
+        return inside if self.slice.report_id is None else and_(inside, columns[_REPORT_ID] == self.slice.report_id)
+
+    def _amounts(self) -> dict[tuple[str, str], Decimal]:
+        """Return the rows stored now, and the sum of each money column by currency."""
+        counted = self._connection.execute(select(func.count()).where(self._inside()).select_from(self._table))
+        found = {("rows", ""): Decimal(counted.scalar_one())}
+        for column in self.slice.dataset.money:
+            currency = self._table.c[column.currency] if column.currency else literal("")
+            sums = select(currency, func.sum(self._table.c[column.name])).where(self._inside()).group_by(currency)
+            for code, amount in self._connection.execute(sums):
+                found[(column.name, code or "")] = amount or Decimal(0)
+        return found
+
+
+@contextmanager
+def open_load(database: Database, wanted: Slice) -> Iterator[Load]:
+    """Queue for a slice and hold it until the block ends: one load of a slice at a time, anywhere.
+
+    The lock lives as long as its connection does, so a loader that is killed leaves it behind for nobody.
+
+    Raises:
+        WarehouseUnavailableError: The server cannot be reached.
+    """
+    with database.connect() as connection:
+        locks = [
+            f"{wanted.dataset.name}|{wanted.account}|{month.start:%Y-%m}"
+            for window in wanted.window.months()
+            for month in [Window.month_of(window.start)]
+        ]
+        for lock in locks:
+            connection.execute(text("SELECT pg_advisory_lock(hashtextextended(:lock, 0))"), {"lock": lock})
+        load_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))"))
+        load = Load(connection, wanted, load_id.scalar_one())
+        connection.commit()
+        try:
+            yield load
+        finally:
+            load.spool.close()
+            if not connection.invalidated:
+                connection.rollback()
+                connection.execute(text("SELECT pg_advisory_unlock_all()"))
+                connection.commit()
+
+
+def _latest_receipt(connection: Connection, wanted: Slice) -> Receipt | None:
+    """Return the last load that wrote or confirmed any day of the window.
+
+    Numbers are given out under the slice's lock: unlike times, they are in order even where a clock was set back.
+    """
+    statement = (
+        select(LOADS)
+        .where(
+            LOADS.c.dataset == wanted.dataset.name,
+            LOADS.c.account == wanted.account,
+            LOADS.c.window_start < wanted.window.end,
+            LOADS.c.window_end > wanted.window.start,
+        )
+        .order_by(LOADS.c.id.desc())
+        .limit(1)
+    )
+    if wanted.report_id is not None:
+        statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == wanted.report_id)
+    row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else Receipt.of(row)
+
+
+def _restatement(
+    before: Mapping[tuple[str, str], Decimal] | None, after: Mapping[tuple[str, str], Decimal] | None
+) -> dict[str, object]:
+    """Return what differs, as `{"rows": {...}, "order_total USD": {"before": "1.00", "after": "2.00"}}`."""
+    before, after = before or {}, after or {}
+    return {
+        " ".join(filter(None, key)): {"before": str(before.get(key, 0)), "after": str(after.get(key, 0))}
+        for key in sorted({*before, *after})
+        if before.get(key, Decimal(0)) != after.get(key, Decimal(0))
+    }
+
+
+def _refusal(error: psycopg.DataError) -> str:
+    """Say where PostgreSQL refused a value, without repeating the value."""
+    place = re.search(r"line (\d+)(?:, column (\w+))?", error.diag.context or "")
+    line, column = place.groups() if place else ("?", None)
+    return f"row {line}{f', column {column}' if column else ''}: not a value PostgreSQL takes ({error.sqlstate})"

@@ -1,0 +1,141 @@
+"""Parts of queries that several marts begin with: items of WITH, all of one account."""
+
+from psycopg import sql
+
+from seller_platform.contract import Dataset
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
+from seller_platform.warehouse.schema.tables import SELLER
+
+NO_CURRENCY = "XXX"
+"""What ISO 4217 calls the absence of a currency: the account's own is not known."""
+
+_NUMBER = "^-?[0-9]{1,30}([.][0-9]{1,30})?$"
+
+_NEWEST_DAY = """(
+        SELECT max(day) FROM (
+            SELECT max(local_day) AS day FROM {table} WHERE account = %(account)s
+            UNION ALL
+            SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} AND account = %(account)s
+        ) AS known
+    )"""
+
+_OWN = """
+own AS MATERIALIZED (
+    SELECT coalesce(
+        (SELECT currency_code FROM platform.accounts WHERE key = %(account)s),
+        (SELECT min(currency_code) FROM seller.accounts WHERE account = %(account)s),
+        {no_currency}
+    ) AS currency
+)"""
+
+# Elements in another currency than the account's cannot be added: the warehouse holds no exchange rates.
+_COSTS = """
+costs AS MATERIALIZED (
+    SELECT period.sku, period.from_date, coalesce(period.to_date, 'infinity') AS to_date,
+           sum(element.amount) AS amount, coalesce(bool_or(element.currency <> own.currency), false) AS is_foreign
+    FROM own
+    CROSS JOIN seller.cost_periods AS period
+    CROSS JOIN LATERAL (
+        SELECT coalesce(told ->> 'currency', own.currency) AS currency,
+               CASE WHEN replace(told ->> 'amount', ',', '') ~ {number}
+                    THEN replace(told ->> 'amount', ',', '')::numeric END AS amount
+        FROM jsonb_array_elements(
+            CASE WHEN jsonb_typeof(period.cost_elements) = 'array' THEN period.cost_elements ELSE '[]' END
+        ) AS told
+    ) AS element
+    WHERE period.account = %(account)s AND period.local_day = {newest_day} AND element.amount IS NOT NULL
+    GROUP BY period.sku, period.from_date, period.to_date
+)"""
+
+_SOLD = """
+sold AS MATERIALIZED (
+    SELECT sku, local_day, max(asin) AS asin, max(product_name) AS product_name,
+           sum(coalesce(units_ordered, 0)) AS units, sum(coalesce(product_sales, 0)) AS sales,
+           sum(coalesce(taxes, 0)) AS taxes, sum(coalesce(shipping_credits, 0)) AS shipping_credits,
+           sum(coalesce(rebates, 0)) AS rebates
+    FROM seller.daily_product_sales
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
+    GROUP BY sku, local_day
+)"""
+
+_COSTED = """
+unit_costs AS MATERIALIZED (
+    SELECT sold.sku, sold.local_day, sum(costs.amount) AS amount, bool_or(costs.is_foreign) AS is_foreign
+    FROM sold
+    JOIN costs ON costs.sku = sold.sku AND sold.local_day BETWEEN costs.from_date AND costs.to_date
+    GROUP BY sold.sku, sold.local_day
+),
+costed AS MATERIALIZED (
+    SELECT sold.*, CASE WHEN unit_costs.is_foreign THEN NULL ELSE unit_costs.amount END AS unit_cost,
+           unit_costs.is_foreign
+    FROM sold
+    LEFT JOIN unit_costs ON unit_costs.sku = sold.sku AND unit_costs.local_day = sold.local_day
+)"""
+
+_FIGURES = """
+           sum(costed.units)::bigint AS units, sum(costed.sales) AS sales, sum(costed.taxes) AS taxes,
+           sum(costed.shipping_credits) AS shipping_credits, sum(costed.rebates) AS rebates,
+           sum(costed.units * costed.unit_cost) AS known_cost,
+           coalesce(sum(costed.units) FILTER (WHERE costed.unit_cost IS NULL), 0)::bigint AS units_without_cost,
+           coalesce(sum(costed.sales) FILTER (WHERE costed.unit_cost IS NULL), 0) AS sales_without_cost"""
+
+
+_STOCK = """
+newest AS MATERIALIZED (
+    SELECT {inventory_day} AS day, {shelf_day} AS shelf_day
+),
+demand AS MATERIALIZED (
+    SELECT sku, sum(coalesce(units_ordered, 0)) FILTER (WHERE local_day >= (SELECT day - 30 FROM newest)) AS units_30,
+           sum(coalesce(units_ordered, 0)) AS units_90
+    FROM seller.daily_product_sales
+    WHERE account = %(account)s AND local_day >= (SELECT day - 90 FROM newest)
+      AND local_day < (SELECT day FROM newest)
+    GROUP BY sku
+),
+shelves AS MATERIALIZED (
+    SELECT sku, sum(coalesce(quantity, 0)) AS units
+    FROM seller.warehouse_stock
+    WHERE account = %(account)s AND local_day = (SELECT shelf_day FROM newest) AND lower(status) = 'available'
+    GROUP BY sku
+),
+stock AS MATERIALIZED (
+    SELECT stored.sku, stored.local_day AS snapshot_day, stored.asin, stored.product_name,
+           stored.afn_fulfillable_quantity AS fulfillable, stored.afn_reserved_quantity AS reserved,
+           stored.afn_inbound_quantity AS inbound, coalesce(shelves.units, 0)::bigint AS on_shelves,
+           coalesce(demand.units_30, 0)::bigint AS units_30, coalesce(demand.units_90, 0)::bigint AS units_90,
+           coalesce(demand.units_30, 0) / 30 AS velocity, stored.velocity_30_days AS stated_velocity,
+           stored.restock_date AS stated_restock_date, stored.restock_quantity_suggested AS stated_restock_units
+    FROM seller.inventory AS stored
+    LEFT JOIN demand ON demand.sku = stored.sku
+    LEFT JOIN shelves ON shelves.sku = stored.sku
+    WHERE stored.account = %(account)s AND stored.local_day = (SELECT day FROM newest)
+)"""
+
+
+def newest_day(dataset: Dataset) -> sql.Composed:
+    """Return the query for the day of the account's newest snapshot, be it empty."""
+    return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
+
+
+OWN_CURRENCY = sql.SQL(_OWN).format(no_currency=sql.Literal(NO_CURRENCY))
+"""`own.currency`: the currency of the account, in which its sales are."""
+
+COSTS = sql.SQL(_COSTS).format(number=sql.Literal(_NUMBER), newest_day=newest_day(COST_PERIODS))
+"""`costs`: what one unit costs by SKU and period, from the newest snapshot of the cost periods. It needs `own`."""
+
+SOLD = sql.SQL(_SOLD)
+"""`sold`: the month's sales by SKU and day, of all sales channels."""
+
+COSTED = sql.SQL(_COSTED)
+"""`costed`: the rows of `sold` with the cost of one unit; null where none is valid. It needs `costs`."""
+
+MONTH_COSTED = sql.SQL(", ").join([OWN_CURRENCY, COSTS, SOLD, COSTED])
+"""All of these."""
+
+FIGURES = sql.SQL(_FIGURES)
+"""Sums over `costed`: what was sold, what it cost as far as is known, and what has no valid cost."""
+
+STOCK = sql.SQL(_STOCK).format(inventory_day=newest_day(INVENTORY), shelf_day=newest_day(WAREHOUSE_STOCK))
+"""`stock`: the newest snapshot of the inventory with what sold in the 30 and 90 days before it, by SKU."""

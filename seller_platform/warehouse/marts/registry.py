@@ -1,0 +1,31 @@
+"""Every mart, each declared in a module of its own."""
+
+from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
+from seller_platform.warehouse.marts.cost_coverage import COST_COVERAGE
+from seller_platform.warehouse.marts.declaration import Mart
+from seller_platform.warehouse.marts.inventory_health import INVENTORY_HEALTH
+from seller_platform.warehouse.marts.product_performance_monthly import PRODUCT_PERFORMANCE_MONTHLY
+from seller_platform.warehouse.marts.restock_plan import RESTOCK_PLAN
+from seller_platform.warehouse.marts.settlement_reconciliation import SETTLEMENT_RECONCILIATION
+
+MARTS: tuple[Mart, ...] = (
+    ACCOUNT_PROFIT_DAILY,
+    PRODUCT_PERFORMANCE_MONTHLY,
+    INVENTORY_HEALTH,
+    RESTOCK_PLAN,
+    SETTLEMENT_RECONCILIATION,
+    COST_COVERAGE,
+)
+"""Every mart, in the order in which people meet them."""
+
+
+def mart_named(name: str) -> Mart:
+    """Return the mart of that name.
+
+    Raises:
+        KeyError: There is none; the message lists those there are.
+    """
+    for mart in MARTS:
+        if mart.name == name:
+            return mart
+    raise KeyError(f"there is no mart {name!r}; the marts are {', '.join(mart.name for mart in MARTS)}")

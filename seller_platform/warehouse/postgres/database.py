@@ -1,0 +1,172 @@
+"""A database of ours: its engine, its migrations, and its errors made ours at the edge."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+import psycopg
+import sqlalchemy
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import Connection, Engine, column, create_engine, func, make_url, select, table, text
+from sqlalchemy.exc import ArgumentError, OperationalError
+
+from seller_platform.errors import InvalidSettingError, SchemaVersionError, WarehouseUnavailableError
+
+VERSION_TABLE = "schema_version"
+VERSION_SCHEMA = "platform"
+_MIGRATIONS = Path(__file__).parents[1] / "migrations"
+_PORT = 5432
+_MIGRATION_LOCK = 0x5E11E4
+_HEAD = "head"
+
+
+class Database:
+    """A PostgreSQL database with our schemas, and a pool of connections to it."""
+
+    def __init__(self, url: str, *, connections: int = 8) -> None:
+        """Prepare the pool; nothing connects yet.
+
+        Args:
+            url: A `postgresql://` URL, without a driver.
+            connections: How many connections may be open at once.
+
+        Raises:
+            InvalidSettingError: The URL is not one of PostgreSQL.
+        """
+        self.url = url
+        self.engine: Engine = create_engine(
+            driver_url(url, "psycopg"), pool_size=connections, max_overflow=0, pool_pre_ping=True
+        )
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a transaction, which is committed when the block ends and rolled back when it raises.
+
+        Raises:
+            WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
+        """
+        with self.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Lend a connection without a transaction; the caller begins and commits.
+
+        Raises:
+            WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
+        """
+        try:
+            with self.engine.connect() as connection:
+                yield connection
+        except (OperationalError, psycopg.OperationalError) as error:
+            cause = error.orig if isinstance(error, OperationalError) else error
+            problem = str(cause).strip().partition("\n")[0]
+            raise WarehouseUnavailableError(self.where, problem) from error
+
+    @property
+    def where(self) -> str:
+        """The place of the database, without user and password."""
+        url = self.engine.url
+        return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
+
+    def uri_of(self, table: str) -> str:
+        """Return what names a table wherever it is known, `postgres://host:port/database.schema.table`, without user.
+
+        Of a server on a socket, the socket's folder is the host, escaped.
+        """
+        url = self.engine.url
+        told = url.host or url.query.get("host") or "localhost"
+        host = told if isinstance(told, str) else told[0]
+        place = quote(host, safe="") if host.startswith("/") else f"{host}:{url.port or _PORT}"
+        return f"postgres://{place}/{url.database}.{table}"
+
+    def migrate(self, *, to: str = _HEAD) -> None:
+        """Bring the schemas to today's version; processes that start together wait for one another.
+
+        Args:
+            to: The migration to stop at; the newest, unless an upgrade is taken step by step.
+
+        Raises:
+            SchemaVersionError: The database is newer than this program.
+            WarehouseUnavailableError: The server cannot be reached.
+        """
+        if to == _HEAD and self.version() == revisions()[-1]:
+            return
+        # Here, because alembic costs every command a fifth of a second.
+        from alembic import command
+        from alembic.config import Config
+
+        with self.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
+            found = _version(connection)
+            if found is not None and found not in revisions():
+                raise SchemaVersionError(found)
+            if found != revisions()[-1]:
+                config = Config()
+                config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+                config.attributes["connection"] = connection
+                command.upgrade(config, to)
+
+    def version(self) -> str | None:
+        """Return the migration that the schemas are at; None where there are none yet."""
+        with self.begin() as connection:
+            return _version(connection)
+
+    def close(self) -> None:
+        """Close the pool."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def is_declared(name: str | None, kind: str, _: object) -> bool:
+    """Whether something in the database is declared in our tables; those of the job queue are its library's own."""
+    return not (kind == "table" and name is not None and name.startswith("procrastinate_"))
+
+
+def driver_url(url: str, driver: str) -> sqlalchemy.URL:
+    """Return the URL with the driver named, so that nobody's default decides.
+
+    Raises:
+        InvalidSettingError: The URL is not one of PostgreSQL. Its text, which may hold a password, is not repeated.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InvalidSettingError("SELLER_PLATFORM_DATABASE_URL", "is not a URL") from None
+    if parsed.get_backend_name() not in ("postgresql", "postgres"):
+        raise InvalidSettingError(
+            "SELLER_PLATFORM_DATABASE_URL", f"names the database {parsed.get_backend_name()!r}; use postgresql://"
+        )
+    return parsed.set(drivername=f"postgresql+{driver}")
+
+
+def conninfo(url: str) -> str:
+    """Return the connection string of a URL, for psycopg alone; a URL that SQLAlchemy wrote is not one for libpq.
+
+    Raises:
+        InvalidSettingError: The URL is not one of PostgreSQL.
+    """
+    parsed = driver_url(url, "psycopg")
+    named = {"host": parsed.host, "port": parsed.port, "user": parsed.username, "password": parsed.password}
+    return make_conninfo("", **{**named, "dbname": parsed.database, **dict(parsed.query)})  # type: ignore[arg-type]  # libpq reads every option as text
+
+
+@cache
+def revisions() -> tuple[str, ...]:
+    """Return the migrations that this program knows, oldest first: the numbers that their files begin with."""
+    return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
+
+
+def _version(connection: Connection) -> str | None:
+    versions = table(VERSION_TABLE, column("version_num"), schema=VERSION_SCHEMA)
+    is_there = connection.execute(select(func.to_regclass(f"{VERSION_SCHEMA}.{VERSION_TABLE}"))).scalar_one()
+    return connection.execute(select(versions.c.version_num)).scalar_one_or_none() if is_there else None

@@ -1,0 +1,59 @@
+"""The condition of the warehouse: which server it is, whether it can be written, and which schema it has."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
+
+from seller_platform.warehouse.postgres.database import Database, revisions
+
+_SERVER = text("""
+    SELECT current_setting('server_version_num')::integer / 10000 AS major,
+           split_part(current_setting('server_version'), ' ', 1) AS version,
+           pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only,
+           has_database_privilege(current_database(), 'CREATE') AS may_create,
+           pg_database_size(current_database()) AS size_bytes
+""")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a look at the database says.
+
+    Attributes:
+        may_read: Whether this user may look into our schemas.
+        schema: The migration that the schemas are at; None where there are none yet, or none that may be read.
+        is_known_schema: Whether this program knows that migration.
+    """
+
+    major: int
+    version: str
+    is_read_only: bool
+    may_create: bool
+    size_bytes: int
+    may_read: bool
+    schema: str | None
+    newest_schema: str
+    is_known_schema: bool
+
+
+def condition_of(database: Database) -> Condition:
+    """Return the condition of a database; nothing is changed.
+
+    Raises:
+        WarehouseUnavailableError: The server cannot be reached.
+    """
+    schema, may_read = None, True
+    try:
+        schema = database.version()
+    except ProgrammingError:  # the rights on a schema are missing; any other statement would be refused too
+        may_read = False
+    with database.begin() as connection:
+        server = connection.execute(_SERVER).mappings().one()
+    return Condition(
+        **server,
+        may_read=may_read,
+        schema=schema,
+        newest_schema=revisions()[-1],
+        is_known_schema=schema in revisions(),
+    )

@@ -1,0 +1,33 @@
+"""Where our databases are: the server that the settings name, else the embedded one in the home folder."""
+
+from functools import cache
+from pathlib import Path
+
+from seller_platform.settings import Settings
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+
+WAREHOUSE = "warehouse"
+SANDBOX = "sandbox"
+
+
+def warehouse_url(settings: Settings) -> str:
+    """Return the URL of the warehouse, where Dagster keeps its own tables too.
+
+    The embedded server is started if it has to be, and stays up until this process ends.
+
+    Raises:
+        EmbeddedServerError: The embedded server does not start.
+    """
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    return embedded_server(settings.home).database(WAREHOUSE)
+
+
+def embedded_server(home: Path) -> EmbeddedServer:
+    """Return the embedded server of a home folder, which this process joins once."""
+    return _joined(home / "postgres")
+
+
+@cache
+def _joined(folder: Path) -> EmbeddedServer:
+    return EmbeddedServer(folder)

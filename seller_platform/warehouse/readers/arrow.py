@@ -1,0 +1,109 @@
+"""Reading back: stored rows as Arrow, with types that lose nothing."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyarrow import csv
+
+from seller_platform.contract import Kind
+from seller_platform.errors import InexactNumberError
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.relations import ROWS_PER_BLOCK, Part, Relation, read_blocks
+
+# Twenty digits before the point and eighteen after it; Parquet, DuckDB and Spark stop at 38 in all.
+NUMBER = pa.decimal128(38, 18)
+
+_TYPES = {
+    Kind.TEXT: pa.string(),
+    Kind.INTEGER: pa.int64(),
+    Kind.MONEY: NUMBER,
+    Kind.NUMBER: NUMBER,
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.DATE: pa.date32(),
+    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    Kind.JSON: pa.string(),
+}
+
+
+def read_arrow(
+    database: Database, relation: Relation, parts: Iterable[Part] | None, *, numbers_as_text: bool = False
+) -> pa.Table:
+    """Return the rows of the parts, by account and then as the API lists them.
+
+    The columns are those of `schema_of`. A part that has no rows, or an account that nothing was ever loaded of, adds
+    none.
+
+    Args:
+        parts: None asks for every account.
+
+    Raises:
+        InexactNumberError: A number has more digits than its type. Never where numbers are text.
+        RequestError: A window is asked of a relation without days, or an account of one without accounts.
+    """
+    schema = schema_of(relation, numbers_as_text=numbers_as_text)
+    batches = read_batches(database, relation, parts, numbers_as_text=numbers_as_text)
+    return pa.Table.from_batches(list(batches), schema)
+
+
+def read_batches(
+    database: Database,
+    relation: Relation,
+    parts: Iterable[Part] | None,
+    *,
+    numbers_as_text: bool = False,
+    beside: Iterable[tuple[str, Kind]] = (),
+    rows_per_batch: int = ROWS_PER_BLOCK,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the parts in batches, so that any number of them takes the memory of one batch.
+
+    Args:
+        beside: Further columns of the table, which come last.
+
+    Raises:
+        InexactNumberError: A number has more digits than its type.
+        RequestError: A window is asked of a relation without days, or an account of one without accounts.
+    """
+    columns = (*relation.columns, *beside)
+    names = [name for name, _ in columns]
+    as_sent = _schema(columns, numbers_as_text=True)
+    wanted = _schema(columns, numbers_as_text=numbers_as_text)
+    for block in read_blocks(database, relation, parts, names, rows_per_block=rows_per_batch):
+        table = csv.read_csv(
+            pa.BufferReader(block),
+            csv.ReadOptions(column_names=names, use_threads=False, block_size=len(block)),
+            csv.ParseOptions(newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types=as_sent,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                true_values=["t"],
+                false_values=["f"],
+            ),
+        )
+        (batch,) = table.combine_chunks().to_batches()
+        yield batch if numbers_as_text else _as_decimals(relation, batch, wanted)
+
+
+def schema_of(relation: Relation, *, numbers_as_text: bool = False) -> pa.Schema:
+    """Return the columns that a reader gets, with their types.
+
+    The account comes first, and where it is no column of the relation's own, the local day second. Money and numbers
+    are `decimal128(38, 18)`, or their digits as text; timestamps are in UTC; JSON is its text.
+    """
+    return _schema(relation.columns, numbers_as_text=numbers_as_text)
+
+
+def _schema(columns: Iterable[tuple[str, Kind]], *, numbers_as_text: bool) -> pa.Schema:
+    types = ((name, _TYPES[kind]) for name, kind in columns)
+    return pa.schema([(name, pa.string() if numbers_as_text and each == NUMBER else each) for name, each in types])
+
+
+def _as_decimals(relation: Relation, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for field, array in zip(schema, batch.columns, strict=True):
+        try:
+            arrays.append(array.cast(field.type) if field.type == NUMBER else array)
+        except pa.ArrowInvalid as error:
+            raise InexactNumberError(relation.table, field.name, str(NUMBER), str(error)) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,103 @@
+"""Reading back: stored rows as pandas DataFrames."""
+
+import json
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from seller_platform.contract import Dataset, Kind, Slicing, Window
+from seller_platform.errors import RequestError
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.marts.declaration import Mart
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.relations import Part, Relation, relation_of
+
+if TYPE_CHECKING:  # pandas takes half a second to import, and most processes never read a frame
+    import pandas as pd
+
+
+def read_frame(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> "pd.DataFrame":
+    """Return an account's rows, ordered as the API lists them, with one column per column of the contract.
+
+    The types are those of `read_frames`, but for timestamps, which are on the account's own clock:
+    `datetime64[us, <its zone>]`.
+
+    Args:
+        window: The local days wanted. Without one: every day of a dated dataset and every report, the newest snapshot
+            of another.
+
+    Raises:
+        RequestError: The dataset has no rows by account.
+        UnknownAccountError: No account has that key.
+    """
+    if dataset.slicing is Slicing.CONNECTION:
+        raise RequestError(f"{dataset.name} has no rows by account; read the table {dataset.table}")
+    return _of_account(database, relation_of(dataset), Part(account, window))
+
+
+def read_mart(database: Database, mart: Mart, account: str, window: Window | None = None) -> "pd.DataFrame":
+    """Return an account's rows of a mart, ordered by its key, in the types of `read_frame`.
+
+    Args:
+        window: The local days wanted, of a monthly mart; of one whose rows stand for months, by their first days.
+
+    Raises:
+        RequestError: A window is given for a mart that has no days.
+        UnknownAccountError: No account has that key.
+    """
+    if window is not None and mart.day is None:
+        raise RequestError(f"{mart.name} is of an account as a whole. Leave the window out")
+    return _of_account(database, relation_of(mart), Part(account, window))
+
+
+def read_frames(database: Database, relation: Relation, parts: Iterable[Part] | None) -> "pd.DataFrame":
+    """Return the rows of any number of parts, by account and then as the API lists them, read by one statement.
+
+    The account key is the first column, the row's local day the second unless the relation has a day of its own.
+    Text is `string`, integers `Int64`, booleans `boolean`, dates `datetime64[s]` without a zone, timestamps
+    `datetime64[us, UTC]`; money and numbers are `object` columns of `Decimal`, exact as sent; JSON is what it says,
+    its numbers `Decimal`; nulls are `<NA>`, `NaT` and None.
+
+    Args:
+        parts: None asks for every account.
+
+    Raises:
+        RequestError: A window is asked of a relation without days, or an account of one without accounts.
+    """
+    # Both take a while to import.
+    import pandas as pd
+    import pyarrow as pa
+
+    from seller_platform.warehouse.readers.arrow import read_arrow
+
+    nullable = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    table = read_arrow(database, relation, parts, numbers_as_text=True)
+    frame = {}
+    for name, kind in relation.columns:
+        column = table[name]
+        if kind in _OBJECTS:
+            read = _OBJECTS[kind]
+            values = [None if text is None else read(text) for text in column.to_pylist()]
+            frame[name] = pd.Series(values, dtype="object")
+        elif kind is Kind.DATE:
+            frame[name] = column.to_pandas(date_as_object=False).astype("datetime64[s]")
+        else:
+            frame[name] = column.to_pandas(types_mapper=nullable.get)
+    return pd.DataFrame(frame)
+
+
+def _of_account(database: Database, relation: Relation, part: Part) -> "pd.DataFrame":
+    zone = ZoneInfo(account_of(database, part.account).account.timezone)
+    frame = read_frames(database, relation, [part])
+    for name, kind in relation.columns:
+        if kind is Kind.TIMESTAMP:
+            frame[name] = frame[name].dt.tz_convert(zone)
+    return frame[[column.name for column in relation.own]]
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_float=Decimal)
+
+
+_OBJECTS: dict[Kind, Callable[[str], Any]] = {Kind.MONEY: Decimal, Kind.NUMBER: Decimal, Kind.JSON: _json}

@@ -1,0 +1,197 @@
+"""Slices as Parquet files, replaced by path.
+
+The layout is Hive's, `<folder>/<dataset>/account=<key>/month=2026-03/part.parquet`, and `day=2026-03-01` for a
+snapshot: account, month and day are read from the path, and stand in no file. A reader never meets half a file, since
+each is written beside its place under a name that readers pass over, and moved there whole. Equal rows of the same
+loads give the same bytes, and a file that would not change is left alone.
+"""
+
+import filecmp
+import io
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyarrow import parquet
+from sqlalchemy import func, select, text
+
+from seller_platform.contract import Dataset, Kind, Window
+from seller_platform.errors import ExportFolderError, NotLoadedError
+from seller_platform.failpoints import reach
+from seller_platform.files import draft_beside
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.arrow import read_batches, schema_of
+from seller_platform.warehouse.readers.relations import ACCOUNT, Part, Relation, relation_of
+from seller_platform.warehouse.schema.tables import LOADS, LOCAL_DAY, table_for
+
+FILE = "part.parquet"
+METADATA_PREFIX = "seller_platform."
+
+_DRAFT = ".part.parquet.draft"
+_LOAD_ID = "load_id"
+_ROWS_PER_GROUP = 100_000
+_BESIDE = (("extra", Kind.JSON), (_LOAD_ID, Kind.INTEGER))
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What became of one slice.
+
+    Attributes:
+        digest: Of the rows as they are written; equal rows have equal digests, whatever loads brought them.
+        load_ids: The loads that brought them.
+        replaced: False where the file said all this already.
+    """
+
+    path: Path
+    rows: int
+    digest: str
+    load_ids: tuple[int, ...]
+    replaced: bool
+
+
+def export_month(database: Database, dataset: Dataset, account: str, month: Window, folder: Path) -> Exported:
+    """Make the file of an account's month equal to the stored rows.
+
+    Raises:
+        ExportFolderError: The folder cannot be written to. The file is as it was.
+        InexactNumberError: A number has more digits than its type. The file is as it was.
+        NotLoadedError: No day of the month was ever loaded.
+    """
+    if not _is_loaded(database, dataset, account, month):
+        raise NotLoadedError(dataset.name, f"{dataset.name} of {account}, {month}")
+    with _place(database, folder, dataset, account, f"month={month.start:%Y-%m}") as place:
+        return _replace(database, dataset, Part(account, month), place)
+
+
+def export_snapshots(database: Database, dataset: Dataset, account: str, folder: Path) -> tuple[Exported, ...]:
+    """Make the files of an account's snapshots equal to those that are stored, and return each, oldest first.
+
+    The newest has a file even if it has no rows. A day whose rows were thinned out of the warehouse loses its file.
+
+    Raises:
+        ExportFolderError: The folder cannot be written to.
+        InexactNumberError: A number has more digits than its type.
+        NotLoadedError: No snapshot was ever loaded.
+    """
+    days = _days(database, dataset, account)
+    if not days:
+        raise NotLoadedError(dataset.name, f"{dataset.name} of {account}")
+    names = [f"day={day}" for day in days]
+    exported = []
+    for day, name in zip(days, names, strict=True):
+        with _place(database, folder, dataset, account, name) as place:
+            exported.append(_replace(database, dataset, Part(account, Window.day(day)), place))
+    with _place(database, folder, dataset, account) as place:
+        for stale in sorted(set(place.glob("day=*")) - {place / name for name in names}):
+            shutil.rmtree(stale)
+    return tuple(exported)
+
+
+def path_of(folder: Path, dataset: Dataset, account: str, name: str = "") -> Path:
+    """Return the folder of an account's slice; what a path cannot hold is percent-encoded, as Hive does."""
+    key = quote(account, safe=" !#$&()+,-.;@_~")
+    return folder / dataset.name / f"account={key}" / name
+
+
+@contextmanager
+def _place(database: Database, folder: Path, dataset: Dataset, account: str, name: str = "") -> Iterator[Path]:
+    """Lend the folder of a slice, to one export at a time, whatever machine it runs on."""
+    place = path_of(folder, dataset, account, name)
+    lock = f"export|{place.relative_to(folder)}"
+    with database.begin() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:lock, 0))"), {"lock": lock})
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            yield place
+        except OSError as error:
+            raise ExportFolderError(str(error.filename or place), error.strerror or str(error)) from error
+
+
+def _replace(database: Database, dataset: Dataset, part: Part, place: Path) -> Exported:
+    target = place / FILE
+    with draft_beside(target, place / _DRAFT) as draft:
+        rows, digest, load_ids = _write(database, dataset, part, draft)
+        reach("export.drafted")
+        replaced = not target.exists() or not filecmp.cmp(draft, target, shallow=False)
+        if replaced:
+            draft.replace(target)
+    return Exported(target, rows, digest, load_ids, replaced)
+
+
+def _write(database: Database, dataset: Dataset, part: Part, path: Path) -> tuple[int, str, tuple[int, ...]]:
+    """Write the rows into a file that is on disk when this returns; return their number, digest and loads."""
+    relation, rows, loads = relation_of(dataset), 0, set[int]()
+    schema = _file_schema(relation)
+    with path.open("wb") as file:
+        sink = _Digesting(file)
+        with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+            for batch in read_batches(database, relation, [part], beside=_BESIDE, rows_per_batch=_ROWS_PER_GROUP):
+                loads.update(batch.column(_LOAD_ID).unique().to_pylist())
+                writer.write_table(pa.Table.from_batches([batch.select(schema.names)]), row_group_size=batch.num_rows)
+                rows += batch.num_rows
+            # What is written so far are the rows; the footer, with the loads, is still to come.
+            digest = sink.digest
+            facts = {
+                "dataset": dataset.name,
+                "account": part.account,
+                "window": str(part.window),
+                "rows": str(rows),
+                "digest": digest,
+                "load_ids": ",".join(map(str, sorted(loads))),
+            }
+            writer.add_key_value_metadata({f"{METADATA_PREFIX}{name}": fact for name, fact in facts.items()})
+        file.flush()
+        os.fsync(file.fileno())
+    return rows, digest, tuple(sorted(loads))
+
+
+class _Digesting(io.RawIOBase):
+    """A file that knows the digest of what was written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._hash = file, sha256()
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        return self._file.write(data)
+
+
+def _file_schema(relation: Relation) -> pa.Schema:
+    fields = [field for field in schema_of(relation) if field.name != ACCOUNT]
+    return pa.schema([*fields, pa.field("extra", pa.string())])
+
+
+def _is_loaded(database: Database, dataset: Dataset, account: str, window: Window) -> bool:
+    overlapping = select(LOADS.c.id).where(
+        LOADS.c.dataset == dataset.name,
+        LOADS.c.account == account,
+        LOADS.c.window_start < window.end,
+        LOADS.c.window_end > window.start,
+    )
+    with database.begin() as connection:
+        return connection.execute(select(overlapping.exists())).scalar_one()
+
+
+def _days(database: Database, dataset: Dataset, account: str) -> Sequence[date]:
+    table = table_for(dataset)
+    stored = select(table.c[LOCAL_DAY]).where(table.c.account == account).distinct()
+    newest = select(func.max(LOADS.c.window_start)).where(LOADS.c.dataset == dataset.name, LOADS.c.account == account)
+    with database.begin() as connection:
+        days = {*connection.execute(stored).scalars(), connection.execute(newest).scalar_one()}
+    return sorted(days - {None})

@@ -1,0 +1,245 @@
+"""Reading back: which stored rows are wanted, and how they leave PostgreSQL.
+
+Datasets and marts are read alike, as *relations*. What is wanted of one is any number of *parts*, which one statement
+reads; the rows come as blocks of CSV, a few thousand at a time, and nothing holds more of them than one block.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+from typing import Any, cast
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import text
+
+from seller_platform.contract import DATASETS, Column, Dataset, Kind, Slicing, Source, Window
+from seller_platform.errors import RequestError, UnknownRelationError
+from seller_platform.warehouse.marts.declaration import Mart, MartColumn
+from seller_platform.warehouse.marts.registry import MARTS
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import LOCAL_DAY
+
+ACCOUNT = "account"
+ROWS_PER_BLOCK = 20_000
+
+_EVERY_DAY = Window(date.min, date.max)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is wanted of a relation: an account's rows, of some local days.
+
+    Attributes:
+        window: Without one every day that is stored; of a snapshot the newest.
+    """
+
+    account: str
+    window: Window | None = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table that is read back.
+
+    Attributes:
+        schema: Of the table; the first part of the asset key, whose last is `name`.
+        own: The columns that the contract or the mart declares.
+        order: The columns that order the rows of an account; the others break ties.
+        day: The column that places a row in a window; None where a row is of the account as a whole.
+        keeps_snapshots: Whether the table holds one list after another, of which a reader wants the newest.
+        has_account_parts: False for the accounts themselves.
+    """
+
+    schema: str
+    name: str
+    own: tuple[Column | MartColumn, ...]
+    order: tuple[str, ...]
+    day: str | None
+    keeps_snapshots: bool = False
+    has_account_parts: bool = True
+
+    @property
+    def table(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def columns(self) -> tuple[tuple[str, Kind], ...]:
+        """What a reader gets: the account, the local day where it is no column of the relation's own, and its own."""
+        own = tuple((column.name, column.kind) for column in self.own)
+        day = () if self.day is None or self.day in dict(own) else ((self.day, Kind.DATE),)
+        return ((ACCOUNT, Kind.TEXT), *day, *own)
+
+
+def relation_of(source: Dataset | Mart) -> Relation:
+    """Return the table of a dataset or a mart."""
+    if isinstance(source, Mart):
+        schema, _, name = source.table.partition(".")
+        return Relation(schema, name, source.columns, source.key, source.day)
+    schema, _, name = source.table.partition(".")
+    return Relation(
+        schema,
+        name,
+        (*source.columns, *source.tags),
+        source.order,
+        None if source.slicing is Slicing.CONNECTION else LOCAL_DAY,
+        keeps_snapshots=source.slicing is Slicing.SNAPSHOT and source.source is not Source.REPORT,
+        has_account_parts=source.slicing is not Slicing.CONNECTION,
+    )
+
+
+def relation_at(path: Sequence[str]) -> Relation:
+    """Return the table of an asset key, such as `seller/orders`.
+
+    Raises:
+        UnknownRelationError: It is no asset of ours.
+    """
+    sources: tuple[Dataset | Mart, ...] = (*DATASETS, *MARTS)
+    relations = {relation.table: relation for relation in map(relation_of, sources)}
+    try:
+        return relations[".".join(path)]
+    except KeyError:
+        known = [table.replace(".", "/") for table in relations]
+        raise UnknownRelationError("/".join(path), known) from None
+
+
+def read_blocks(
+    database: Database,
+    relation: Relation,
+    parts: Iterable[Part] | None,
+    columns: Sequence[str],
+    *,
+    rows_per_block: int = ROWS_PER_BLOCK,
+) -> Iterator[bytes]:
+    """Yield the rows of the parts as blocks of CSV: by account, then as the API lists them.
+
+    A null is nothing at all and an empty text `""`; timestamps are in UTC. Rows that several parts ask for come once.
+
+    Args:
+        parts: None asks for every account.
+        columns: Columns of the table; the relation's own, or those of its bookkeeping.
+
+    Raises:
+        RequestError: A window is asked of a relation without days, or an account of one without accounts.
+    """
+    statement, bindings = _query(relation, parts, columns)
+    with database.begin() as connection:
+        connection.execute(text("SET TRANSACTION READ ONLY"))
+        connection.execute(text("SET LOCAL timezone = 'UTC'"))
+        connection.execute(text("SET LOCAL datestyle = 'ISO'"))
+        driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+        block: list[bytes] = []
+        with driver.cursor() as cursor, cursor.copy(_COPY.format(query=statement), bindings) as copy:
+            for row in copy:
+                block.append(bytes(row))
+                if len(block) == rows_per_block:
+                    yield b"".join(block)
+                    block.clear()
+        if block:
+            yield b"".join(block)
+
+
+_COPY = sql.SQL("COPY ({query}) TO STDOUT (FORMAT csv)")
+
+_ALL = "SELECT {columns} FROM {table} AS stored ORDER BY {order}"
+
+_PARTS = """
+SELECT {columns}
+FROM {parts}
+JOIN {table} AS stored ON stored.account = part.account
+ORDER BY {order}
+"""
+
+_DAYS = """
+SELECT {columns}
+FROM {parts}
+JOIN {table} AS stored
+  ON stored.account = part.account AND stored.{day} >= part.first_day AND stored.{day} < part.end_day
+ORDER BY {order}
+"""
+
+# A snapshot that came without rows is the newest all the same: the receipts know of it.
+_SNAPSHOTS = """
+SELECT {columns}
+FROM {parts}
+CROSS JOIN LATERAL (
+    SELECT greatest((SELECT max({day}) FROM {table} WHERE account = part.account),
+                    (SELECT max(window_start) FROM platform.loads
+                     WHERE dataset = {name} AND account = part.account)) AS day
+) AS newest
+JOIN {table} AS stored
+  ON stored.account = part.account
+ AND stored.{day} >= coalesce(part.first_day, newest.day) AND stored.{day} < coalesce(part.end_day, newest.day + 1)
+ORDER BY {order}
+"""
+
+_GIVEN = """
+unnest(%(accounts)s::text[], %(firsts)s::date[], %(ends)s::date[]) AS part (account, first_day, end_day)
+"""
+_EVERY_ACCOUNT = """
+(SELECT key AS account, {first}::date AS first_day, {end}::date AS end_day FROM platform.accounts) AS part
+"""
+
+
+def _query(
+    relation: Relation, parts: Iterable[Part] | None, columns: Sequence[str]
+) -> tuple[sql.Composed, dict[str, Any]]:
+    ties = [name for name, _ in relation.columns if name not in (ACCOUNT, *relation.order)]
+    day = relation.day or ""
+    filled = {
+        "columns": _listed(columns),
+        "order": _listed([ACCOUNT, *relation.order, *ties]),
+        "table": sql.Identifier(relation.schema, relation.name),
+        "day": sql.Identifier(day) if day else sql.SQL(""),
+        "name": sql.Literal(relation.name),
+    }
+    if not relation.has_account_parts:
+        if parts is not None:
+            raise RequestError(f"{relation.name} has no rows by account; read the table {relation.table} as a whole")
+        return sql.SQL(_ALL).format(**filled), {}
+    every = None if relation.keeps_snapshots else _EVERY_DAY
+    bindings: dict[str, Any] = {}
+    if parts is None:
+        bounds = (every.start, every.end) if every else (None, None)
+        given = sql.SQL(_EVERY_ACCOUNT).format(first=sql.Literal(bounds[0]), end=sql.Literal(bounds[1]))
+    else:
+        wanted = _merged(relation, parts, every)
+        given = sql.Composed([sql.SQL(_GIVEN)])
+        bindings = {
+            "accounts": [part.account for part in wanted],
+            "firsts": [part.window and part.window.start for part in wanted],
+            "ends": [part.window and part.window.end for part in wanted],
+        }
+    template = _SNAPSHOTS if relation.keeps_snapshots else _DAYS if relation.day else _PARTS
+    return sql.SQL(template).format(parts=given, **filled), bindings
+
+
+def _merged(relation: Relation, parts: Iterable[Part], every: Window | None) -> list[Part]:
+    """Return parts that ask for the same rows, none of them twice."""
+    found: list[Part] = []
+    for account, group in groupby(sorted(parts, key=lambda part: part.account), key=lambda part: part.account):
+        windows = [part.window for part in group]
+        if relation.day is None and any(windows):
+            raise RequestError(f"{relation.table} is of an account as a whole. Leave the window out")
+        whole = [every] if None in windows else []
+        if whole and every is None and any(windows):
+            raise RequestError(f"{relation.table}: ask either for the newest snapshot of {account} or for days")
+        merged = whole or _joined([window for window in windows if window is not None])
+        found += [Part(account, window) for window in merged]
+    return found
+
+
+def _joined(windows: Sequence[Window]) -> list[Window]:
+    """Return windows that share no day and have the days of all of these, oldest first."""
+    joined: list[Window] = []
+    for window in sorted(windows):
+        if joined and window.start <= joined[-1].end:
+            joined[-1] = Window(joined[-1].start, max(joined[-1].end, window.end))
+        else:
+            joined.append(window)
+    return joined
+
+
+def _listed(columns: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier("stored", column) for column in columns)

@@ -1,0 +1,297 @@
+"""The tables of schema `service`: what the API served over a database needs beside the datasets."""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    Numeric,
+    Table,
+    Text,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from seller_platform.warehouse.schema.tables import METADATA
+
+SERVICE = "service"
+
+
+def _now(name: str, comment: str | None = None) -> Column[Any]:
+    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now(), comment=comment)
+
+
+USERS = Table(
+    "users",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("email", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("password_hash", Text, nullable=False, comment="argon2id, with its parameters and salt."),
+    Column("status", Text, nullable=False, server_default="active"),
+    _now("created_at"),
+    Index("uq_users_email", text("lower(email)"), unique=True),
+    schema=SERVICE,
+    comment="Who may log in.",
+)
+
+USER_ACCOUNTS = Table(
+    "user_accounts",
+    METADATA,
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    schema=SERVICE,
+    comment="Which accounts a user may read.",
+)
+
+ACCOUNT_GROUPS = Table(
+    "account_groups",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False),
+    Column("title", Text, nullable=False),
+    Index("uq_account_groups_user_id_title", "user_id", "title", unique=True),
+    schema=SERVICE,
+    comment="Named groups of a user's accounts.",
+)
+
+ACCOUNT_GROUP_MEMBERS = Table(
+    "account_group_members",
+    METADATA,
+    Column("group_id", BigInteger, ForeignKey(ACCOUNT_GROUPS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    schema=SERVICE,
+    comment="The accounts of a group.",
+)
+
+APPLICATIONS = Table(
+    "applications",
+    METADATA,
+    Column("client_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("secret_hash", LargeBinary, comment="SHA-256 of the secret; null for a public client."),
+    Column("redirect_uri", Text, nullable=False),
+    Column("owner_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), comment="Null: made by the operator."),
+    _now("created_at"),
+    schema=SERVICE,
+    comment="Registered OAuth clients (RFC 6749 section 2).",
+)
+
+AUTHORIZATIONS = Table(
+    "authorizations",
+    METADATA,
+    Column("family", Uuid, primary_key=True),
+    Column("client_id", Text, ForeignKey(APPLICATIONS.c.client_id, ondelete="CASCADE"), nullable=False),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False),
+    _now("created_at"),
+    Column("revoked_at", DateTime(timezone=True)),
+    Column(
+        "last_used_on",
+        Date,
+        comment="The last day (UTC) on which a token of it was used to read or write; null: never.",
+    ),
+    schema=SERVICE,
+    comment="One consent: the family of the code and all tokens that came of it; revoked as a whole.",
+)
+
+
+def _family() -> Column[Any]:
+    return Column("family", Uuid, ForeignKey(AUTHORIZATIONS.c.family, ondelete="CASCADE"), nullable=False, index=True)
+
+
+AUTHORIZATION_CODES = Table(
+    "authorization_codes",
+    METADATA,
+    Column("code_hash", LargeBinary, primary_key=True, comment="SHA-256 of the code."),
+    _family(),
+    Column("redirect_uri", Text, nullable=False),
+    Column("code_challenge", Text, comment="PKCE challenge, method S256 (RFC 7636)."),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("used_at", DateTime(timezone=True)),
+    schema=SERVICE,
+    comment="Authorisation codes, single use.",
+)
+
+ACCESS_TOKENS = Table(
+    "access_tokens",
+    METADATA,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
+    _family(),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    schema=SERVICE,
+    comment="Bearer tokens (RFC 6750).",
+)
+
+REFRESH_TOKENS = Table(
+    "refresh_tokens",
+    METADATA,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
+    _family(),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("used_at", DateTime(timezone=True)),
+    schema=SERVICE,
+    comment="Refresh tokens, single use; a second use revokes the family.",
+)
+
+SESSIONS = Table(
+    "sessions",
+    METADATA,
+    Column("session_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie's value."),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    schema=SERVICE,
+    comment="Browser sessions of the login, consent and developer pages.",
+)
+
+LOGIN_ATTEMPTS = Table(
+    "login_attempts",
+    METADATA,
+    Column("subject", Text, primary_key=True, comment="The account or the address that the attempts are counted by."),
+    Column("made_at", ARRAY(DateTime(timezone=True)), nullable=False, comment="When each was made, the newest last."),
+    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When none of them counts any more."),
+    schema=SERVICE,
+    comment="The logins that failed or are under way, for as long as they count against the next.",
+)
+
+PRODUCTS = Table(
+    "products",
+    METADATA,
+    Column("account", Text, primary_key=True),
+    Column("sku", Text, primary_key=True),
+    Column("asin", Text, nullable=False),
+    Column("parent_asin", Text, comment="The listing of which the product is a variant."),
+    Column("product_name", Text, nullable=False),
+    Column("buybox_price", Numeric),
+    Column("sales_rank", BigInteger),
+    Column("lead_time_days", BigInteger, comment="Days from an order at the supplier to sellable stock."),
+    Index("ix_products_account_asin", "account", "asin"),
+    Index("ix_products_account_parent_asin", "account", "parent_asin"),
+    schema=SERVICE,
+    comment="What the service knows of a product beside its rows.",
+)
+
+EXCHANGE_RATES = Table(
+    "exchange_rates",
+    METADATA,
+    Column("day", Date, primary_key=True),
+    Column("currency", Text, primary_key=True),
+    Column("per_euro", Numeric, nullable=False, comment="Units of the currency for one euro."),
+    schema=SERVICE,
+    comment="Exchange rates by day.",
+)
+
+STATUS = Table(
+    "status",
+    METADATA,
+    Column("singleton", Boolean, primary_key=True, server_default=text("true")),
+    Column("active", Boolean, nullable=False, server_default=text("true")),
+    Column("message", Text, nullable=False, server_default="All systems are operational."),
+    schema=SERVICE,
+    comment="What GET /service-status tells; no row means active.",
+)
+
+REPORT_JOBS = Table(
+    "report_jobs",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    Column("selection", JSONB, nullable=False, comment="How its accounts were selected."),
+    Column("accounts", ARRAY(Text), nullable=False, comment="Keys of the accounts that this selected."),
+    Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
+    Column("value", Text, nullable=False, comment="The value of that parameter."),
+    Column("state", Text, nullable=False, server_default="processing", comment="processing, completed or failed."),
+    Column("progress", Integer, nullable=False, server_default="0", comment="Percent; never falls."),
+    Column(
+        "failures",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="How often writing it failed, or killed a worker.",
+    ),
+    Column("problem", Text, comment="Why it failed."),
+    Column("rows", BigInteger, comment="How many rows it has; null until it is completed."),
+    Column("chunks", Integer, comment="How many chunks hold them."),
+    _now("requested_at"),
+    Column("finished_at", DateTime(timezone=True)),
+    Index(None, "requested_at"),
+    schema=SERVICE,
+    comment="The reports that were requested; deleted when they expire.",
+)
+
+REPORT_CHUNKS = Table(
+    "report_chunks",
+    METADATA,
+    Column("report_id", BigInteger, ForeignKey(REPORT_JOBS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False, comment="Counted from 1."),
+    Column("rows", LargeBinary, nullable=False, comment="JSON objects with commas between, in UTF-8."),
+    schema=SERVICE,
+    comment="The rows of completed reports, which never change.",
+)
+
+SUMMARIES = Table(
+    "summaries",
+    METADATA,
+    Column("account", Text, primary_key=True),
+    Column("dataset", Text, primary_key=True),
+    Column("loads", ARRAY(BigInteger), nullable=False, comment="The loads whose rows are in: platform.loads.id."),
+    schema=SERVICE,
+    comment="Which rows the daily counts and fees are made of: those of an account's dataset after these loads.",
+)
+
+DAILY_COUNTS = Table(
+    "daily_counts",
+    METADATA,
+    Column("account", Text, nullable=False),
+    Column("dataset", Text, nullable=False),
+    Column("local_day", Date, nullable=False),
+    Column("part", Text, comment="The part of the list, where it has parts."),
+    Column("rows", BigInteger, nullable=False),
+    Index(None, "account", "dataset", "local_day"),
+    schema=SERVICE,
+    comment="How many rows each day of a list has.",
+)
+
+DAILY_FEES = Table(
+    "daily_fees",
+    METADATA,
+    Column("account", Text, nullable=False),
+    Column("local_day", Date, nullable=False),
+    Column("sku", Text, comment="Null: fees that concern no product."),
+    Column("currency", Text),
+    Column("amount", Numeric, nullable=False, comment="What was charged, as a positive cost."),
+    Index(None, "account", "local_day"),
+    schema=SERVICE,
+    comment="The fees of seller.transactions by day, product and currency.",
+)
+
+__all__ = [
+    "ACCESS_TOKENS",
+    "ACCOUNT_GROUPS",
+    "ACCOUNT_GROUP_MEMBERS",
+    "APPLICATIONS",
+    "AUTHORIZATIONS",
+    "AUTHORIZATION_CODES",
+    "DAILY_COUNTS",
+    "DAILY_FEES",
+    "EXCHANGE_RATES",
+    "LOGIN_ATTEMPTS",
+    "PRODUCTS",
+    "REFRESH_TOKENS",
+    "REPORT_CHUNKS",
+    "REPORT_JOBS",
+    "SESSIONS",
+    "STATUS",
+    "SUMMARIES",
+    "USERS",
+    "USER_ACCOUNTS",
+]
