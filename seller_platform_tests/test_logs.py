@@ -142,7 +142,7 @@ def test_a_bug_is_one_line_too(tmp_path: Path) -> None:
 def test_dagsters_processes_write_our_lines_as_json(database_url: str, tmp_path: Path) -> None:
     program = (
         "import logging, warnings, seller_platform.orchestration.definitions\n"
-        "logging.getLogger('seller_platform.ingest.loading').info('of ours')\n"
+        "logging.getLogger('seller_platform.ingest.loads.slices').info('of ours')\n"
         "logging.getLogger('of.others').info('not told')\n"
         "logging.getLogger('of.others').warning('told')\n"
         "warnings.warn('beware')\n"
@@ -151,7 +151,7 @@ def test_dagsters_processes_write_our_lines_as_json(database_url: str, tmp_path:
     result = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
 
     told = [(line["logger"], line["level"]) for line in _objects(result.stderr)]
-    assert ("seller_platform.ingest.loading", "INFO") in told
+    assert ("seller_platform.ingest.loads.slices", "INFO") in told
     assert ("of.others", "WARNING") in told
     assert ("of.others", "INFO") not in told
     assert told[-1] == ("py.warnings", "WARNING")

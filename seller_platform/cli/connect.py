@@ -6,15 +6,15 @@ import click
 
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.workplace import open_workplace
-from seller_platform.ingest.authorization import authorize
-from seller_platform.ingest.discovery import discover
-from seller_platform.ingest.upstream import (
+from seller_platform.ingest.connections.authorization import authorize
+from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,
     open_api,
     open_keeper,
     store_upstream,
     upstream_to_connect,
 )
+from seller_platform.ingest.loads.accounts import discover
 from seller_platform.warehouse.connections.grants import Grants
 
 

@@ -17,7 +17,8 @@ from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.datasets.costs import CostElement, CostPeriod
-from seller_platform.ingest.cost_plans import (
+from seller_platform.ingest.connections.upstream import open_api, upstream_of
+from seller_platform.ingest.cost_plans.planning import (
     WAIT_SECONDS,
     Apis,
     Patience,
@@ -30,8 +31,7 @@ from seller_platform.ingest.cost_plans import (
     plan_undo,
     read_plan,
 )
-from seller_platform.ingest.cost_sheets import read_costs
-from seller_platform.ingest.upstream import open_api, upstream_of
+from seller_platform.ingest.cost_plans.sheets import read_costs
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, periods_document
 

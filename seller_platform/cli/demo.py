@@ -16,9 +16,15 @@ from seller_platform.cli.sync import Selection, problem_of, report, run_sync
 from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.contract import LISTS
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
-from seller_platform.ingest.authorization import authorize
-from seller_platform.ingest.discovery import discover
-from seller_platform.ingest.upstream import DEFAULT_CONNECTION, Upstream, open_api, open_keeper, store_upstream
+from seller_platform.ingest.connections.authorization import authorize
+from seller_platform.ingest.connections.upstream import (
+    DEFAULT_CONNECTION,
+    Upstream,
+    open_api,
+    open_keeper,
+    store_upstream,
+)
+from seller_platform.ingest.loads.accounts import discover
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.fingerprints import fingerprints

@@ -12,7 +12,7 @@ from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.output import fail as end_with
 from seller_platform.cli.upstreams import examine_connection, examine_settings_to_connect
 from seller_platform.errors import CheckFailedError
-from seller_platform.ingest.key_rotation import sealed_otherwise
+from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import Grants

@@ -5,7 +5,13 @@ import click
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.errors import CheckFailedError
-from seller_platform.ingest.key_rotation import Resealed, finish_key_file, reseal, rotate_key_file, sealed_otherwise
+from seller_platform.ingest.connections.key_rotation import (
+    Resealed,
+    finish_key_file,
+    reseal,
+    rotate_key_file,
+    sealed_otherwise,
+)
 from seller_platform.warehouse.connections.secrets import key_file, new_key
 
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"

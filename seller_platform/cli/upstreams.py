@@ -18,7 +18,7 @@ from seller_platform.errors import (
     UpstreamError,
     connect_command,
 )
-from seller_platform.ingest.upstream import Upstream, upstream_of
+from seller_platform.ingest.connections.upstream import Upstream, upstream_of
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.connections.grants import Grants

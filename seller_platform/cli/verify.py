@@ -17,9 +17,9 @@ from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import LISTS
 from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
 from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError
-from seller_platform.ingest.questions import NOT_ASKED, Coverage, Question, questions_about
-from seller_platform.ingest.upstream import open_api, upstream_of
-from seller_platform.ingest.verification import Finding, Verdict, verify_accounts, verify_each
+from seller_platform.ingest.connections.upstream import open_api, upstream_of
+from seller_platform.ingest.verification.comparison import Finding, Verdict, verify_accounts, verify_each
+from seller_platform.ingest.verification.queries import NOT_ASKED, Coverage, Question, questions_about
 from seller_platform.service.visits import visit
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
 from seller_platform.warehouse.loads.cost_skus import skus_of_account

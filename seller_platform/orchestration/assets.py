@@ -7,7 +7,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing
 from seller_platform.errors import NotOfferedError, SellerPlatformError
-from seller_platform.ingest.loading import Outcome, Wanted, load_each, load_wanted
+from seller_platform.ingest.loads.slices import Outcome, Wanted, load_each, load_wanted
 from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
 from seller_platform.orchestration.events import definition_metadata, materialization
 from seller_platform.orchestration.failures import fail_partitions

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from seller_platform.contract import dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.ingest.cost_plans import WAIT_SECONDS, Patience, apply_plan, changes_of
-from seller_platform.ingest.costs import load_costs
-from seller_platform.ingest.loading import Wanted, load_each
+from seller_platform.ingest.cost_plans.planning import WAIT_SECONDS, Patience, apply_plan, changes_of
+from seller_platform.ingest.loads.cost_periods import load_costs
+from seller_platform.ingest.loads.slices import Wanted, load_each
 from seller_platform.orchestration.assets import report_outcomes
 from seller_platform.orchestration.checks import check_specs
 from seller_platform.orchestration.events import definition_metadata

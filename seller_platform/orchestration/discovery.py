@@ -25,7 +25,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     connect_command,
 )
-from seller_platform.ingest.discovery import discover
+from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.checks import Judgement, check_outputs, check_specs, evaluations_of_connections
 from seller_platform.orchestration.events import definition_metadata, judged, materialization
 from seller_platform.orchestration.failures import fail_each

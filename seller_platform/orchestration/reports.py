@@ -16,7 +16,7 @@ from pydantic import Field
 
 from seller_platform.contract.datasets.reports import DPS_DATE, FORMATS, JSON, REPORT_ROWS, SELECTORS
 from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.reports import (
+from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
     Clock,

@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import PrivateAttr, SecretStr
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.ingest.upstream import open_api, upstream_of
+from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.connections.secrets import SecretBox, make_home, secret_box

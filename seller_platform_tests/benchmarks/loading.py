@@ -31,8 +31,8 @@ from rich.table import Table
 
 from seller_platform.contract import dataset_named
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.loading import Wanted, load_each, load_slice, window_to_load
-from seller_platform.ingest.upstream import Upstream, open_api
+from seller_platform.ingest.connections.upstream import Upstream, open_api
+from seller_platform.ingest.loads.slices import Wanted, load_each, load_slice, window_to_load
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_connection
 from seller_platform.warehouse.connections.grants import Grants

@@ -11,8 +11,8 @@ import pytest
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.loading import load_slice
-from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
+from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
+from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount, save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.loads.slices import Receipt

@@ -28,7 +28,7 @@ import psycopg
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.loading import load_slice
+from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

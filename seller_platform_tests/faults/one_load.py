@@ -16,8 +16,8 @@ from typing import Any
 
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.loading import load_slice
-from seller_platform.ingest.upstream import Upstream
+from seller_platform.ingest.connections.upstream import Upstream
+from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform_tests.faults.sites import Site
 

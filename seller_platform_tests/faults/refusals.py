@@ -15,8 +15,8 @@ from pathlib import Path
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Dataset, Window, dataset_named
-from seller_platform.ingest.loading import Wanted, load_each, load_slice
-from seller_platform.ingest.upstream import Upstream
+from seller_platform.ingest.connections.upstream import Upstream
+from seller_platform.ingest.loads.slices import Wanted, load_each, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database

@@ -22,7 +22,7 @@ import httpx
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.ingest.reports import ReportOrder, load_report, poll_due, request_report, tell_failures
+from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, tell_failures
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.jobs.report_jobs import claim_due, ready_jobs
 from seller_platform.warehouse.postgres.database import Database

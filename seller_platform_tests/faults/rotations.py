@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from seller_platform.errors import SellerPlatformError
-from seller_platform.ingest.upstream import Upstream
+from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.faults.sites import Site, begin, temporary_warehouse
 from seller_platform_tests.journeys import foreign

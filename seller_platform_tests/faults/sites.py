@@ -15,7 +15,7 @@ from typing import Any
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.failpoints import VARIABLE
-from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
+from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
 from seller_platform.warehouse.connections.accounts import save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
@@ -27,7 +27,7 @@ CONNECTION = "default"
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
     [
-        "seller_platform.ingest.loading",
+        "seller_platform.ingest.loads.slices",
         "seller_platform_tests.faults.figures",
         "seller_platform_tests.faults.sites",
         "seller_platform_tests.journeys.foreign",

@@ -17,7 +17,7 @@ import time_machine
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.ingest.loading import Wanted, window_to_load
+from seller_platform.ingest.loads.slices import Wanted, window_to_load
 from seller_platform_tests.faults import proxy
 from seller_platform_tests.faults.conftest import BERLIN, JANUARY, Broken
 from seller_platform_tests.faults.one_load import Ended, load_apart

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.ingest.rotation import SPOOL_FOLDER
+from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER
 from seller_platform_tests.faults import proxy
 from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, Broken
 from seller_platform_tests.faults.one_load import Ended, load_apart

@@ -15,8 +15,8 @@ from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.discovery import discover
-from seller_platform.ingest.upstream import Upstream, open_api, open_keeper
+from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
+from seller_platform.ingest.loads.accounts import discover
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, save_connection
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.postgres.database import Database

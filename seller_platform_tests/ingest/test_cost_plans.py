@@ -19,7 +19,7 @@ from seller_platform.errors import (
     OutdatedCostPlanError,
     UnknownCostPlanError,
 )
-from seller_platform.ingest.cost_plans import (
+from seller_platform.ingest.cost_plans.planning import (
     Applied,
     Change,
     Patience,
@@ -32,7 +32,7 @@ from seller_platform.ingest.cost_plans import (
     plan_undo,
     read_plan,
 )
-from seller_platform.ingest.cost_sheets import Product
+from seller_platform.ingest.cost_plans.sheets import Product
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.contract.datasets.costs import CostElement, CostPeriod
 from seller_platform.errors import CostSheetError, UnknownTableError
-from seller_platform.ingest.cost_sheets import COLUMNS, Wanted, read_costs
+from seller_platform.ingest.cost_plans.sheets import COLUMNS, Wanted, read_costs
 from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNTS = ("S1.US", "S1.DE")

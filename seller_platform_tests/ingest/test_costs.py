@@ -20,7 +20,7 @@ from seller_platform.errors import (
     RequestRefusedError,
     UpstreamUnavailableError,
 )
-from seller_platform.ingest.costs import load_costs
+from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database

@@ -14,8 +14,8 @@ from sqlalchemy import text
 
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SecretKeyError
-from seller_platform.ingest.key_rotation import finish_key_file, reseal, rotate_key_file, sealed_otherwise
-from seller_platform.ingest.rotation import SPOOL_FOLDER, PairSpool
+from seller_platform.ingest.connections.key_rotation import finish_key_file, reseal, rotate_key_file, sealed_otherwise
+from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, PairSpool
 from seller_platform.warehouse.connections.accounts import (
     KnownConnection,
     client_secret_of,

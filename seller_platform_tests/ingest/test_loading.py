@@ -18,7 +18,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
-from seller_platform.ingest.loading import Wanted, load_each, load_slice, window_to_load
+from seller_platform.ingest.loads.slices import Wanted, load_each, load_slice, window_to_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database

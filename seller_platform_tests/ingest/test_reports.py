@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.errors import InvalidReportError, UpstreamUnavailableError
-from seller_platform.ingest.reports import (
+from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     ReportOrder,
     load_report,
@@ -194,7 +194,7 @@ def test_every_spelling_of_a_status_is_understood(
 
     assert (in_between.state, in_between.upstream_status) == (JobState.PENDING, " ".join(pending.split()))
     assert (job.state, job.report_id) == (JobState.READY, "1")
-    assert [record for record in caplog.records if record.name == "seller_platform.ingest.reports"] == []
+    assert [record for record in caplog.records if record.name == "seller_platform.ingest.loads.reports"] == []
 
 
 def test_an_unknown_status_is_waited_for_and_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ import pytest
 from seller_platform.client.oauth.tokens import TokenEndpoint
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
-from seller_platform.ingest.rotation import GrantKeeper, PairSpool
+from seller_platform.ingest.connections.token_rotation import GrantKeeper, PairSpool
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import secret_box

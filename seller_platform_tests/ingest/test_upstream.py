@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.errors import MissingSettingError, OtherApplicationError, SecretKeyError
-from seller_platform.ingest.upstream import Upstream, store_upstream, upstream_of, upstream_to_connect
+from seller_platform.ingest.connections.upstream import Upstream, store_upstream, upstream_of, upstream_to_connect
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection, save_user
 from seller_platform.warehouse.connections.secrets import SecretBox, new_key

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.ingest.questions import Coverage, Question, questions_about
-from seller_platform.ingest.verification import Finding, Verdict, verify
+from seller_platform.ingest.verification.comparison import Finding, Verdict, verify
+from seller_platform.ingest.verification.queries import Coverage, Question, questions_about
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform_tests.client.upstreams import BERLIN, MARCH, MovingList, api_of, stock

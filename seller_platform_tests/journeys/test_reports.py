@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.upstream import Upstream, open_keeper
+from seller_platform.ingest.connections.upstream import Upstream, open_keeper
 from seller_platform.orchestration.instance import shipped_file
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.tags import RUN_TAG

@@ -32,7 +32,7 @@ from seller_platform.errors import (
     SellerPlatformError,
     UpstreamUnavailableError,
 )
-from seller_platform.ingest.observing import observed_load
+from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.jobs.report_jobs import (
     JobState,

@@ -35,7 +35,7 @@ from seller_platform.errors import (
     RetryableError,
     SellerPlatformError,
 )
-from seller_platform.ingest.cost_sheets import Product, Wanted
+from seller_platform.ingest.cost_plans.sheets import Product, Wanted
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.jobs.cost_plans import (
     CostPlan,

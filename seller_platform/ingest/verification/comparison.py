@@ -21,7 +21,7 @@ from seller_platform.contract.datasets.costs import AMOUNT, COST_ELEMENT, COST_E
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.wire_errors import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
-from seller_platform.ingest.questions import Question
+from seller_platform.ingest.verification.queries import Question
 from seller_platform.warehouse.loads.copy_format import RowDigest
 
 QUESTIONS_AT_ONCE = 4

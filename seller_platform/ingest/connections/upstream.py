@@ -9,7 +9,7 @@ from pathlib import Path
 from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
 from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint
 from seller_platform.errors import OtherApplicationError
-from seller_platform.ingest.rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
+from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, GrantKeeper, PairSpool
 from seller_platform.settings import Settings, required
 from seller_platform.warehouse.connections.accounts import (
     KnownConnection,

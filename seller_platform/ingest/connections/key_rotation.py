@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seller_platform.errors import SecretKeyError
-from seller_platform.ingest.rotation import SPOOL_FOLDER, reseal_spools, spools
+from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, reseal_spools, spools
 from seller_platform.warehouse.connections.accounts import client_secret_of, connections, reseal_client_secrets
 from seller_platform.warehouse.connections.grants import Grants, reseal_grants
 from seller_platform.warehouse.connections.secrets import (

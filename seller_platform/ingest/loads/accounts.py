@@ -7,7 +7,7 @@ from seller_platform.client.endpoints.accounts import Discovered, fetch_accounts
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.ingest.observing import observed_load
+from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
 from seller_platform.warehouse.loads.slices import Load, Measured, Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database

@@ -21,7 +21,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
-from seller_platform.ingest.observing import observed_load
+from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
 from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.client.oauth.tokens import TokenEndpoint, authorization_url, code_challenge, code_verifier
-from seller_platform.ingest.rotation import GrantKeeper
-from seller_platform.ingest.upstream import Upstream
+from seller_platform.ingest.connections.token_rotation import GrantKeeper
+from seller_platform.ingest.connections.upstream import Upstream
 
 
 def authorize(

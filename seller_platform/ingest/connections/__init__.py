@@ -1,0 +1,7 @@
+"""Connections to an upstream.
+
+- `authorization`: the authorization code flow
+- `upstream`: what it takes to call an upstream
+- `token_rotation`: refreshes a token pair without losing it
+- `key_rotation`: re-encrypts secrets with another key
+"""
