@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.workplace import Workplace, open_workplace
-from seller_platform.service.scraping import metrics_page
+from seller_platform.service.monitoring.prometheus import metrics_page
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.metrics import account_counts, load_measures
 

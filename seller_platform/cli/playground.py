@@ -18,9 +18,9 @@ from seller_platform.cli.processes import Program, await_answer, free_port, runn
 from seller_platform.cli.sandbox import invent
 from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.files import write_atomically
-from seller_platform.service.applications import add_application, knows_application
-from seller_platform.service.groups import set_group
-from seller_platform.service.users import ensure_user, grant_accounts
+from seller_platform.service.oauth.applications import add_application, knows_application
+from seller_platform.service.users.groups import set_group
+from seller_platform.service.users.store import ensure_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server

@@ -10,10 +10,10 @@ import click
 
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import RequestError
-from seller_platform.service.applications import add_application, add_public_application
-from seller_platform.service.groups import groups_of, remove_group, set_group
+from seller_platform.service.oauth.applications import add_application, add_public_application
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
-from seller_platform.service.users import (
+from seller_platform.service.users.groups import groups_of, remove_group, set_group
+from seller_platform.service.users.store import (
     add_user,
     close_user,
     grant_accounts,

@@ -20,7 +20,7 @@ from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPl
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.verification.comparison import Finding, Verdict, verify_accounts, verify_each
 from seller_platform.ingest.verification.queries import NOT_ASKED, Coverage, Question, questions_about
-from seller_platform.service.visits import visit
+from seller_platform.service.oauth.temporary_access import visit
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
 from seller_platform.warehouse.loads.cost_skus import skus_of_account
 from seller_platform.warehouse.loads.products import accounts_with_products

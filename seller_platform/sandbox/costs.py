@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import numpy as np
 
 from seller_platform.sandbox.catalogue import Product
-from seller_platform.sandbox.chance import Ints, money
+from seller_platform.sandbox.random_numbers import Ints, money
 from seller_platform.warehouse.loads.copy_format import Row
 
 _UNKNOWN = 0.05

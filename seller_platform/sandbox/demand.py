@@ -8,8 +8,8 @@ from datetime import date
 
 import numpy as np
 
-from seller_platform.sandbox.chance import Floats, Ints
 from seller_platform.sandbox.marketplaces import Marketplace
+from seller_platform.sandbox.random_numbers import Floats, Ints
 
 LINES_PER_ORDER = (0.78, 0.15, 0.05, 0.02)
 UNITS_PER_LINE = (0.82, 0.11, 0.04, 0.02, 0.006, 0.004)

@@ -8,11 +8,11 @@ from itertools import repeat
 
 import numpy as np
 
-from seller_platform.sandbox.chance import Ints, amounts, share
-from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.demand import Demand
+from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.marketplaces import Marketplace
 from seller_platform.sandbox.orders import Sales, Texts
+from seller_platform.sandbox.random_numbers import Ints, amounts, share
 from seller_platform.warehouse.loads.copy_format import Row
 
 _COMMISSION = 1_500

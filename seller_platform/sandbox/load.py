@@ -135,8 +135,8 @@ def _fill(
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, int]:
     # Here, because numpy costs every command a tenth of a second.
-    from seller_platform.sandbox.history import History
-    from seller_platform.sandbox.sheets import Sheets
+    from seller_platform.sandbox.account_history import History
+    from seller_platform.sandbox.copy_buffer import Sheets
 
     driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
     sheets, months, done, products = Sheets(driver), len(list(period.months())), 0, 0

@@ -7,9 +7,9 @@ from datetime import date
 import numpy as np
 
 from seller_platform.sandbox.catalogue import Product
-from seller_platform.sandbox.chance import Ints, money
-from seller_platform.sandbox.days import LocalDay
 from seller_platform.sandbox.demand import Demand
+from seller_platform.sandbox.local_days import LocalDay
+from seller_platform.sandbox.random_numbers import Ints, money
 from seller_platform.sandbox.stock import Stock
 from seller_platform.warehouse.loads.copy_format import Row
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from seller_platform.sandbox.catalogue import Product
-from seller_platform.sandbox.chance import Flags, Ints, amounts, listed, share
-from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, stamps
 from seller_platform.sandbox.demand import LINES_PER_ORDER, UNITS_PER_LINE, Demand, quantities, seconds_of_day
+from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
+from seller_platform.sandbox.random_numbers import Flags, Ints, amounts, listed, share
 from seller_platform.warehouse.loads.copy_format import Row
 
 _CANCELLED = 0.03

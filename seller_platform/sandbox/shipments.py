@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from seller_platform.sandbox.chance import Ints
+from seller_platform.sandbox.random_numbers import Ints
 from seller_platform.warehouse.loads.copy_format import Row
 
 STATUSES = ("WORKING", "SHIPPED", "IN_TRANSIT", "DELIVERED", "CHECKED_IN", "RECEIVING", "CLOSED")

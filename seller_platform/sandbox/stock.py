@@ -6,7 +6,7 @@ are not put back.
 
 import numpy as np
 
-from seller_platform.sandbox.chance import Floats, Ints
+from seller_platform.sandbox.random_numbers import Floats, Ints
 from seller_platform.sandbox.shipments import Shipment, opening, send
 
 _MOST_PRODUCTS = 20

@@ -15,8 +15,8 @@ from psycopg.rows import class_row
 from starlette.datastructures import Headers
 
 from seller_platform.errors import InvalidParametersError, NotFoundError, UnauthorizedError
-from seller_platform.service.parameters import Parameter, Query, shown, text_parameter
-from seller_platform.service.store import Connection
+from seller_platform.service.http.parameters import Parameter, Query, shown, text_parameter
+from seller_platform.service.pool import Connection
 
 ACCOUNT_TITLE = text_parameter("account_title", "Title of an account: selects that account.")
 SELLER_ID = text_parameter("seller_id", "Seller of an account; goes with `marketplace_id`.")

@@ -20,20 +20,23 @@ from starlette.responses import Response
 from seller_platform.contract.endpoints import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
 from seller_platform.contract.wire_errors import error_body
 from seller_platform.errors import ApiError, MissingSettingError, WarehouseUnavailableError
-from seller_platform.service.answers import JSON, allowed_methods, base_url_of, error_answer, json_answer
-from seller_platform.service.approvals import END, Approvals
-from seller_platform.service.authorize import Authorization
-from seller_platform.service.compression import Compress
-from seller_platform.service.costs import cost_routes
-from seller_platform.service.developers import DELETE, NEW, Developers
-from seller_platform.service.docs import docs_text
-from seller_platform.service.document import openapi_document
-from seller_platform.service.lists import SERVED, route_for
-from seller_platform.service.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT, Login
-from seller_platform.service.measures import Measures
-from seller_platform.service.middleware import Envelop
-from seller_platform.service.oauth_description import oauth_paths
-from seller_platform.service.pages import (
+from seller_platform.service.costs.endpoints import cost_routes
+from seller_platform.service.http.compression import Compress
+from seller_platform.service.http.middleware import Envelop
+from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, json_answer
+from seller_platform.service.lists.endpoints import SERVED, route_for
+from seller_platform.service.metrics import Measures
+from seller_platform.service.monitoring.status import status_route
+from seller_platform.service.oauth.approvals_page import END, Approvals
+from seller_platform.service.oauth.authorize import Authorization
+from seller_platform.service.oauth.developers_page import DELETE, NEW, Developers
+from seller_platform.service.oauth.openapi import oauth_paths
+from seller_platform.service.oauth.token_endpoint import answer_metadata, answer_revocation, answer_token_request
+from seller_platform.service.openapi.document import openapi_document
+from seller_platform.service.openapi.routes import Clock, Route
+from seller_platform.service.pages.docs import docs_text
+from seller_platform.service.pages.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT, Login
+from seller_platform.service.pages.rendering import (
     HOME,
     SCRIPT,
     STYLE,
@@ -44,14 +47,11 @@ from seller_platform.service.pages import (
     page_with_script,
     render_message,
 )
-from seller_platform.service.reports import report_routes
-from seller_platform.service.routes import Clock, Route
-from seller_platform.service.statistics import statistics_route
-from seller_platform.service.status import status_route
-from seller_platform.service.store import Store
-from seller_platform.service.tokens import answer_metadata, answer_revocation, answer_token_request
-from seller_platform.service.user import user_routes
-from seller_platform.service.worker import Pace, WorkerThread
+from seller_platform.service.pool import Store
+from seller_platform.service.reports.endpoints import report_routes
+from seller_platform.service.reports.worker import Pace, WorkerThread
+from seller_platform.service.statistics.endpoint import statistics_route
+from seller_platform.service.users.endpoints import user_routes
 from seller_platform.traces import flush_traces, send_traces
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"

@@ -17,8 +17,8 @@ from uvicorn.supervisors import Multiprocess
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import DATABASE_URL, NO_WORKER, create_app
-from seller_platform.service.scraping import ReportCollector, measures_of_processes, metrics_page
-from seller_platform.service.worker import Pace, run_worker
+from seller_platform.service.monitoring.prometheus import ReportCollector, measures_of_processes, metrics_page
+from seller_platform.service.reports.worker import Pace, run_worker
 
 _LOG = logging.getLogger("seller_platform.service")
 _GRACE_SECONDS = 10

@@ -40,7 +40,7 @@ from seller_platform.contract import Account
 from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
 from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.sandbox import load_sandbox
-from seller_platform.service.visits import visit
+from seller_platform.service.oauth.temporary_access import visit
 from seller_platform.warehouse.loads.daily_totals import write_sums
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

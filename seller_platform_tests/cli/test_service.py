@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from seller_platform.cli.service import service
 from seller_platform.contract import Account
 from seller_platform.errors import AccountNotGrantedError
-from seller_platform.service.passwords import verify_password
+from seller_platform.service.users.passwords import verify_password
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import list_accounts
 

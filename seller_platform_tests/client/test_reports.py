@@ -18,7 +18,7 @@ from seller_platform.client.endpoints.reports import Download, ReportStatus, Sta
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
-from seller_platform.service.csv_text import csv_header, csv_lines
+from seller_platform.service.reports.csv import csv_header, csv_lines
 from seller_platform_tests.client.upstreams import BERLIN, FakeTime, api_of
 
 NAMES = [column.name for column in REPORT_ROWS.columns]

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from seller_platform.contract import dataset_named
-from seller_platform.service.applications import add_application
+from seller_platform.service.oauth.applications import add_application
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from seller_platform.sandbox.days import DAY_SECONDS, LocalDay, local_days
+from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, local_days
 from seller_platform.sandbox.marketplaces import MARKETPLACES
 
 CHANGES = [

@@ -26,11 +26,11 @@ from seller_platform.contract import Account, Column, Dataset, Kind, Window
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import create_app
-from seller_platform.service.applications import add_application
-from seller_platform.service.lists import SERVED
-from seller_platform.service.passwords import hash_password
-from seller_platform.service.users import grant_accounts
-from seller_platform.service.worker import Pace
+from seller_platform.service.lists.endpoints import SERVED
+from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.reports.worker import Pace
+from seller_platform.service.users.passwords import hash_password
+from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row, copy_rows
 from seller_platform.warehouse.postgres.database import Database

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from seller_platform.service.applications import add_application
+from seller_platform.service.oauth.applications import add_application
 from seller_platform_tests.service.conftest import ANN, BOB, CALLBACK, PASSWORD, Served, execute, issue_token, submit
 
 HOME = "/admin/applications"

@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from seller_platform.service.compression import SMALLEST, accepts_gzip
+from seller_platform.service.http.compression import SMALLEST, accepts_gzip
 from seller_platform_tests.service.conftest import ANN, PASSWORD, Served, submit
 
 LIST = "/warehouse/list?account_title=Shop%20US&per_page=100"

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.service.lists import SERVED
-from seller_platform.service.worker import Pace
+from seller_platform.service.lists.endpoints import SERVED
+from seller_platform.service.reports.worker import Pace
 from seller_platform_tests.service.conftest import (
     ANN,
     CALLBACK,

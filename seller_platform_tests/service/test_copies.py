@@ -10,7 +10,7 @@ import pytest
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.endpoints import COST_PERIODS as COSTS_PATH
 from seller_platform.contract.endpoints import REPORT_REQUEST
-from seller_platform.service.lists import SERVED
+from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform_tests.service.conftest import ANN, Served, connect, execute, insert_rows, note_load
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from seller_platform.service.developers import MOST_APPLICATIONS
+from seller_platform.service.oauth.developers_page import MOST_APPLICATIONS
 from seller_platform_tests.service.conftest import ANN, BOB, CALLBACK, PASSWORD, Served, execute, submit
 
 HOME, NEW = "/admin/developers", "/admin/developers/new"

@@ -19,10 +19,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.endpoints import AUTHORIZE, METADATA, REVOKE, TOKEN
 from seller_platform.service.app import create_app
-from seller_platform.service.description import Description
-from seller_platform.service.document import example_of, openapi_document, operations, without_references
-from seller_platform.service.lists import SERVED, ListParameters
-from seller_platform.service.routes import Route
+from seller_platform.service.lists.endpoints import SERVED, ListParameters
+from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
+from seller_platform.service.openapi.operations import Description
+from seller_platform.service.openapi.routes import Route
 from seller_platform_tests.service.conftest import ANN, Served, execute
 from seller_platform_tests.service.test_statistics import PERIODS, label_of
 

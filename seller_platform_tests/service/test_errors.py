@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from seller_platform.errors import ApiError, WarehouseUnavailableError
-from seller_platform.service.answers import error_answer
-from seller_platform.service.lists import SERVED, ListParameters
+from seller_platform.service.http.responses import error_answer
+from seller_platform.service.lists.endpoints import SERVED, ListParameters
 from seller_platform_tests.service.conftest import ANN, Served, running_app
 
 GOOD = {"account_title": "Shop US", "per_page": "250", "start_date": "2026-03-01", "end_date": "2026-03-02"}

@@ -7,9 +7,9 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from seller_platform.service.expiry import delete_what_is_over
-from seller_platform.service.store import Store
-from seller_platform.service.worker import Pace
+from seller_platform.service.pool import Store
+from seller_platform.service.reports.cleanup import delete_what_is_over
+from seller_platform.service.reports.worker import Pace
 from seller_platform_tests.service.conftest import (
     ANN,
     PASSWORD,

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from seller_platform.contract import dataset_named
-from seller_platform.service.lists import SERVED
+from seller_platform.service.lists.endpoints import SERVED
 from seller_platform_tests.service.conftest import ANN, Served, execute, insert_rows, issue_token, rows_of
 
 _CASES = int(os.environ.get("FUZZ_CASES", "2000"))

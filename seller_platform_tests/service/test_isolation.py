@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from seller_platform import service
 from seller_platform.contract import Account, Column, Dataset, Kind
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.service.applications import add_application
-from seller_platform.service.lists import SERVED
-from seller_platform.service.users import add_user, grant_accounts
+from seller_platform.service.lists.endpoints import SERVED
+from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -369,14 +369,16 @@ def _without(text: str, words: Iterable[str]) -> str:
 
 
 # What runs at the console of those who run the service, and speaks for no user.
-_OF_OPERATORS = {"groups", "users", "visits"}
+_OF_OPERATORS = {"users.groups", "users.store", "oauth.temporary_access"}
 
 
 def _modules() -> Iterator[tuple[str, ast.Module, str]]:
     """Yield the name, the tree and the text of each module of the service."""
-    for path in sorted(Path(service.__file__).parent.glob("*.py")):
-        if path.stem not in _OF_OPERATORS:
-            yield path.stem, ast.parse(path.read_text()), path.read_text()
+    top = Path(service.__file__).parent
+    for path in sorted(top.rglob("*.py")):
+        name = ".".join(path.relative_to(top).with_suffix("").parts)
+        if name not in _OF_OPERATORS:
+            yield name, ast.parse(path.read_text()), path.read_text()
 
 
 def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
@@ -402,11 +404,11 @@ def test_whatever_reads_rows_takes_selected_accounts() -> None:
         for node in tree.body:
             if isinstance(node, ast.AsyncFunctionDef) and not node.name.startswith("_"):
                 readers[f"{name}.{node.name}"] = _annotations(node)
-    assert "queries.read_page" in readers
-    assert "cost_store.read_stored" in readers
+    assert "lists.sql.read_page" in readers
+    assert "costs.store.read_stored" in readers
     careless = {name for name, taken in readers.items() if "Connection" in taken and "SelectedAccounts" not in taken}
     # Whether a currency can be converted concerns no account.
-    assert careless == {"queries.knows_currency"}
+    assert careless == {"lists.sql.knows_currency"}
 
 
 def test_only_modules_of_queries_name_the_tables_of_rows() -> None:

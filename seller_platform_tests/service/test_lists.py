@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Kind, dataset_named
-from seller_platform.service.lists import SERVED, keeps_own_currency
-from seller_platform.service.particulars import one_month_after
+from seller_platform.service.lists.endpoints import SERVED, keeps_own_currency
+from seller_platform.service.lists.rules import one_month_after
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import (
     ANN,

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from seller_platform.errors import TooManyAttemptsError
-from seller_platform.service.store import Store
-from seller_platform.service.throttle import MOST_OF_AN_ACCOUNT, begin_attempt
-from seller_platform.service.users import add_user, ensure_user
+from seller_platform.service.pages.throttle import MOST_OF_AN_ACCOUNT, begin_attempt
+from seller_platform.service.pool import Store
+from seller_platform.service.users.store import add_user, ensure_user
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, execute, running_app, submit
 

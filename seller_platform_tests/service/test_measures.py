@@ -17,9 +17,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import dataset_named
-from seller_platform.service.scraping import ReportCollector, metrics_page
-from seller_platform.service.throttle import MOST_OF_AN_ACCOUNT
-from seller_platform.service.worker import Pace
+from seller_platform.service.monitoring.prometheus import ReportCollector, metrics_page
+from seller_platform.service.pages.throttle import MOST_OF_AN_ACCOUNT
+from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.journeys.processes import COMMAND, environment
 from seller_platform_tests.service.conftest import (

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from seller_platform.service.measures import Measures
-from seller_platform.service.middleware import Envelop
+from seller_platform.service.http.middleware import Envelop
+from seller_platform.service.metrics import Measures
 from seller_platform_tests.service.conftest import ANN, CALLBACK, PASSWORD, Served, submit
 
 

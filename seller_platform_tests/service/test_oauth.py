@@ -8,8 +8,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from seller_platform.service.applications import add_application, add_public_application
-from seller_platform.service.grants import challenge_of
+from seller_platform.service.oauth.applications import add_application, add_public_application
+from seller_platform.service.oauth.grants import challenge_of
 from seller_platform_tests.service.conftest import (
     ANN,
     CALLBACK,

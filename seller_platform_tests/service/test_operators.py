@@ -15,10 +15,10 @@ from seller_platform.errors import (
     UnknownGroupError,
     UnknownUserError,
 )
-from seller_platform.service.applications import add_application, check_redirect_uri, knows_application
-from seller_platform.service.groups import groups_of, remove_group, set_group
-from seller_platform.service.passwords import verify_password
-from seller_platform.service.users import (
+from seller_platform.service.oauth.applications import add_application, check_redirect_uri, knows_application
+from seller_platform.service.users.groups import groups_of, remove_group, set_group
+from seller_platform.service.users.passwords import verify_password
+from seller_platform.service.users.store import (
     add_user,
     close_user,
     ensure_user,

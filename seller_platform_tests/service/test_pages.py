@@ -309,7 +309,7 @@ def test_the_documentation_is_complete_without_scripts(page: Page, reading: Serv
 
 
 def test_the_templates_hold_no_inline_code() -> None:
-    folder = Path(__file__).parents[2] / "seller_platform" / "service" / "templates"
+    folder = Path(__file__).parents[2] / "seller_platform" / "service" / "pages" / "templates"
 
     for template in folder.glob("*.html"):
         assert not re.search(r"<script(?! src=)|style=|<style|\son\w+=|javascript:", template.read_text()), (

@@ -26,10 +26,10 @@ import psycopg
 import pytest
 
 from seller_platform.contract import Dataset, dataset_named
-from seller_platform.service.csv_text import csv_header, csv_lines, csv_parts
-from seller_platform.service.report_writing import ReportBusyError, write_report
-from seller_platform.service.store import Store
-from seller_platform.service.worker import Pace
+from seller_platform.service.pool import Store
+from seller_platform.service.reports.csv import csv_header, csv_lines, csv_parts
+from seller_platform.service.reports.worker import Pace
+from seller_platform.service.reports.writing import ReportBusyError, write_report
 from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform_tests.service.conftest import ANN, BOB, Served, execute, insert_rows, running_app, served
 
@@ -41,13 +41,13 @@ PACE = Pace(
 )
 _WORKER = """
 import sys
-from seller_platform.service.worker import Pace, run_worker
+from seller_platform.service.reports.worker import Pace, run_worker
 pace = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
 run_worker(sys.stdin.readline().strip(), pace=pace, on_ready=lambda: print("ready", flush=True))
 """
 _SERVER = """
 import sys
-from seller_platform.service.worker import Pace
+from seller_platform.service.reports.worker import Pace
 from seller_platform_tests.service.conftest import running_app
 pace = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
 with running_app(sys.stdin.readline().strip(), worker_pace=pace) as base_url:

@@ -16,8 +16,8 @@ import pytest
 
 from seller_platform.contract import dataset_named
 from seller_platform.sandbox import load_sandbox
-from seller_platform.service.applications import add_application
-from seller_platform.service.users import add_user, grant_accounts
+from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.service.conftest import ANN, BOB, CALLBACK, PASSWORD, Served, execute, running_app

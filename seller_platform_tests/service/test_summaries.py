@@ -14,7 +14,7 @@ import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.sandbox import load_sandbox
-from seller_platform.service.users import grant_accounts
+from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.daily_totals import LOCK
 from seller_platform.warehouse.loads.retention import prune

@@ -17,7 +17,7 @@ from sellerlegend_api.exceptions import AuthenticationError, NotFoundError
 from sellerlegend_api.exceptions import ValidationError as RefusedError
 
 from seller_platform.contract import dataset_named
-from seller_platform.service.worker import Pace, WorkerThread
+from seller_platform.service.reports.worker import Pace, WorkerThread
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import (
     ANN,

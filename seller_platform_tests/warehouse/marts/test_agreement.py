@@ -13,8 +13,8 @@ from sqlalchemy import text
 from seller_platform.contract import Window
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.access import SelectedAccounts, ServedAccount
-from seller_platform.service.statistics_plan import Grouping, Span
-from seller_platform.service.statistics_queries import read_statistics
+from seller_platform.service.statistics.plan import Grouping, Span
+from seller_platform.service.statistics.query import read_statistics
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database, conninfo

@@ -1,0 +1,197 @@
+"""What the OpenAPI document says of the endpoints of cost periods."""
+
+from collections.abc import Mapping
+
+from seller_platform.contract.datasets.costs import LARGEST_AMOUNT, MOST_DECIMALS
+from seller_platform.service.access import SELECTION
+from seller_platform.service.http.parameters import day_parameter
+from seller_platform.service.http.responses import JSON
+from seller_platform.service.lists.products import PRODUCT, SKU
+from seller_platform.service.openapi.operations import Description
+
+FROM_DATE = day_parameter("from_date", "First day of the one period to delete; goes with `to_date`.")
+TO_DATE = day_parameter("to_date", "Last day of the one period to delete; goes with `from_date`.")
+
+_DAY = {"type": "string", "format": "date"}
+_MONEY = {"type": ["number", "null"], "minimum": 0, "exclusiveMaximum": int(LARGEST_AMOUNT)}
+_TEXT = {"type": ["string", "null"], "maxLength": 1000}
+_NAME = {"type": "string", "minLength": 1, "maxLength": 1000}
+_SAID = {
+    "cost_element": "A cost category, such as Manufacturing.",
+    "currency": "ISO 4217 code of `amount`.",
+    "provider": "Who is paid.",
+    "notes": "Anything worth remembering.",
+}
+_ELEMENT = {
+    "title": "CostElement",
+    "type": "object",
+    "properties": {
+        "cost_element": {"type": "string", "description": _SAID["cost_element"]},
+        "amount": {"type": "number", "description": "What it costs for one unit."},
+        "currency": {"type": "string", "description": _SAID["currency"]},
+        "provider": {**_TEXT, "description": _SAID["provider"]},
+        "notes": {**_TEXT, "description": _SAID["notes"]},
+    },
+}
+_PERIODS = {
+    "type": "object",
+    "required": ["data"],
+    "properties": {
+        "data": {
+            "type": "array",
+            "description": "The periods of each product, by their days.",
+            "items": {
+                "title": "CostPeriod",
+                "type": "object",
+                "required": ["from_date", "to_date", "cost_elements"],
+                "properties": {
+                    "from_date": {**_DAY, "description": "First day on which the costs hold."},
+                    "to_date": {**_DAY, "type": ["string", "null"], "description": "Last day on which they hold."},
+                    "cost_elements": {
+                        "type": "array",
+                        "items": _ELEMENT,
+                        "description": "What the costs are made of.",
+                    },
+                },
+            },
+        }
+    },
+}
+_ELEMENT_INPUT = {
+    "title": "CostElementInput",
+    "type": "object",
+    "required": ["cost_element", "currency"],
+    "properties": {
+        "cost_element": {**_NAME, "description": _SAID["cost_element"]},
+        "provider": {**_TEXT, "description": _SAID["provider"]},
+        "notes": {**_TEXT, "description": _SAID["notes"]},
+        "currency": {"type": "string", "pattern": "^[A-Z]{3}$", "description": _SAID["currency"]},
+        "total_amount": {**_MONEY, "description": "What all units cost; from it follows `amount`."},
+        "conversion_rate": {
+            "type": ["string", "null"],
+            "description": 'What `total_amount` is multiplied by: a positive decimal number; by default "1".',
+        },
+        "units": {
+            "type": ["number", "null"],
+            "exclusiveMinimum": 0,
+            "description": "How many units `total_amount` is for; by default 1.",
+        },
+        "amount": {
+            **_MONEY,
+            "description": "total_amount * conversion_rate / units; sent with it, both must agree to the cent.",
+        },
+    },
+}
+_INPUT = {
+    "title": "CostPeriods",
+    "type": "object",
+    "required": ["data"],
+    "examples": [
+        {
+            "account_title": "Shop US",
+            "sku": "MUG-BLUE-350",
+            "data": [
+                {
+                    "dates": {"from_date": "2026-03-01", "to_date": "2026-03-31"},
+                    "cost_elements": [
+                        {
+                            "cost_element": "Manufacturing",
+                            "provider": "Example Pottery",
+                            "total_amount": 1250,
+                            "conversion_rate": "1.08",
+                            "units": 500,
+                            "currency": "USD",
+                        },
+                        {"cost_element": "Freight", "amount": 0.45, "currency": "USD"},
+                    ],
+                }
+            ],
+        }
+    ],
+    "properties": {
+        **{parameter.name: {"type": "string", "description": parameter.doc} for parameter in (*SELECTION, SKU)},
+        "data": {
+            "type": "array",
+            "minItems": 1,
+            "description": "The periods, no two of which may have a day in common.",
+            "items": {
+                "title": "CostPeriodInput",
+                "type": "object",
+                "required": ["dates", "cost_elements"],
+                "properties": {
+                    "dates": {
+                        "type": "object",
+                        "required": ["from_date", "to_date"],
+                        "description": "The days on which the costs hold.",
+                        "properties": {
+                            "from_date": {**_DAY, "description": "The first of them."},
+                            "to_date": {**_DAY, "description": "The last of them, inclusive."},
+                        },
+                    },
+                    "cost_elements": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": _ELEMENT_INPUT,
+                        "description": "What the costs are made of.",
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def _done_schema(facts: Mapping[str, object]) -> dict[str, object]:
+    told = {
+        "status": {"const": "success", "description": "Always `success`."},
+        "code": {"type": "integer", "description": "The HTTP status of the answer."},
+        "message": {"type": "string", "description": "What was done, in a sentence."},
+    }
+    properties = {**told, **facts}
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+READ = Description(
+    "list_cost_periods",
+    "costs",
+    "List the cost periods of a product.",
+    "The product is named by exactly one of `sku`, `asin` and `parent_asin`; an ASIN stands for every SKU that "
+    "offers it. Its cost on a day is the sum of the elements of the periods that hold on that day, for one unit. "
+    "There are no pages. A group answers with the periods of all its accounts.",
+    _PERIODS,
+    (*SELECTION, *PRODUCT),
+    (401, 404, 422, 503),
+)
+WRITE = Description(
+    "write_cost_periods",
+    "costs",
+    "Store cost periods of a product, all or none; those with the same dates are replaced.",
+    "Everything in the body is stored or nothing. Both ends of a period are included. A period with the same dates "
+    "as a stored one replaces it; one that overlaps another with other dates is refused, and the answer names both. "
+    "Periods that the body does not name stay. A group stores in all of its accounts, or in none. Statistics follow "
+    "at once.\n\n`amount` is for one unit. Where it is not sent it is `total_amount` * `conversion_rate` / `units`, to "
+    f"{MOST_DECIMALS} decimals at most; where both are sent they must agree to the cent, and `amount` is stored.\n\n"
+    "The product must be known to the account. An account whose rows are copied from another service takes no costs "
+    "(403): the next copy would undo them.",
+    _done_schema(
+        {
+            "sku": {"type": "string", "description": "The product."},
+            "periods": {"type": "integer", "description": "How many periods were stored, in all accounts together."},
+        }
+    ),
+    (*SELECTION, SKU),
+    (401, 403, 404, 413, 415, 422, 503),
+    extra={"requestBody": {"required": True, "content": {JSON: {"schema": _INPUT}}}},
+)
+DELETE = Description(
+    "delete_cost_periods",
+    "costs",
+    "Delete the cost periods of a product, or the one with the given dates.",
+    "The product is named by exactly one of `sku`, `asin` and `parent_asin`. `from_date` and `to_date` go together "
+    "and name one period by exactly its dates; without them all periods of the product are deleted. Where none is "
+    "found the answer is 404, and nothing was deleted. Statistics follow at once. An account whose rows are copied "
+    "from another service keeps its costs (403).",
+    _done_schema({"deleted": {"type": "integer", "description": "How many periods were deleted."}}),
+    (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE),
+    (401, 403, 404, 413, 415, 422, 503),
+)

@@ -1,0 +1,186 @@
+"""The stored cost periods: those of the newest snapshot of an account, read and changed.
+
+A change waits for others of the same account, so that what was checked still holds when it is written. It is made in
+the newest snapshot, and those before it are forgotten: else they would come back when the newest becomes empty.
+
+An account that a connection of this database lists, or ever listed, is a copy: its next load would undo a change, so
+none is taken. Receipts decide nothing: they tell what was read once, not where an account belongs.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import msgspec
+from psycopg import sql
+
+from seller_platform.contract.datasets.costs import COST_PERIODS, CostPeriod, with_cents
+from seller_platform.errors import InvalidParametersError, ReplicaError
+from seller_platform.service.access import SelectedAccounts, ServedAccount
+from seller_platform.service.http.bodies import parse_json
+from seller_platform.service.lists.sql import newest_day
+from seller_platform.service.pool import Connection
+
+ELEMENT_FIELDS = ("cost_element", "amount", "currency", "provider", "notes")
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+_READ = """
+SELECT period.from_date, period.to_date, period.cost_elements::text
+FROM unnest(%(accounts)s::text[], %(skus)s::text[]) AS asked (account, sku)
+JOIN seller.cost_periods AS period ON period.account = asked.account AND period.sku = asked.sku
+WHERE period.local_day = {newest_day}
+ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, period.to_date
+"""
+
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods ' || %s, 0))"
+_SNAPSHOT = "SELECT max(local_day) FROM seller.cost_periods WHERE account = %s"
+_FORGET = "DELETE FROM seller.cost_periods WHERE account = %s AND local_day < %s"
+
+_OVERLAP = """
+SELECT asked.place - 1, stored.from_date, stored.to_date
+FROM unnest(%(first_days)s::date[], %(last_days)s::date[]) WITH ORDINALITY AS asked (first_day, last_day, place)
+JOIN seller.cost_periods AS stored
+  ON stored.account = %(account)s AND stored.local_day = %(snapshot)s AND stored.sku = %(sku)s
+ AND stored.from_date <= asked.last_day AND coalesce(stored.to_date, 'infinity') >= asked.first_day
+WHERE (stored.from_date, stored.to_date) IS DISTINCT FROM (asked.first_day, asked.last_day)
+ORDER BY asked.place, stored.from_date
+LIMIT 20
+"""
+
+_REPLACE = """
+DELETE FROM seller.cost_periods AS stored
+USING unnest(%(first_days)s::date[], %(last_days)s::date[]) AS sent (first_day, last_day)
+WHERE stored.account = %(account)s AND stored.local_day = %(snapshot)s AND stored.sku = %(sku)s
+  AND stored.from_date = sent.first_day AND stored.to_date = sent.last_day
+"""
+
+_INSERT = """
+INSERT INTO seller.cost_periods (sku, from_date, to_date, cost_elements, local_day, account, load_id, page)
+SELECT %(sku)s, first_day, last_day, elements, %(snapshot)s, %(account)s, 0, 0
+FROM unnest(%(first_days)s::date[], %(last_days)s::date[], %(elements)s::jsonb[])
+     AS sent (first_day, last_day, elements)
+"""
+
+_DELETE = """
+DELETE FROM seller.cost_periods
+WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = ANY(%(skus)s)
+  AND (%(first_day)s::date IS NULL OR (from_date, to_date) = (%(first_day)s, %(last_day)s))
+"""
+
+
+async def read_stored(connection: Connection, selected: SelectedAccounts, skus: Mapping[str, Sequence[str]]) -> bytes:
+    """Return the periods of products, as the JSON objects of a list with commas between.
+
+    Args:
+        skus: The products of each account, by its key.
+    """
+    pairs = [(account.key, sku) for account in selected.accounts for sku in skus.get(account.key, ())]
+    values = {"accounts": [account for account, _ in pairs], "skus": [sku for _, sku in pairs]}
+    found = await connection.execute(sql.SQL(_READ).format(newest_day=newest_day(COST_PERIODS)), values)
+    periods = [
+        {"from_date": first, "to_date": last, "cost_elements": _told(elements)}
+        for first, last, elements in await found.fetchall()
+    ]
+    return b",".join(map(_ENCODER.encode, periods))
+
+
+async def write_periods(
+    connection: Connection, selected: SelectedAccounts, sku: str, periods: Sequence[CostPeriod], now: datetime
+) -> int:
+    """Store periods of a product in each account, in place of those with the same dates, and return how many.
+
+    Raises:
+        ReplicaError: The periods of an account come from another service. Nothing was stored.
+        InvalidParametersError: One overlaps a stored period with other dates. Nothing was stored.
+    """
+    values = {
+        "sku": sku,
+        "first_days": [period.from_date for period in periods],
+        "last_days": [period.to_date for period in periods],
+        "elements": [
+            _ENCODER.encode(
+                [{name: getattr(each, name) for name in ELEMENT_FIELDS} for each in period.cost_elements]
+            ).decode()
+            for period in periods
+        ],
+    }
+    async with connection.transaction():
+        await _reserve(connection, selected)
+        for account in selected.accounts:
+            snapshot = await _snapshot(connection, account) or now.astimezone(ZoneInfo(account.timezone)).date()
+            place = {"account": account.key, "snapshot": snapshot}
+            await _refuse_overlaps(connection, {**values, **place}, periods)
+            await connection.execute(_REPLACE, {**values, **place})
+            await connection.execute(_INSERT, {**values, **place})
+    return len(periods) * len(selected.accounts)
+
+
+async def delete_periods(
+    connection: Connection,
+    selected: SelectedAccounts,
+    skus: Mapping[str, Sequence[str]],
+    dates: tuple[date, date] | None,
+) -> int:
+    """Delete the periods of products, all of them or those with the given dates, and return how many there were.
+
+    Raises:
+        ReplicaError: The periods of an account come from another service. Nothing was deleted.
+    """
+    first, last = dates or (None, None)
+    deleted = 0
+    async with connection.transaction():
+        await _reserve(connection, selected)
+        for account in selected.accounts:
+            snapshot = await _snapshot(connection, account)
+            values = {"account": account.key, "snapshot": snapshot, "skus": list(skus.get(account.key, ()))}
+            deleted += (await connection.execute(_DELETE, {**values, "first_day": first, "last_day": last})).rowcount
+    return deleted
+
+
+async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
+    """Let no other change of these accounts begin before this transaction ends."""
+    for account in selected.accounts:
+        if account.is_copy:
+            raise ReplicaError(
+                f"the rows of account {account.key} are a copy, loaded from another service: "
+                "change its costs there, and the next load brings them here"
+            )
+    for key in sorted(account.key for account in selected.accounts):
+        await connection.execute(_LOCK, (key,))
+
+
+async def _snapshot(connection: Connection, account: ServedAccount) -> date | None:
+    """Return the day of the newest snapshot, after forgetting those before it; None where there is none."""
+    newest = await (await connection.execute(_SNAPSHOT, (account.key,))).fetchone()
+    day: date | None = newest[0] if newest else None
+    if day is not None:
+        await connection.execute(_FORGET, (account.key, day))
+    return day
+
+
+async def _refuse_overlaps(connection: Connection, values: Mapping[str, object], periods: Sequence[CostPeriod]) -> None:
+    problems: dict[str, list[str]] = {}
+    for place, first, last in await (await connection.execute(_OVERLAP, values)).fetchall():
+        stored = f"{first}..{last or ''}"
+        told = f"{periods[place]} overlaps the stored period {stored}; send its dates to replace it, or delete it first"
+        problems.setdefault(f"data[{place}].dates", []).append(told)
+    if problems:
+        raise InvalidParametersError(problems)
+
+
+def _told(elements: str | None) -> object:
+    """Return stored elements with the fields of the API in its order, and money with its two decimals."""
+    stored = parse_json((elements or "[]").encode())
+    if not isinstance(stored, list):
+        return stored
+    return [_told_element(each) if isinstance(each, dict) else each for each in stored]
+
+
+def _told_element(element: Mapping[str, object]) -> dict[str, object]:
+    told = {name: element.get(name) for name in ELEMENT_FIELDS}
+    amount = told["amount"]
+    if isinstance(amount, int | Decimal) and not isinstance(amount, bool):
+        told["amount"] = with_cents(Decimal(amount))
+    return told

@@ -1,0 +1,117 @@
+"""Bodies of requests, forms and JSON, read strictly."""
+
+import json
+from decimal import Decimal
+from typing import NoReturn
+
+from starlette.requests import Request
+
+from seller_platform.errors import ApiError, BodyTooLargeError, InvalidParametersError, WrongContentTypeError
+from seller_platform.service.http.parameters import parse_fields, shown
+from seller_platform.service.http.responses import JSON
+
+FORM = "application/x-www-form-urlencoded"
+LARGEST_JSON_BYTES = 1 << 20
+_LARGEST_FORM_BYTES = 64 << 10
+_LONGEST_INT = 18
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form body; those without a value are left out (RFC 6749 section 3.2).
+
+    Raises:
+        WrongContentTypeError: The body is no form.
+        BodyTooLargeError: It is longer than any form of ours.
+        ApiError: A field was sent twice, or holds what no text may hold.
+    """
+    found = request.headers.get("content-type", "")
+    if found.partition(";")[0].strip().lower() != FORM:
+        raise WrongContentTypeError(found[:100], FORM)
+    body = await read_body(request, _LARGEST_FORM_BYTES)
+    try:
+        fields = parse_fields(body)
+    except ValueError as error:
+        raise ApiError(f"the form {error}") from None
+    return {name: text for name, text in fields.items() if text}
+
+
+async def read_json(request: Request) -> dict[str, object]:
+    """Return the object that a JSON body holds; one without fields where there is no body.
+
+    Numbers with a fraction or an exponent, and those too large for PostgreSQL's bigint, are exact decimals.
+
+    Raises:
+        WrongContentTypeError: The body is of another type.
+        BodyTooLargeError: It is larger than any that we read.
+        InvalidParametersError: It is not JSON, or no object.
+    """
+    body = await read_body(request, LARGEST_JSON_BYTES)
+    if not body:
+        return {}
+    found = request.headers.get("content-type", "")
+    if found.partition(";")[0].strip().lower() != JSON:
+        raise WrongContentTypeError(found[:100], JSON)
+    try:
+        sent = parse_json(body)
+    except ValueError as error:
+        raise InvalidParametersError({"body": [str(error)]}) from None
+    if not isinstance(sent, dict):
+        raise InvalidParametersError({"body": ["must be a JSON object"]})
+    return sent
+
+
+def parse_json(body: bytes) -> object:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: It is not JSON, not UTF-8, names a field of an object twice, or is nested beyond reason.
+    """
+    try:
+        return json.loads(
+            body.decode(),
+            parse_float=_exact,
+            parse_int=lambda digits: int(digits) if len(digits) <= _LONGEST_INT else _exact(digits),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_object,
+        )
+    except UnicodeDecodeError:
+        raise ValueError("must be UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _exact(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise ValueError(f"holds a number beyond all bounds: {shown(text)}") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"is not JSON: {name} is not a number")
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise ValueError(f"names {shown(name)} twice in one object")
+        fields[name] = value
+    return fields
+
+
+async def read_body(request: Request, largest: int) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        BodyTooLargeError: It is larger than `largest` bytes; the rest of it is not read.
+    """
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > largest:
+            raise BodyTooLargeError(largest)
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,97 @@
+"""What is done around every request: its id, HEAD, headers that protect, one line in the access log, and the 500."""
+
+import logging
+import re
+import time
+import uuid
+
+from opentelemetry.trace import Span, SpanKind
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from seller_platform.logs import facts, log_context
+from seller_platform.service.http.responses import error_answer
+from seller_platform.service.metrics import Measures, endpoint_of, method_of, noted
+from seller_platform.traces import mark_failed, span, with_values
+
+REQUEST_ID = "X-Request-Id"
+ACCESS_LOG = logging.getLogger("seller_platform.service.access")
+_SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Envelop:
+    """Wraps the application.
+
+    HEAD is answered as GET without the body. The access log never holds a query, which may carry codes and titles.
+    """
+
+    def __init__(self, app: ASGIApp, *, measures: Measures) -> None:
+        self._app, self._measures = app, measures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
+        request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+        told = {"http.request.method": method_of(scope["method"]), "seller_platform.request_id": request_id}
+        with (
+            log_context(request_id=request_id),
+            span(method_of(scope["method"]), told, kind=SpanKind.SERVER, headers=dict(headers)) as current,
+        ):
+            await self._answer(scope, receive, send, request_id, current)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str, current: Span) -> None:
+        began, status, is_head = time.perf_counter(), 0, scope["method"] == "HEAD"
+
+        async def pass_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID] = request_id
+                headers["X-Content-Type-Options"] = "nosniff"
+            elif is_head and message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        inner = {**scope, "method": "GET"} if is_head else scope
+        noted(inner)
+        try:
+            with self._measures.request():
+                await self._app(inner, receive, pass_on)
+        except Exception as error:
+            ACCESS_LOG.exception("request %s failed", request_id)
+            if status:
+                raise  # half an answer is out: the server closes the connection, so that nobody takes it for whole
+            await error_answer(error)(inner, receive, pass_on)
+        finally:
+            seconds = time.perf_counter() - began
+            self._measures.answered(inner, scope["method"], status, seconds)
+            _trace(current, inner, scope["method"], status)
+            _log_access(inner, scope["method"], status, seconds, request_id)
+
+
+def _trace(current: Span, scope: Scope, method: str, status: int) -> None:
+    endpoint, rows = endpoint_of(scope), noted(scope).rows or None
+    current.update_name(f"{method_of(method)} {endpoint}")
+    current.set_attributes(
+        with_values({"http.route": endpoint, "http.response.status_code": status, "seller_platform.rows": rows})
+    )
+    if status >= 500:
+        mark_failed(current, str(status))
+
+
+def _log_access(scope: Scope, method: str, status: int, seconds: float, request_id: str) -> None:
+    path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200]
+    milliseconds = round(seconds * 1000, 1)
+    told = facts(
+        method=method,
+        path=path,
+        endpoint=endpoint_of(scope),
+        status=status,
+        milliseconds=milliseconds,
+        rows=noted(scope).rows or None,
+    )
+    ACCESS_LOG.info("%s %s %d %.1f ms %s", method, path, status, milliseconds, request_id, extra=told)

@@ -1,0 +1,92 @@
+"""Answers from the daily counts and fees, while these are those of the stored rows; from the rows themselves if not.
+
+An answer from the sums looks in its own snapshot whether they are current, so luck has no part in it. Where they are
+not, the first who asks brings them up to date. Who asks meanwhile, or may not write, gets the answer from the rows.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from psycopg import errors, sql
+
+from seller_platform.contract import Dataset
+from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.pool import Connection
+from seller_platform.warehouse.loads.daily_totals import IS_CURRENT, LOCK, sum_statement
+
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+WITHOUT_SUMS = "kept AS MATERIALIZED (SELECT true AS is_current)"
+"""The same item of WITH for a statement that uses no sums."""
+
+_KEPT = """kept AS MATERIALIZED (
+    SELECT coalesce(bool_and(EXISTS (
+        SELECT FROM service.summaries AS summary
+        WHERE summary.account = asked.account AND summary.dataset = {dataset} AND {is_current}
+    )), true) AS is_current
+    FROM unnest(%(accounts)s::text[]) AS asked (account)
+)"""
+
+_STALE = """
+SELECT asked.account, EXISTS (
+    SELECT FROM platform.loads WHERE dataset = %(dataset)s AND account = asked.account AND changed
+)
+FROM unnest(%(accounts)s::text[]) AS asked (account)
+WHERE NOT EXISTS (
+    SELECT FROM service.summaries AS summary
+    WHERE summary.account = asked.account AND summary.dataset = %(dataset)s AND {is_current}
+)
+"""
+
+
+def kept(dataset: Dataset) -> sql.Composed:
+    """Return the item of WITH that tells, as `kept.is_current`, whether the sums of all `accounts` are current."""
+    return sql.SQL(_KEPT).format(dataset=sql.Literal(dataset.name), is_current=sql.SQL(IS_CURRENT))
+
+
+class Ask(Protocol[Answer_co]):
+    """Asks the database, from the daily sums or from the rows.
+
+    Returns:
+        The answer; None where it should come from the sums and those of an account are not current.
+    """
+
+    async def __call__(self, *, is_kept: bool) -> Answer_co | None: ...
+
+
+async def answer_from_sums(
+    connection: Connection, dataset: Dataset, selected: SelectedAccounts, ask: Ask[Answer_co]
+) -> Answer_co:
+    """Return an answer made from the daily sums of a dataset, or else from its rows."""
+    found = await ask(is_kept=True)
+    if found is None and await _bring_up_to_date(connection, dataset, selected):
+        found = await ask(is_kept=True)
+    if found is None:
+        found = await ask(is_kept=False)
+    assert found is not None
+    return found
+
+
+async def _bring_up_to_date(connection: Connection, dataset: Dataset, selected: SelectedAccounts) -> bool:
+    """Sum what was loaded since, and return whether the sums of every account were current at some moment."""
+    values = {"dataset": dataset.name, "accounts": [account.key for account in selected.accounts]}
+    found = await connection.execute(sql.SQL(_STALE).format(is_current=sql.SQL(IS_CURRENT)), values)
+    stale = await found.fetchall()
+    # Rows that came without a receipt may change without one.
+    if not all(is_loaded for _, is_loaded in stale):
+        return False
+    return await _sum(connection, dataset, [account for account, _ in stale])
+
+
+async def _sum(connection: Connection, dataset: Dataset, accounts: Sequence[str]) -> bool:
+    for account in accounts:
+        values = {"dataset": dataset.name, "account": account}
+        try:
+            async with connection.transaction():
+                is_ours = await (await connection.execute(LOCK, values)).fetchone()
+                if is_ours != (True,):
+                    return False
+                await connection.execute(sum_statement(dataset), values)
+        except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):
+            return False
+    return True

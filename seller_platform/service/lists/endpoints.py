@@ -1,0 +1,264 @@
+"""The list endpoints: one route for each dataset, all made by `route_for`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract import LISTS, Dataset
+from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL, last_page_of
+from seller_platform.errors import ApiError, InvalidParametersError, UnknownToReplicaError
+from seller_platform.service.access import (
+    ACCOUNT,
+    SELECTION,
+    SelectedAccounts,
+    Selector,
+    ServedAccount,
+    authenticate,
+    read_selector,
+    select_accounts,
+)
+from seller_platform.service.http.parameters import (
+    Parameter,
+    Query,
+    choice_parameter,
+    count_parameter,
+    currency_parameter,
+    day_parameter,
+    size_parameter,
+)
+from seller_platform.service.http.responses import JSON
+from seller_platform.service.lists.replica import Need, require_read
+from seller_platform.service.lists.rules import LATEST_END, OWN_DAYS, OWN_NEEDS, RULES, SOURCES
+from seller_platform.service.lists.sql import Days, RowPage, knows_currency, missing_rates, read_page
+from seller_platform.service.metrics import note_rows
+from seller_platform.service.openapi.operations import list_description
+from seller_platform.service.openapi.routes import Clock, Route
+from seller_platform.service.pool import Connection, Store
+
+START = day_parameter("start_date", "First day, in the account's time zone; by default six days before `end_date`.")
+END = day_parameter("end_date", "Last day, in the account's time zone; by default today.")
+PAGE = count_parameter("page", "Page of the list, from 1; by default 1.")
+CURRENCY = currency_parameter("currency", "Convert amounts to this currency, at the rate of each row's day.")
+_DEFAULT_SPAN = timedelta(days=6)
+
+_DAYS = (
+    "Days are days of the account's own time zone, also in a group, and both ends are included. Without dates the list "
+    f"has the {_DEFAULT_SPAN.days + 1} days up to today."
+)
+_SNAPSHOT = "The rows are those of the newest snapshot of each account."
+_COPY = (
+    "An account may be a copy of another service's: what was never read from there is refused, with the `reason` "
+    "`replica`, and not told as if there were none."
+)
+_NAMED_CURRENCY = "Each amount is in the currency that its row names; none is converted."
+_ORDER = "Rows have one fixed order, so that pages neither overlap nor leave any out."
+_ENDLESS = "No total is announced: ask for the pages of {size} rows until one has fewer."
+CONVERSION = (
+    "Amounts are in the currency of the account, to the last digit that is stored. With `currency` each is "
+    "converted at the exchange rate of its row's day and rounded to cents. A group whose accounts keep several "
+    "currencies needs `currency`; a day whose rate is not known is refused."
+)
+PAGES = f"{_ORDER} A page past the last is empty, and tells the true `total`."
+
+SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.is_computed)
+"""The datasets whose rows are stored as they are served; the statistics are computed."""
+
+
+@dataclass(frozen=True)
+class ListRequest:
+    """What a request for a list asks for."""
+
+    selector: Selector
+    start: date | None
+    end: date | None
+    facet: str | None
+    currency: str | None
+    page: int
+    per_page: int
+    own_days: Mapping[str, date | None] = field(default_factory=dict)
+
+
+class ListParameters:
+    """The parameters that the list of a dataset takes."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self._size = size_parameter("per_page", "Rows on a page.", dataset.page_sizes) if dataset.page_sizes else None
+        self._currency = CURRENCY if keeps_own_currency(dataset) else None
+        self._own_days = OWN_DAYS.get(dataset.name, ())
+        facet = dataset.facet
+        self._facet = (
+            choice_parameter(facet.parameter, "The part of the list to return.", facet.values, required=facet.required)
+            if facet is not None
+            else None
+        )
+
+    @property
+    def all(self) -> tuple[Parameter[Any], ...]:
+        """Every parameter, in the order of the documentation."""
+        dates = (START, END) if self.dataset.is_dated else ()
+        own = (self._size, *dates, *self._own_days, self._facet, self._currency, PAGE)
+        return (*SELECTION, *(parameter for parameter in own if parameter is not None))
+
+    def read(self, raw: bytes) -> ListRequest:
+        """Return what a query string asks for.
+
+        Raises:
+            InvalidParametersError: Something is wrong with it.
+        """
+        query = Query(raw)
+        size = query.value(self._size) if self._size else self.dataset.fixed_page_size
+        asked = ListRequest(
+            selector=read_selector(query),
+            start=query.value(START) if self.dataset.is_dated else None,
+            end=query.value(END) if self.dataset.is_dated else None,
+            facet=query.value(self._facet) if self._facet else None,
+            currency=query.value(self._currency) if self._currency else None,
+            page=query.value(PAGE) or 1,
+            per_page=size or 0,
+            own_days={parameter.name: query.value(parameter) for parameter in self._own_days},
+        )
+        query.check()
+        return asked
+
+
+def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
+    """Return the endpoint that lists a dataset."""
+    parameters = ListParameters(dataset)
+
+    async def answer(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+            asked = parameters.read(request.scope["query_string"])
+            selected = await select_accounts(connection, caller, asked.selector)
+            now = clock()
+            days = _days(dataset, selected, asked, now)
+            needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
+            if dataset.name in OWN_NEEDS:
+                needs += OWN_NEEDS[dataset.name](selected, asked.own_days, now)
+            await require_read(connection, selected, needs, now)
+            if keeps_own_currency(dataset):
+                is_converted = await check_currency(connection, selected, asked.currency)
+                if is_converted and asked.currency is not None:
+                    missing = await missing_rates(connection, dataset, selected, days=days, currency=asked.currency)
+                    require_rates(selected, asked.currency, missing)
+            found = await read_page(
+                connection,
+                dataset,
+                selected,
+                days=days,
+                facet=asked.facet,
+                currency=asked.currency,
+                source=SOURCES[dataset.name](selected, asked.own_days, now) if dataset.name in SOURCES else None,
+                page=asked.page,
+                per_page=asked.per_page,
+            )
+        note_rows(request, rows_on_page(found, asked))
+        return Response(enveloped(dataset, found, asked), media_type=JSON)
+
+    return Route(dataset.path, answer, list_description(dataset, parameters.all, rules_of(dataset)))
+
+
+def rules_of(dataset: Dataset) -> str:
+    """Return what a caller of a list must know beside its parameters and fields."""
+    paragraphs = [
+        f"{_DAYS if dataset.is_dated else _SNAPSHOT} {_COPY}",
+        RULES.get(dataset.name),
+        CONVERSION if keeps_own_currency(dataset) else _NAMED_CURRENCY if dataset.money else None,
+        PAGES if dataset.announces_total else f"{_ORDER} {_ENDLESS.format(size=dataset.fixed_page_size)}",
+    ]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def keeps_own_currency(dataset: Dataset) -> bool:
+    """Whether amounts are in the account's currency and the rows do not name it."""
+    return any(column.currency is None for column in dataset.money)
+
+
+async def check_currency(connection: Connection, selected: SelectedAccounts, currency: str | None) -> bool:
+    """Return whether amounts that the accounts keep must be converted.
+
+    Raises:
+        InvalidParametersError: They keep several currencies and none was asked for, or one that nobody knows was.
+        UnknownToReplicaError: The same, where an account is a copy.
+    """
+    kept = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
+    if currency is None and len(kept) > 1:
+        raise InvalidParametersError({CURRENCY.name: [f"is required; the accounts keep {', '.join(kept)}"]})
+    if currency is None or kept == [currency]:
+        return False
+    if not await knows_currency(connection, currency):
+        raise _unknown_rate(selected, f"is {currency}, of which no exchange rate is known")
+    return True
+
+
+def require_rates(selected: SelectedAccounts, currency: str | None, missing: Mapping[str | None, date]) -> None:
+    """Return if no exchange rate is missing.
+
+    Args:
+        missing: The currencies of which a rate is missing, each with the first such day.
+
+    Raises:
+        InvalidParametersError: One is.
+        UnknownToReplicaError: One is, and an account is a copy: where its rows come from, the rate may be known.
+    """
+    asked = f"is {currency}" if currency is not None else "was not sent, and amounts are in several"
+    for code, day in missing.items():
+        problem = f"{asked}; on {day} the exchange rate of {code or 'an unknown currency'} is not known"
+        raise _unknown_rate(selected, problem)
+
+
+def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
+    if selected.has_copies:
+        return UnknownToReplicaError(CURRENCY.name, f"{problem} here; no list tells a copy of exchange rates")
+    return InvalidParametersError({CURRENCY.name: [problem]})
+
+
+def _days(dataset: Dataset, selected: SelectedAccounts, asked: ListRequest, now: datetime) -> Sequence[Days] | None:
+    if not dataset.is_dated:
+        return None
+    return [days_of(dataset, account, asked, now) for account in selected.accounts]
+
+
+def days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: datetime) -> Days:
+    """Return the days asked for in one account, whose calendar decides what today is.
+
+    Raises:
+        InvalidParametersError: The start lies after the end, or the end too far after the start.
+    """
+    end = asked.end or now.astimezone(ZoneInfo(account.timezone)).date()
+    start = asked.start or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
+    told = f"{end}" if asked.end else f"{end} (today in {account.timezone})"
+    if start > end:
+        raise InvalidParametersError({START.name: [f"is {start}, after the end, {told}"]})
+    latest = LATEST_END[dataset.name](start) if dataset.name in LATEST_END else date.max
+    if end > latest:
+        raise InvalidParametersError(
+            {END.name: [f"is {told}; with start_date {start} it may be at most {latest}, one month later"]}
+        )
+    return Days(start, end)
+
+
+def rows_on_page(found: RowPage, asked: ListRequest) -> int:
+    """Return how many rows a page has: all that are left of the list, up to its size."""
+    return min(asked.per_page, max(0, found.total - (asked.page - 1) * asked.per_page))
+
+
+def enveloped(dataset: Dataset, found: RowPage, asked: ListRequest) -> bytes:
+    """Return the body that answers a request with a page."""
+    if not dataset.announces_total:
+        return b'{"%b":[%b]}' % (ROWS.encode(), found.rows)
+    head = {CURRENT_PAGE: asked.page}
+    tail = {TOTAL: found.total, PER_PAGE: asked.per_page, LAST_PAGE: last_page_of(found.total, asked.per_page)}
+    return b'%b,"%b":[%b],%b' % (
+        msgspec.json.encode(head)[:-1],
+        ROWS.encode(),
+        found.rows,
+        msgspec.json.encode(tail)[1:],
+    )

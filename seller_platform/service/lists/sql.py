@@ -1,0 +1,386 @@
+"""The rows of the datasets, encoded as JSON by PostgreSQL.
+
+A list is ordered by local day first. So how many rows each day has gives the total and tells on which days the asked
+page lies; only those are sorted. A deep page then costs what the first one does. The days are counted once for every
+load that changed them, if the service may write that down.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import LiteralString
+
+from psycopg import AsyncServerCursor, sql
+from psycopg.rows import TupleRow
+
+from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.http.parameters import LARGEST_INTEGER
+from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
+from seller_platform.service.pool import Connection
+from seller_platform.warehouse.schema.tables import LOCAL_DAY, SELLER
+
+
+@dataclass(frozen=True)
+class Days:
+    """Local days of one account, both ends inclusive."""
+
+    first: date
+    last: date
+
+
+@dataclass(frozen=True)
+class RowPage:
+    """One page of a list: its rows as JSON objects with commas between, and how many the list has."""
+
+    rows: bytes
+    total: int
+
+
+@dataclass(frozen=True)
+class PageSource:
+    """What answers a page instead of its stored rows: an item of FROM named `page`, made from `page`, and the order.
+
+    Attributes:
+        values: The parameters of that text.
+    """
+
+    text: sql.Composed
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """Which rows of a dated dataset: those of some days, of one product or of all."""
+
+    days: Days
+    sku: str | None = None
+
+
+_EVERY = sql.SQL("true").format()
+
+_ROWS = """
+WITH {chosen}
+SELECT {columns}
+FROM chosen
+JOIN {table} AS stored
+  ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+WHERE {condition}
+"""
+
+_ANSWERED = (
+    "SELECT row_to_json(answered)::text FROM (SELECT {fields} FROM ({rows} ORDER BY {order}) AS page) AS answered"
+)
+
+_PAGE = """
+WITH {kept},
+{chosen},
+days AS MATERIALIZED ({days}),
+counted AS (
+    SELECT local_day, amount, (sum(amount) OVER (ORDER BY local_day) - amount)::bigint AS before FROM days
+),
+touched AS MATERIALIZED (
+    SELECT min(local_day) AS first_day, max(local_day) AS last_day, min(before) AS skipped
+    FROM counted
+    WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
+),
+page AS (
+    SELECT {columns}
+    FROM {source}
+    WHERE {facet}
+      AND stored.local_day >= (SELECT first_day FROM touched)
+      AND stored.local_day <= (SELECT last_day FROM touched)
+    ORDER BY {order}
+    OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s
+)
+SELECT (SELECT is_current FROM kept), (SELECT coalesce(sum(amount), 0)::bigint FROM days),
+       (SELECT string_agg(row_to_json(answered)::text, ',') FROM (SELECT {fields} FROM {page}) AS answered)
+"""
+
+# Where the account is a constant, the index gives the days in order, and only the rows of a day are sorted.
+_OF_ONE_ACCOUNT = """(
+        SELECT (%(zones)s::text[])[1] AS zone, (%(currencies)s::text[])[1] AS currency
+    ) AS chosen
+    JOIN {table} AS stored ON stored.account = (%(accounts)s::text[])[1]"""
+
+_OF_ACCOUNTS = """chosen
+    JOIN {table} AS stored
+      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day"""
+
+_KEPT_DAYS = """
+    SELECT counts.local_day, sum(counts.rows)::bigint AS amount
+    FROM chosen
+    JOIN service.daily_counts AS counts
+      ON counts.account = chosen.account AND counts.dataset = {dataset}
+     AND counts.local_day BETWEEN chosen.first_day AND chosen.last_day
+    WHERE {part} AND (SELECT is_current FROM kept)
+    GROUP BY counts.local_day
+"""
+
+# Counted account by account, in the order of the index: joined first, the rows themselves would be read.
+_COUNTED_DAYS = """
+    SELECT counts.local_day, sum(counts.amount)::bigint AS amount
+    FROM chosen
+    CROSS JOIN LATERAL (
+        SELECT stored.local_day, count(*) AS amount
+        FROM {table} AS stored
+        WHERE stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+          AND {facet}
+        GROUP BY stored.local_day
+    ) AS counts
+    GROUP BY counts.local_day
+"""
+
+_CHOSEN = """chosen AS MATERIALIZED (
+    SELECT account, zone, currency, {first_day} AS first_day, {last_day} AS last_day
+    FROM unnest(
+        %(accounts)s::text[], %(zones)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[]
+    ) AS asked (account, zone, currency, first_day, last_day)
+)"""
+
+# Rates count units for one euro, which therefore needs none.
+_CONVERTED_PAGE = """(SELECT *, row_number() OVER () AS position FROM page) AS page
+LEFT JOIN service.exchange_rates AS own ON own.day = page.local_day AND own.currency = page.own_currency
+LEFT JOIN service.exchange_rates AS other ON other.day = page.local_day AND other.currency = %(currency)s
+ORDER BY page.position"""
+
+_CONVERTED = """CASE WHEN page.own_currency = %(currency)s THEN {exact} ELSE
+    round({value} * coalesce(other.per_euro, 1) / coalesce(own.per_euro, 1), 2) END"""
+
+_MISSING_RATE = """
+WITH {chosen}
+SELECT wanted.currency, min(needed.day)
+FROM (
+    SELECT DISTINCT stored.local_day AS day, chosen.currency
+    FROM chosen
+    JOIN {table} AS stored
+      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+    WHERE chosen.currency IS DISTINCT FROM %(currency)s
+) AS needed
+CROSS JOIN LATERAL (VALUES (needed.currency), (%(currency)s)) AS wanted (currency)
+LEFT JOIN service.exchange_rates AS rate ON rate.day = needed.day AND rate.currency = wanted.currency
+WHERE wanted.currency IS DISTINCT FROM 'EUR' AND rate.per_euro IS NULL
+GROUP BY wanted.currency
+"""
+
+_KNOWN_CURRENCY = "SELECT FROM service.exchange_rates WHERE currency = %s LIMIT 1"
+
+_NEWEST_DAY: LiteralString = """(
+        SELECT max(day) FROM (
+            SELECT max(local_day) AS day FROM {table} WHERE account = asked.account
+            UNION ALL
+            SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} AND account = asked.account
+        ) AS known
+    )"""
+
+
+async def read_page(
+    connection: Connection,
+    dataset: Dataset,
+    selected: SelectedAccounts,
+    *,
+    days: Sequence[Days] | None,
+    facet: str | None = None,
+    currency: str | None = None,
+    source: PageSource | None = None,
+    page: int,
+    per_page: int,
+) -> RowPage:
+    """Return a page of a dataset's list; total and rows are of one moment.
+
+    Args:
+        days: The days of each selected account; None for the newest snapshot of each.
+        facet: The part of the list, for a dataset that has parts; None for all of it.
+        currency: What amounts in the accounts' own currencies are converted to; None leaves them alone.
+        source: What answers instead of the stored rows; None for these themselves.
+        page: Counted from 1; a page past the last is empty.
+    """
+    zones = {account.timezone for account in selected.accounts}
+    if len(zones) == 1:
+        await _use_zone(connection, *zones)
+    values = {
+        **_values(selected, days, currency),
+        **(source.values if source is not None else {}),
+        "facet": facet,
+        "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
+        "limit": per_page,
+    }
+
+    async def read(*, is_kept: bool) -> RowPage | None:
+        form = _PageForm(
+            dataset,
+            is_faceted=facet is not None,
+            is_one_account=len(selected.accounts) == 1,
+            is_one_zone=len(zones) <= 1,
+            is_converted=currency is not None,
+            is_kept=is_kept,
+        )
+        statement = _page_statement(form) if source is None else _compose_page(form, source.text)
+        found = await (await connection.execute(statement, values, prepare=False)).fetchone()
+        is_current, total, rows = found if found is not None else (True, 0, None)
+        return RowPage((rows or "").encode(), total) if is_current else None
+
+    return await answer_from_sums(connection, dataset, selected, read)
+
+
+async def count_rows(connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows) -> int:
+    """Return how many rows `open_rows` would yield now."""
+    statement = _rows_statement(dataset, chosen, sql.SQL("count(*)"))
+    found = await (await connection.execute(statement, _row_values(selected, chosen), prepare=False)).fetchone()
+    return int(found[0]) if found is not None else 0
+
+
+@asynccontextmanager
+async def open_rows(
+    connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows
+) -> AsyncIterator[AsyncServerCursor[TupleRow]]:
+    """Open a cursor over rows as JSON objects, in the order of the list, all of one moment.
+
+    It lives in the transaction of the caller, who fetches as many at a time as it has room for.
+    """
+    zones = {account.timezone for account in selected.accounts}
+    is_one_zone = len(zones) <= 1
+    if zones and is_one_zone:
+        await connection.execute("SELECT set_config('TimeZone', %s, true)", (*zones,))
+    fields = [_field(column, is_one_zone=is_one_zone, is_converted=False) for column in dataset.columns]
+    answered = sql.SQL(_ANSWERED).format(
+        fields=sql.SQL(", ").join(fields),
+        rows=_rows_statement(dataset, chosen, sql.SQL("stored.*, chosen.zone, chosen.currency AS own_currency")),
+        order=sql.SQL(", ").join(_order(dataset)),
+    )
+    async with connection.cursor("rows") as cursor:
+        await cursor.execute(answered, _row_values(selected, chosen))
+        yield cursor
+
+
+async def missing_rates(
+    connection: Connection, dataset: Dataset, selected: SelectedAccounts, *, days: Sequence[Days] | None, currency: str
+) -> dict[str | None, date]:
+    """Return the currencies whose rate to convert rows to `currency` is missing, each with the first such day."""
+    statement = sql.SQL(_MISSING_RATE).format(chosen=_chosen(dataset), table=sql.Identifier(SELLER, dataset.name))
+    found = await connection.execute(statement, _values(selected, days, currency), prepare=False)
+    return dict(await found.fetchall())
+
+
+async def knows_currency(connection: Connection, currency: str) -> bool:
+    """Whether there is any rate of a currency."""
+    return currency == "EUR" or await (await connection.execute(_KNOWN_CURRENCY, (currency,))).fetchone() is not None
+
+
+def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: str | None) -> dict[str, object]:
+    accounts = selected.accounts
+    return {
+        "accounts": [account.key for account in accounts],
+        "zones": [account.timezone for account in accounts],
+        "currencies": [account.currency_code for account in accounts],
+        "first_days": [day.first for day in days] if days is not None else [None] * len(accounts),
+        "last_days": [day.last for day in days] if days is not None else [None] * len(accounts),
+        "currency": currency,
+    }
+
+
+@dataclass(frozen=True)
+class _PageForm:
+    """What decides how the statement of a page is written."""
+
+    dataset: Dataset
+    is_faceted: bool
+    is_one_account: bool
+    is_one_zone: bool
+    is_converted: bool
+    is_kept: bool
+
+
+@cache
+def _page_statement(form: _PageForm) -> sql.Composed:
+    return _compose_page(form, sql.SQL(_CONVERTED_PAGE if form.is_converted else "page"))
+
+
+def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
+    dataset, facet, part = form.dataset, _EVERY, _EVERY
+    if form.is_faceted and dataset.facet is not None and dataset.facet.column is not None:
+        facet = sql.SQL("stored.{} = %(facet)s").format(sql.Identifier(dataset.facet.column))
+        part = sql.SQL("counts.part = %(facet)s").format()
+    table = sql.Identifier(SELLER, dataset.name)
+    kept_days = sql.SQL(_KEPT_DAYS).format(dataset=sql.Literal(dataset.name), part=part)
+    fields = [
+        _field(column, is_one_zone=form.is_one_zone, is_converted=form.is_converted) for column in dataset.columns
+    ]
+    return sql.SQL(_PAGE).format(
+        kept=kept(dataset) if form.is_kept else sql.SQL(WITHOUT_SUMS),
+        chosen=_chosen(dataset),
+        days=kept_days if form.is_kept else sql.SQL(_COUNTED_DAYS).format(table=table, facet=facet),
+        columns=sql.SQL(", ").join(_columns(form)),
+        source=sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table),
+        facet=facet,
+        order=sql.SQL(", ").join(_order(dataset, is_one_account=form.is_one_account)),
+        fields=sql.SQL(", ").join(fields),
+        page=page,
+    )
+
+
+def _columns(form: _PageForm) -> list[sql.Composable]:
+    """Return what must be known of the rows of a page: the less is sorted the better."""
+    names = dict.fromkeys((*(column.name for column in form.dataset.columns), "account", LOCAL_DAY))
+    columns: list[sql.Composable] = [sql.Identifier("stored", name) for name in names]
+    if not form.is_one_zone:
+        columns.append(sql.SQL("chosen.zone"))
+    if form.is_converted:
+        columns.append(sql.SQL("chosen.currency AS own_currency"))
+    return columns
+
+
+def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:
+    condition = sql.SQL("true" if chosen.sku is None else "stored.sku = %(sku)s")
+    table = sql.Identifier(SELLER, dataset.name)
+    return sql.SQL(_ROWS).format(chosen=_chosen(dataset), columns=columns, table=table, condition=condition)
+
+
+def _row_values(selected: SelectedAccounts, chosen: ChosenRows) -> dict[str, object]:
+    return {**_values(selected, [chosen.days] * len(selected.accounts), None), "sku": chosen.sku}
+
+
+def _chosen(dataset: Dataset) -> sql.Composable:
+    if dataset.is_dated:
+        first_day, last_day = sql.SQL("asked.first_day"), sql.SQL("asked.last_day")
+        return sql.SQL(_CHOSEN).format(first_day=first_day, last_day=last_day)
+    newest = newest_day(dataset)
+    return sql.SQL(_CHOSEN).format(first_day=newest, last_day=newest)
+
+
+def newest_day(dataset: Dataset) -> sql.Composable:
+    """Return the day of the newest snapshot of `asked.account`, be it empty."""
+    return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
+
+
+def _order(dataset: Dataset, *, is_one_account: bool = False) -> list[sql.Composable]:
+    """Return a total order: the day, the dataset's own order, and where the row lies in its table."""
+    order: list[sql.Composable] = [sql.Identifier("stored", LOCAL_DAY)]
+    for name in dataset.order:
+        column = sql.Identifier("stored", name)
+        is_text = dataset.column(name).kind is Kind.TEXT
+        order.append(sql.SQL('{} COLLATE "C"').format(column) if is_text else column)
+    return [*order, *(() if is_one_account else (sql.SQL("stored.account"),)), sql.SQL("stored.ctid")]
+
+
+def _field(column: Column, *, is_one_zone: bool, is_converted: bool) -> sql.Composable:
+    name = sql.Identifier(column.name)
+    value: sql.Composable = sql.Identifier("page", column.name)
+    if column.kind is Kind.MONEY:
+        # Two decimals; more only where the amount has more, for no amount is ever rounded.
+        exact = sql.SQL("round({0}, greatest(2, min_scale({0})))").format(value)
+        is_own = column.currency is None
+        value = sql.SQL(_CONVERTED).format(exact=exact, value=value) if is_converted and is_own else exact
+    elif column.kind is Kind.TIMESTAMP and not is_one_zone:
+        # PostgreSQL writes a timestamp in the session's zone: here that changes from row to row.
+        zoned = sql.SQL("CASE WHEN set_config('TimeZone', page.zone, true) IS NOT NULL THEN to_json({}) END")
+        value = zoned.format(value)
+    return sql.SQL("{} AS {}").format(value, name)
+
+
+async def _use_zone(connection: Connection, zone: str) -> None:
+    """Let PostgreSQL write timestamps in a zone; it tells its clients which one it uses, so asking is free."""
+    if connection.info.parameter_status("TimeZone") != zone:
+        await connection.execute("SELECT set_config('TimeZone', %s, false)", (zone,))

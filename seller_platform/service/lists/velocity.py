@@ -1,0 +1,127 @@
+"""Velocity over the days asked for: what it makes of the inventory list, by `VELOCITY_RULES`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from functools import cache
+from typing import LiteralString
+from zoneinfo import ZoneInfo
+
+from psycopg import sql
+
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
+from seller_platform.errors import InvalidParametersError
+from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.http.parameters import day_parameter
+from seller_platform.service.lists.replica import Need
+from seller_platform.service.lists.sql import Days, PageSource
+
+VELOCITY_START = day_parameter(
+    "velocity_start_date", "First day of those over which velocity is computed; by default 29 days before the last."
+)
+VELOCITY_END = day_parameter("velocity_end_date", "Last day of those; by default today, if a first one is sent.")
+
+_DEFAULT_SPAN = timedelta(days=29)
+_COVER_DAYS = 30
+
+VELOCITY_RULES = f"""\
+`velocity_30_days` is over 30 days up to the snapshot, as it is stored, unless `velocity_start_date` or \
+`velocity_end_date` asks for others; the name stays. It is then the units ordered in all channels on those days, \
+divided by their number, to two decimals: a first day alone means up to today, a last day alone the \
+{_DEFAULT_SPAN.days + 1} days that end with it. Everything below follows the same days.
+
+`days_of_stock` is how many whole days the fulfillable units last at that velocity; null where it is 0, for then \
+they last for ever.
+
+`restock_date` is the day on which the fulfillable units last just as long as the product's lead time: the day of \
+the snapshot where they do not last that long, and null where they last for ever. `restock_quantity_suggested` is \
+what the lead time and {_COVER_DAYS} days more take at that velocity, rounded up, less the units that are \
+fulfillable or inbound, and never below 0. Where the lead time of a product is not known, as in a replica when other \
+days are asked for, both are null."""
+
+_SOURCE = """(
+    SELECT {columns}, page.position
+    FROM (SELECT *, row_number() OVER () AS position FROM page) AS page
+    LEFT JOIN (
+        SELECT asked.account, sold.sku, asked.length, sum(sold.units_ordered) AS units
+        FROM unnest(
+            %(accounts)s::text[], %(velocity_first)s::date[], %(velocity_last)s::date[], %(velocity_days)s::int[]
+        ) AS asked (account, first_day, last_day, length)
+        JOIN seller.daily_product_sales AS sold
+          ON sold.account = asked.account AND sold.local_day BETWEEN asked.first_day AND asked.last_day
+        GROUP BY asked.account, sold.sku, asked.length
+    ) AS sales ON sales.account = page.account AND sales.sku = page.sku
+    LEFT JOIN service.products AS product ON product.account = page.account AND product.sku = page.sku
+    CROSS JOIN LATERAL (
+        SELECT round(coalesce(sales.units::numeric / sales.length, 0), 2) AS velocity
+    ) AS speed
+    CROSS JOIN LATERAL (
+        SELECT floor(page.afn_fulfillable_quantity / nullif(speed.velocity, 0)) AS days_of_stock
+    ) AS range
+    CROSS JOIN LATERAL (
+        SELECT range.days_of_stock - product.lead_time_days AS days_to_wait,
+               ceil(speed.velocity * (product.lead_time_days + {cover}))
+               - page.afn_fulfillable_quantity - page.afn_inbound_quantity AS missing
+    ) AS advice
+) AS page
+ORDER BY page.position"""
+
+_COMPUTED: Mapping[str, LiteralString] = {
+    "velocity_30_days": "speed.velocity",
+    "days_of_stock": "range.days_of_stock",
+    # A day beyond the calendar is none; and what is not known is null, which greatest() would pass over.
+    "restock_date": "CASE WHEN advice.days_to_wait <= date '9999-12-31' - page.local_day "
+    "THEN page.local_day + greatest(0, advice.days_to_wait)::integer END",
+    "restock_quantity_suggested": "CASE WHEN advice.missing > 0 THEN advice.missing ELSE advice.missing * 0 END",
+}
+
+
+def velocity_needs(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> tuple[Need, ...]:
+    """Return what the velocity is made of, if days for it were sent.
+
+    Raises:
+        InvalidParametersError: The first day lies after the last.
+    """
+    days = _days(selected, sent, now)
+    return () if days is None else (Need(DAILY_PRODUCT_SALES, VELOCITY_START.name, days),)
+
+
+def velocity_source(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> PageSource | None:
+    """Return what the pages of the inventory are made of, if days for the velocity were sent.
+
+    Raises:
+        InvalidParametersError: The first day lies after the last.
+    """
+    days = _days(selected, sent, now)
+    if days is None:
+        return None
+    values = {
+        "velocity_first": [each.first for each in days],
+        "velocity_last": [each.last for each in days],
+        "velocity_days": [(each.last - each.first).days + 1 for each in days],
+    }
+    return PageSource(_source(), values)
+
+
+def _days(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> Sequence[Days] | None:
+    start, end = sent.get(VELOCITY_START.name), sent.get(VELOCITY_END.name)
+    if start is None and end is None:
+        return None
+    lasts = [end or now.astimezone(ZoneInfo(account.timezone)).date() for account in selected.accounts]
+    firsts = [start or max(date.min + _DEFAULT_SPAN, last) - _DEFAULT_SPAN for last in lasts]
+    for first, last in zip(firsts, lasts, strict=True):
+        if first > last:
+            raise InvalidParametersError({VELOCITY_START.name: [f"is {first}, after the last day, {last}"]})
+    return [Days(first, last) for first, last in zip(firsts, lasts, strict=True)]
+
+
+@cache
+def _source() -> sql.Composed:
+    columns: list[sql.Composable] = [
+        sql.SQL("{} AS {}").format(
+            sql.SQL(_COMPUTED[column.name]) if column.name in _COMPUTED else sql.Identifier("page", column.name),
+            sql.Identifier(column.name),
+        )
+        for column in INVENTORY.columns
+    ]
+    return sql.SQL(_SOURCE).format(columns=sql.SQL(", ").join(columns), cover=sql.Literal(_COVER_DAYS))

@@ -1,0 +1,59 @@
+"""The status of the service, open to everybody."""
+
+import psycopg
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract.endpoints import SERVICE_STATUS
+from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.service.http.responses import RETRY_SECONDS, json_answer
+from seller_platform.service.openapi.operations import Description
+from seller_platform.service.openapi.routes import Route
+from seller_platform.service.pool import Store
+
+_UP = "All systems are operational."
+_DOWN = "The service's store cannot be reached."
+_STATUS = {
+    "title": "ServiceStatus",
+    "type": "object",
+    "required": ["status", "code", "message"],
+    "properties": {
+        "status": {"enum": ["active", "down"], "description": "Whether the service works."},
+        "code": {"type": "integer", "description": "200 or 503, as the HTTP status of the answer."},
+        "message": {"type": "string", "description": "The same in a sentence."},
+    },
+}
+
+
+def status_route(store: Store) -> Route:
+    """Return the endpoint that tells whether the service works."""
+
+    async def answer(_: Request) -> Response:
+        try:
+            async with store.connection() as connection:
+                told = await (await connection.execute("SELECT active, message FROM service.status")).fetchone()
+        except (WarehouseUnavailableError, psycopg.Error):
+            told = (False, _DOWN)
+        active, message = told or (True, _UP)
+        if active:
+            return json_answer({"status": "active", "code": 200, "message": message})
+        return json_answer(
+            {"status": "down", "code": 503, "message": message}, 503, {"Retry-After": str(RETRY_SECONDS)}
+        )
+
+    description = Description(
+        "read_service_status",
+        "service",
+        "Tell whether the service works.",
+        "Works when PostgreSQL answers and nobody has announced that the service is down. Monitors can ask it as "
+        "often as they like: it needs no token and reads no seller's rows.",
+        _STATUS,
+        needs_token=False,
+        extra={
+            "responses": {
+                "200": {"description": "It works.", "content": {"application/json": {"schema": _STATUS}}},
+                "503": {"description": "It does not.", "content": {"application/json": {"schema": _STATUS}}},
+            }
+        },
+    )
+    return Route(SERVICE_STATUS, answer, description)

@@ -1,0 +1,168 @@
+"""Registered OAuth applications: made by the operator, or made and deleted by their owners."""
+
+import ipaddress
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from psycopg.rows import class_row
+from sqlalchemy import insert, select
+
+from seller_platform.errors import InvalidApplicationError
+from seller_platform.service.access import hash_of
+from seller_platform.service.pool import Connection
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import APPLICATIONS
+
+_LONGEST_NAME = 100
+_LONGEST_URI = 2_000
+# The host stands in the policy of the consent page, where other characters would mean something.
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+
+_OWN = """
+SELECT application.client_id, application.name, application.redirect_uri, application.created_at,
+       application.secret_hash IS NULL AS is_public,
+       (SELECT count(DISTINCT consent.user_id)
+        FROM service.authorizations AS consent
+        WHERE consent.client_id = application.client_id AND consent.revoked_at IS NULL) AS users
+FROM service.applications AS application
+WHERE application.owner_id = %s
+ORDER BY application.created_at DESC, application.client_id
+"""
+
+_REGISTER = """
+INSERT INTO service.applications (client_id, name, secret_hash, redirect_uri, owner_id)
+VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True)
+class OwnApplication:
+    """An application, as its owner sees it; `users` have approved it, and one that is public has no secret."""
+
+    client_id: str
+    name: str
+    redirect_uri: str
+    created_at: datetime
+    is_public: bool
+    users: int
+
+
+def add_application(
+    database: Database, name: str, redirect_uri: str, *, owner_id: int | None = None
+) -> tuple[str, str]:
+    """Register an application and return its id and its secret, which is not stored and so never shown again.
+
+    Raises:
+        InvalidApplicationError: The name or the redirect URI cannot be used.
+    """
+    check_application(name, redirect_uri)
+    client_id, secret = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
+    with database.begin() as connection:
+        connection.execute(
+            insert(APPLICATIONS).values(
+                client_id=client_id,
+                name=name,
+                secret_hash=hash_of(secret),
+                redirect_uri=redirect_uri,
+                owner_id=owner_id,
+            )
+        )
+    return client_id, secret
+
+
+def add_public_application(database: Database, name: str, redirect_uri: str) -> str:
+    """Register an application that can keep no secret, and return its id; it must use PKCE (RFC 7636).
+
+    Raises:
+        InvalidApplicationError: The name or the redirect URI cannot be used.
+    """
+    check_application(name, redirect_uri)
+    client_id = secrets.token_urlsafe(16)
+    with database.begin() as connection:
+        connection.execute(insert(APPLICATIONS).values(client_id=client_id, name=name, redirect_uri=redirect_uri))
+    return client_id
+
+
+def knows_application(database: Database, client_id: str) -> bool:
+    """Whether an application of that id is registered."""
+    with database.begin() as connection:
+        found = connection.execute(select(APPLICATIONS.c.client_id).where(APPLICATIONS.c.client_id == client_id))
+        return found.first() is not None
+
+
+def check_application(name: str, redirect_uri: str) -> None:
+    """Return if an application may be registered with these values.
+
+    Raises:
+        InvalidApplicationError: It may not. A name holds nothing invisible: it could pass for another.
+    """
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidApplicationError("name", f"must have 1 to {_LONGEST_NAME} printable characters")
+    check_redirect_uri(redirect_uri)
+
+
+def check_redirect_uri(uri: str) -> None:
+    """Return if users may be sent back to an address: absolute, no fragment, https unless on the own machine.
+
+    Raises:
+        InvalidApplicationError: They may not (RFC 6749 section 3.1.2, RFC 8252 section 8.3).
+    """
+    if len(uri) > _LONGEST_URI or not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
+        raise _refused("must be a URI of at most 2000 ASCII characters without spaces", uri)
+    try:
+        parts = urlsplit(uri)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise _refused("must be a URI", uri) from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise _refused("must be an absolute http or https URI", uri)
+    if "#" in uri:
+        raise _refused("must have no fragment", uri)
+    if parts.username is not None or parts.password is not None:
+        raise _refused("must hold no user or password", uri)
+    if not _HOST.fullmatch(host):
+        raise _refused("must name a host in letters, digits, hyphens and dots, or an IP address", uri)
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise _refused("must be https unless it is on the loopback interface", uri)
+
+
+async def own_applications(connection: Connection, owner_id: int) -> Sequence[OwnApplication]:
+    """Return the applications of a user, the newest first."""
+    async with connection.cursor(row_factory=class_row(OwnApplication)) as cursor:
+        await cursor.execute(_OWN, (owner_id,))
+        return await cursor.fetchall()
+
+
+async def register_application(
+    connection: Connection, client_id: str, secret: str | None, name: str, redirect_uri: str, *, owner_id: int
+) -> bool:
+    """Register a user's application, unless one of that id exists, and tell whether it was registered.
+
+    Args:
+        secret: None makes it public: it must use PKCE.
+    """
+    values = (client_id, name, hash_of(secret) if secret is not None else None, redirect_uri, owner_id)
+    return (await connection.execute(_REGISTER, values)).rowcount == 1
+
+
+async def delete_application(connection: Connection, client_id: str, *, owner_id: int) -> None:
+    """Delete a user's application, with every code and token that it was issued."""
+    await connection.execute(
+        "DELETE FROM service.applications WHERE client_id = %s AND owner_id = %s", (client_id, owner_id)
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _refused(problem: str, uri: str) -> InvalidApplicationError:
+    return InvalidApplicationError("redirect URI", f"{problem}; it is {uri!r}")

@@ -1,0 +1,129 @@
+"""Applications with access: the pages on which a user sees what they approved, and ends it.
+
+An application that was approved several times is one here: ending its access ends every grant and every token of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from urllib.parse import urlsplit
+
+from psycopg.rows import class_row
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.errors import NotFoundError
+from seller_platform.service.access import accounts_of
+from seller_platform.service.pages.login import APPROVALS
+from seller_platform.service.pages.rendering import redirect, render
+from seller_platform.service.pages.signed_in import Asked, answer_user
+from seller_platform.service.pool import Connection, Store
+
+END = f"{APPROVALS}/{{client_id}}/end"
+
+_NOTICES = {"ended": "The access is ended. The application can no longer read your data or change your costs."}
+
+# A consent of which nothing can be used any more is over, though its rows may be there for another hour.
+_APPROVED = """
+SELECT application.client_id, application.name, application.redirect_uri,
+       min(consent.created_at) AS since, max(consent.last_used_on) AS last_used_on
+FROM service.authorizations AS consent
+JOIN service.applications AS application ON application.client_id = consent.client_id
+WHERE consent.user_id = %s AND consent.revoked_at IS NULL
+  AND (EXISTS (
+          SELECT FROM service.access_tokens WHERE family = consent.family AND expires_at > now()
+      ) OR EXISTS (
+          SELECT FROM service.refresh_tokens WHERE family = consent.family AND expires_at > now() AND used_at IS NULL
+      ) OR EXISTS (
+          SELECT FROM service.authorization_codes
+          WHERE family = consent.family AND expires_at > now() AND used_at IS NULL
+      ))
+GROUP BY application.client_id
+ORDER BY since DESC, application.client_id
+"""
+
+_END = """
+UPDATE service.authorizations SET revoked_at = now()
+WHERE user_id = %s AND client_id = %s AND revoked_at IS NULL
+"""
+
+
+@dataclass(frozen=True)
+class ApprovedApplication:
+    """An application with access to a user's accounts, which are all of them."""
+
+    client_id: str
+    name: str
+    redirect_uri: str
+    since: datetime
+    last_used_on: date | None
+
+    @property
+    def host(self) -> str:
+        """Where it sends people back to."""
+        return urlsplit(self.redirect_uri).netloc
+
+
+class Approvals:
+    """The pages of the applications that a user approved; without a login they lead to it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def show(self, request: Request) -> Response:
+        """Answer GET /admin/applications."""
+        return await answer_user(self._store, request, _list)
+
+    async def show_end(self, request: Request) -> Response:
+        """Answer GET /admin/applications/{client_id}/end."""
+        return await answer_user(self._store, request, _show_end)
+
+    async def end(self, request: Request) -> Response:
+        """Answer POST /admin/applications/{client_id}/end."""
+        return await answer_user(self._store, request, _end)
+
+
+async def approved_applications(connection: Connection, user_id: int) -> Sequence[ApprovedApplication]:
+    """Return the applications with access to a user's accounts, those approved last first."""
+    async with connection.cursor(row_factory=class_row(ApprovedApplication)) as cursor:
+        await cursor.execute(_APPROVED, (user_id,))
+        return await cursor.fetchall()
+
+
+async def end_access(connection: Connection, user_id: int, client_id: str) -> None:
+    """Revoke every grant of a user to an application; its access tokens, refresh tokens and codes work no more."""
+    await connection.execute(_END, (user_id, client_id))
+
+
+async def _list(asked: Asked) -> Response:
+    values = {
+        "here": "applications",
+        "applications": await approved_applications(asked.connection, asked.user.id),
+        "accounts": await accounts_of(asked.connection, asked.user),
+        "notice": _NOTICES.get(asked.request.query_params.get("notice", "")),
+        "user": asked.user,
+        "csrf_token": asked.visit.csrf_token,
+    }
+    return render("applications.html", values)
+
+
+async def _show_end(asked: Asked) -> Response:
+    values = {
+        "here": "applications",
+        "application": await _approved_application(asked),
+        "csrf_token": asked.visit.csrf_token,
+    }
+    return render("applications_end.html", values)
+
+
+async def _end(asked: Asked) -> Response:
+    application = await _approved_application(asked)
+    await end_access(asked.connection, asked.user.id, application.client_id)
+    return redirect(f"{APPROVALS}?notice=ended")
+
+
+async def _approved_application(asked: Asked) -> ApprovedApplication:
+    for application in await approved_applications(asked.connection, asked.user.id):
+        if application.client_id == asked.request.path_params["client_id"]:
+            return application
+    raise NotFoundError("No such application has access to your accounts. It may have been ended already.")

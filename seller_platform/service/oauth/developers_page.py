@@ -1,0 +1,153 @@
+"""The pages under Admin, Developers: a user's own OAuth clients, listed, created and deleted.
+
+The secret of a new client stands in the answer to the form that created it and nowhere else. Each form creates one
+client: sent again, by a reload of that answer, it leads back to the list.
+"""
+
+import hmac
+import re
+import secrets
+from base64 import urlsafe_b64encode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.errors import ApiError, InvalidApplicationError, NotFoundError
+from seller_platform.service.oauth.applications import (
+    OwnApplication,
+    check_application,
+    delete_application,
+    own_applications,
+    register_application,
+)
+from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
+from seller_platform.service.pages.rendering import redirect, render
+from seller_platform.service.pages.sessions import Visit
+from seller_platform.service.pages.signed_in import Asked, answer_user
+from seller_platform.service.pool import Store
+
+NEW = f"{DEVELOPERS}/new"
+DELETE = f"{DEVELOPERS}/{{client_id}}/delete"
+MOST_APPLICATIONS = 50
+
+_FORM_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+_NOTICES = {
+    "deleted": "The client is deleted. Its tokens no longer work.",
+    "repeated": "This form has created its client already. Secrets are shown once; if you lost this one, delete the "
+    "client and create another.",
+}
+
+
+class Developers:
+    """The pages of a user's own clients; without a login they lead to it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def show(self, request: Request) -> Response:
+        """Answer GET /admin/developers."""
+        return await answer_user(self._store, request, _list)
+
+    async def show_new(self, request: Request) -> Response:
+        """Answer GET /admin/developers/new."""
+        return await answer_user(self._store, request, _show_new)
+
+    async def create(self, request: Request) -> Response:
+        """Answer POST /admin/developers/new."""
+        return await answer_user(self._store, request, _create)
+
+    async def show_deletion(self, request: Request) -> Response:
+        """Answer GET /admin/developers/{client_id}/delete."""
+        return await answer_user(self._store, request, _show_deletion)
+
+    async def delete(self, request: Request) -> Response:
+        """Answer POST /admin/developers/{client_id}/delete."""
+        return await answer_user(self._store, request, _delete)
+
+
+async def _list(asked: Asked) -> Response:
+    values = {
+        "here": "developers",
+        "applications": await own_applications(asked.connection, asked.user.id),
+        "notice": _NOTICES.get(asked.request.query_params.get("notice", "")),
+        "user": asked.user,
+        "csrf_token": asked.visit.csrf_token,
+    }
+    return render("developers.html", values)
+
+
+async def _show_new(asked: Asked) -> Response:
+    return _form(asked.visit)
+
+
+async def _create(asked: Asked) -> Response:
+    name, redirect_uri = asked.form.get("name", "").strip(), asked.form.get("redirect_uri", "").strip()
+    is_public = "public" in asked.form
+    form_id = asked.form.get("form_id", "")
+    if not _FORM_ID.fullmatch(form_id):
+        raise ForeignFormError
+    try:
+        check_application(name, redirect_uri)
+    except InvalidApplicationError as error:
+        return _form(asked.visit, name, redirect_uri, is_public=is_public, error=error)
+    client_id, secret = _client_id(asked.visit, form_id), None if is_public else secrets.token_urlsafe(32)
+    known = [application.client_id for application in await own_applications(asked.connection, asked.user.id)]
+    if client_id not in known and len(known) >= MOST_APPLICATIONS:
+        raise ApiError(f"You have {len(known)} clients, and nobody may have more. Delete one that you no longer use.")
+    if not await register_application(asked.connection, client_id, secret, name, redirect_uri, owner_id=asked.user.id):
+        return redirect(f"{DEVELOPERS}?notice=repeated")
+    shown = {"name": name, "client_id": client_id, "client_secret": secret, "redirect_uri": redirect_uri}
+    return render("developers_created.html", {"here": "developers", **shown})
+
+
+async def _show_deletion(asked: Asked) -> Response:
+    values = {
+        "here": "developers",
+        "application": await _own_application(asked),
+        "csrf_token": asked.visit.csrf_token,
+    }
+    return render("developers_delete.html", values)
+
+
+async def _delete(asked: Asked) -> Response:
+    application = await _own_application(asked)
+    await delete_application(asked.connection, application.client_id, owner_id=asked.user.id)
+    return redirect(f"{DEVELOPERS}?notice=deleted")
+
+
+async def _own_application(asked: Asked) -> OwnApplication:
+    for application in await own_applications(asked.connection, asked.user.id):
+        if application.client_id == asked.request.path_params["client_id"]:
+            return application
+    raise NotFoundError("There is no such client among yours. It may be deleted already.")
+
+
+def _form(
+    visit: Visit,
+    name: str = "",
+    redirect_uri: str = "",
+    *,
+    is_public: bool = False,
+    error: InvalidApplicationError | None = None,
+) -> Response:
+    values = {
+        "here": "developers",
+        "csrf_token": visit.csrf_token,
+        "form_id": secrets.token_urlsafe(16),
+        "name": name,
+        "redirect_uri": redirect_uri,
+        "is_public": is_public,
+        "problem": None,
+        "wrong": None,
+    }
+    if error is None:
+        return render("developers_new.html", values)
+    values["wrong"] = "name" if error.field == "name" else "redirect_uri"
+    values["problem"] = f"{'The name' if error.field == 'name' else 'The redirect URL'} {error.problem}."
+    return render("developers_new.html", values, status=422)
+
+
+def _client_id(visit: Visit, form_id: str) -> str:
+    """Return the id of the client that a form creates: always the same, and of nobody else's choosing."""
+    digest = hmac.new(visit.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
+    return urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()

@@ -1,0 +1,204 @@
+"""Codes and tokens: issued, used once, rotated, revoked. Each change is one statement or one transaction."""
+
+import base64
+import hashlib
+import secrets
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import LiteralString
+
+from psycopg import sql
+from psycopg.rows import class_row
+
+from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
+from seller_platform.service.access import hash_of
+from seller_platform.service.pool import Connection
+
+_RANDOM_BYTES = 32
+
+
+@dataclass(frozen=True)
+class RegisteredApplication:
+    """An application, as authorisation needs it; without a secret it is a public client."""
+
+    client_id: str
+    name: str
+    secret_hash: bytes | None
+    redirect_uri: str
+
+    @property
+    def is_public(self) -> bool:
+        return self.secret_hash is None
+
+
+@dataclass(frozen=True)
+class IssuedTokens:
+    """An access token and the refresh token that came with it."""
+
+    access_token: str
+    refresh_token: str
+
+
+_CONSENT = """
+WITH consent AS (
+    INSERT INTO service.authorizations (family, client_id, user_id) VALUES (%(family)s, %(client_id)s, %(user_id)s)
+    RETURNING family
+)
+INSERT INTO service.authorization_codes (code_hash, family, redirect_uri, code_challenge, expires_at)
+SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, now() + %(lifetime)s FROM consent
+"""
+
+
+@dataclass(frozen=True)
+class _SingleUse:
+    """What works once, and ends its family when it is used again: where it is stored, and what must hold beside."""
+
+    table: str
+    hash_column: str
+    condition: LiteralString
+
+
+_CODE = _SingleUse(
+    "authorization_codes",
+    "code_hash",
+    "once.redirect_uri = %(redirect_uri)s AND once.code_challenge IS NOT DISTINCT FROM %(code_challenge)s",
+)
+_REFRESH_TOKEN = _SingleUse("refresh_tokens", "token_hash", "true")
+
+# The UPDATE locks the row: of any number of simultaneous requests one finds it unused, the others find it used.
+_USE = """
+WITH used AS (
+    UPDATE {table} AS once
+    SET used_at = now()
+    FROM service.authorizations AS consent
+    JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
+    WHERE once.{hash} = %(hash)s AND once.used_at IS NULL AND once.expires_at > now() AND {condition}
+      AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+    RETURNING once.family
+),
+access AS (
+    INSERT INTO service.access_tokens (token_hash, family, expires_at)
+    SELECT %(access_hash)s, family, now() + %(access_lifetime)s FROM used
+),
+refresh AS (
+    INSERT INTO service.refresh_tokens (token_hash, family, expires_at)
+    SELECT %(refresh_hash)s, family, now() + %(refresh_lifetime)s FROM used
+)
+SELECT family FROM used
+"""
+
+_END_FAMILY = """
+UPDATE service.authorizations AS consent
+SET revoked_at = now()
+FROM {table} AS once
+WHERE once.{hash} = %(hash)s AND {condition}
+  AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+"""
+
+_END_ACCESS = """
+DELETE FROM service.access_tokens AS token
+USING service.authorizations AS consent
+WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.client_id = %(client_id)s
+"""
+
+
+async def find_application(connection: Connection, client_id: str) -> RegisteredApplication | None:
+    """Return the application of that id, or None where there is none."""
+    async with connection.cursor(row_factory=class_row(RegisteredApplication)) as cursor:
+        await cursor.execute(
+            "SELECT client_id, name, secret_hash, redirect_uri FROM service.applications WHERE client_id = %s",
+            (client_id,),
+        )
+        return await cursor.fetchone()
+
+
+async def issue_code(
+    connection: Connection, application: RegisteredApplication, user_id: int, code_challenge: str | None
+) -> str:
+    """Record a user's consent and return the code for it."""
+    code = secrets.token_urlsafe(_RANDOM_BYTES)
+    await connection.execute(
+        _CONSENT,
+        {
+            "family": uuid.uuid4(),
+            "client_id": application.client_id,
+            "user_id": user_id,
+            "code_hash": hash_of(code),
+            "redirect_uri": application.redirect_uri,
+            "code_challenge": code_challenge,
+            "lifetime": timedelta(seconds=AUTHORIZATION_CODE_SECONDS),
+        },
+    )
+    return code
+
+
+async def exchange_code(
+    connection: Connection, application: RegisteredApplication, code: str, redirect_uri: str, code_verifier: str | None
+) -> IssuedTokens | None:
+    """Use a code and return the first token pair of its family; None where it cannot be used.
+
+    A code that was used before revokes what it issued.
+    """
+    values = {
+        "hash": hash_of(code),
+        "client_id": application.client_id,
+        "redirect_uri": redirect_uri,
+        "code_challenge": challenge_of(code_verifier) if code_verifier is not None else None,
+    }
+    return await _use(connection, _CODE, values)
+
+
+async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> IssuedTokens | None:
+    """Use a refresh token and return the next token pair; None where it cannot be used.
+
+    A token that was used before revokes its family.
+    """
+    values = {"hash": hash_of(refresh_token), "client_id": application.client_id}
+    return await _use(connection, _REFRESH_TOKEN, values)
+
+
+async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> None:
+    """Revoke a token of an application: of a refresh token the whole family (RFC 7009 section 2.1)."""
+    values = {"hash": hash_of(token), "client_id": application.client_id}
+    async with connection.transaction():
+        await _end_family(connection, _REFRESH_TOKEN, values)
+        await connection.execute(_END_ACCESS, values)
+
+
+def challenge_of(code_verifier: str) -> str:
+    """Return the challenge that belongs to a verifier, by method S256 (RFC 7636 section 4.2)."""
+    digest = hashlib.sha256(code_verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+async def _use(connection: Connection, once: _SingleUse, values: Mapping[str, object]) -> IssuedTokens | None:
+    pair = IssuedTokens(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
+    issued = {
+        "access_hash": hash_of(pair.access_token),
+        "refresh_hash": hash_of(pair.refresh_token),
+        "access_lifetime": timedelta(seconds=ACCESS_TOKEN_SECONDS),
+        "refresh_lifetime": timedelta(seconds=REFRESH_TOKEN_SECONDS),
+    }
+    used = await connection.execute(_statement(_USE, once, once.condition), {**values, **issued})
+    if await used.fetchone() is not None:
+        return pair
+    await _end_family(connection, once, values, only_used=True)
+    return None
+
+
+async def _end_family(
+    connection: Connection, once: _SingleUse, values: Mapping[str, object], *, only_used: bool = False
+) -> None:
+    """Revoke the family of a code or refresh token; with `only_used`, if that was used before."""
+    condition: LiteralString = "once.used_at IS NOT NULL" if only_used else "true"
+    await connection.execute(_statement(_END_FAMILY, once, condition), values)
+
+
+def _statement(template: LiteralString, once: _SingleUse, condition: LiteralString) -> sql.Composed:
+    return sql.SQL(template).format(
+        table=sql.Identifier("service", once.table),
+        hash=sql.Identifier(once.hash_column),
+        condition=sql.SQL(condition),
+    )

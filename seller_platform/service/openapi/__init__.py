@@ -1,0 +1,6 @@
+"""Endpoints and their OpenAPI description.
+
+- `routes`: an endpoint: its path, its answer and its description
+- `operations`: how one endpoint is described
+- `document`: the whole document
+"""

@@ -1,0 +1,223 @@
+"""The OpenAPI document: every operation as its route describes it, and what all of them share."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from seller_platform.contract.endpoints import API_VERSION, AUTHORIZE, TOKEN
+from seller_platform.service.openapi.routes import Route
+
+_ABOUT = (
+    "The data of marketplace sellers: orders, sales, transactions, inventory, warehouse stock, shipments, "
+    "notifications, product costs and reports.\n\n"
+    "Access is by OAuth 2.0, authorization code flow. Parameters are read strictly: numbers are ASCII digits, days are "
+    "YYYY-MM-DD, a parameter that is sent twice is refused, an unknown one is ignored. Every answer carries an "
+    "X-Request-Id; every error is JSON and says what to mend."
+)
+_AREAS = {
+    "service": "Whether the service works.",
+    "oauth": "How an application gets its tokens.",
+    "user": "Whose token it is, and their accounts.",
+    "sales": "Orders, daily sales, transactions, and statistics computed from them.",
+    "inventory": "Stock in the marketplace's fulfilment network.",
+    "warehouse": "Stock in the seller's own warehouses, and shipments.",
+    "notifications": "What the seller should know about stock and prices.",
+    "costs": "What the goods cost, to read and to write.",
+    "reports": "Requested, written in the background, then downloaded.",
+}
+_HEADERS = {
+    "X-Request-Id": "Names the request, in our log too; the caller's own, where it sent a usable one.",
+    "WWW-Authenticate": "How to authenticate (RFC 6750).",
+    "Retry-After": "Seconds after which trying again makes sense.",
+}
+_HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "503": ("Retry-After",)}
+_SCHEMAS = "#/components/schemas/"
+# By the name of the field, or by those of its schema and of the field.
+_EXAMPLES: Mapping[str, object] = {
+    "account_title": "Shop US",
+    "seller_id": "A1EXAMPLE",
+    "marketplace_id": "US",
+    "group_title": "Europe",
+    "start_date": "2026-03-01",
+    "end_date": "2026-03-07",
+    "sku": "MUG-BLUE-350",
+    "product_sku": "MUG-BLUE-350",
+    "asin": "B000EXAMPL",
+    "parent_asin": "B000PARENT",
+    "currency": "EUR",
+    "page": 1,
+    "per_page": 500,
+    "total": 1,
+    "report_id": "1",
+    "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    "platform_order_id": "305-1234567-1234567",
+    "order_id": "305-1234567-1234567",
+    "order_status": "Shipped",
+    "transaction_type": "Order",
+    "product_name": "Mug, blue, 350 ml",
+    "currency_code": "EUR",
+    "country_code": "DE",
+    "timezone": "Europe/Berlin",
+    "marketplace": "DE",
+    "marketplace_name": "marketplace.example",
+    "cost_element": "Manufacturing",
+    "conversion_rate": "1",
+    "severity": "high",
+    "type": "restock_alerts",
+    "title": "Send new stock",
+    "fnsku": "X000EXAMPL",
+    "shipment_id": "SH1EXAMPLE",
+    "shipment_name": "Spring mugs",
+    "destination_fulfillment_center": "LEJ1",
+    "warehouse_name": "Leipzig",
+    "location": "A-01-3",
+    "description": "Sale of one mug",
+    "provider": "Example Pottery",
+    "notes": "net of tax",
+    "name": "Ann Example",
+    "email": "ann@shop.example",
+    "client_id": "CLIENT_ID",
+    "client_secret": "CLIENT_SECRET",
+    "redirect_uri": "https://app.example/callback",
+    "code_verifier": "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+    "state": "STATE",
+    "access_token": "ACCESS_TOKEN",
+    "refresh_token": "REFRESH_TOKEN",
+    "token": "REFRESH_TOKEN",
+    "token_type_hint": "refresh_token",
+    "error_description": "the code is unknown, expired or was used before",
+    "CodeExchange.code": "CODE",
+    "InboundShipmentsRow.status": "IN_TRANSIT",
+    "StatisticsRow.date": "March 2026",
+    "User.status": "active",
+    "WarehouseStockRow.status": "available",
+    "code": 200,
+    "message": "What was done, in a sentence.",
+    "periods": 1,
+}
+
+
+def openapi_document(
+    routes: Sequence[Route], oauth_paths: Mapping[str, dict[str, Any]], base_url: str
+) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of a service.
+
+    Args:
+        oauth_paths: The path items of the OAuth server, which has no routes of its own here.
+        base_url: The URL under which the service was reached.
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = route.description.operation
+    paths |= oauth_paths
+    schemas: dict[str, Any] = {}
+    for item in paths.values():
+        for name, operation in item.items():
+            item[name] = _named(_completed(operation), schemas)
+    used = dict.fromkeys(area for item in paths.values() for operation in item.values() for area in operation["tags"])
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Seller Analytics API", "version": API_VERSION, "description": _ABOUT},
+        "servers": [{"url": base_url}],
+        "tags": [{"name": area, "description": _AREAS[area]} for area in _AREAS if area in used],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "headers": {name: {"description": doc, "schema": {"type": "string"}} for name, doc in _HEADERS.items()},
+            "securitySchemes": {
+                "oauth2": {
+                    "type": "oauth2",
+                    "description": "Authorization code flow (RFC 6749), with PKCE if you like (RFC 7636).",
+                    "flows": {
+                        "authorizationCode": {
+                            "authorizationUrl": f"{base_url}{AUTHORIZE}",
+                            "tokenUrl": f"{base_url}{TOKEN}",
+                            "refreshUrl": f"{base_url}{TOKEN}",
+                            "scopes": {},
+                        }
+                    },
+                },
+                "bearer": {"type": "http", "scheme": "bearer", "description": "An access token that you have."},
+            },
+        },
+    }
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield method, path and operation of every endpoint of a document."""
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield method.upper(), path, operation
+
+
+def without_references(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document in which every schema stands where it is used."""
+    schemas = document["components"]["schemas"]
+
+    def inline(described: Any) -> Any:
+        if isinstance(described, list):
+            return [inline(each) for each in described]
+        if not isinstance(described, Mapping):
+            return described
+        reference = described.get("$ref", "")
+        if isinstance(reference, str) and reference.startswith(_SCHEMAS):
+            return inline(schemas[reference.removeprefix(_SCHEMAS)])
+        return {name: inline(each) for name, each in described.items()}
+
+    inlined: dict[str, Any] = inline(document)
+    return inlined
+
+
+def example_of(schema: Mapping[str, Any], name: str = "", owner: str = "") -> Any:
+    """Return a value that a schema allows, for documentation."""
+    told = [*schema.get("examples", ()), *([schema["const"]] if "const" in schema else ()), *schema.get("enum", ())]
+    if told:
+        return told[0]
+    if "oneOf" in schema:
+        return example_of(schema["oneOf"][0])
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object":
+        title = schema.get("title", "")
+        return {field: example_of(inner, field, title) for field, inner in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [example_of(schema["items"])]
+    example = _EXAMPLES.get(f"{owner}.{name}", _EXAMPLES.get(name))
+    if isinstance(example, {"integer": int, "string": str}.get(str(kind), ())):
+        return example
+    return {"integer": 1, "number": 12.5, "boolean": True, "string": _text(schema)}.get(str(kind))
+
+
+def _text(schema: Mapping[str, Any]) -> str:
+    return {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}.get(schema.get("format", ""), "text")
+
+
+def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an operation with its examples, the headers of its answers, and errors by reference."""
+    parameters = [
+        {**parameter, "example": example_of(parameter["schema"], parameter["name"])}
+        for parameter in operation.get("parameters", ())
+    ]
+    responses = {status: _answer(status, response) for status, response in operation["responses"].items()}
+    return {**operation, **({"parameters": parameters} if parameters else {}), "responses": responses}
+
+
+def _answer(status: str, response: Mapping[str, Any]) -> dict[str, Any]:
+    headers = {
+        name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *_HEADERS_OF.get(status, ()))
+    }
+    return {**response, "headers": headers}
+
+
+def _named(described: Any, schemas: dict[str, Any]) -> Any:
+    """Return a description in which schemas that have a title are referred to; they are added to those known."""
+    if isinstance(described, list):
+        return [_named(each, schemas) for each in described]
+    if not isinstance(described, Mapping):
+        return described
+    inner = {name: _named(each, schemas) for name, each in described.items()}
+    title = described.get("title")
+    if not isinstance(title, str):  # a field may be called title, too
+        return inner
+    if schemas.setdefault(title, inner) != inner:
+        raise ValueError(f"two schemas are called {title}: {schemas[title]} and {inner}")
+    return {"$ref": f"{_SCHEMAS}{title}"}

@@ -1,0 +1,9 @@
+"""Pages for people.
+
+- `rendering`: templates, headers and static files
+- `docs`: the documentation of the API
+- `login`: login and log-out
+- `sessions`: browser sessions
+- `throttle`: failed logins counted
+- `signed_in`: pages that need a login
+"""

@@ -1,0 +1,146 @@
+"""The documentation page: the OpenAPI document as a person reads it, with forms that try the endpoints.
+
+It is complete without scripts. The one script that it loads, ours, unfolds the forms; it sends the access token in the
+header alone and keeps it nowhere.
+"""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from seller_platform.service.http.bodies import FORM
+from seller_platform.service.http.responses import JSON
+from seller_platform.service.openapi.document import example_of, operations, without_references
+from seller_platform.service.pages.rendering import render_text
+
+_OPTIONAL_EXAMPLES = ("account_title", "start_date", "end_date", "sku")
+_DEEPEST = 5
+
+
+def docs_text(document: Mapping[str, Any]) -> str:
+    """Return the HTML of the page that shows a document."""
+    document = without_references(document)
+    endpoints = [_endpoint(document, *operation) for operation in operations(document)]
+    areas = [
+        {**tag, "endpoints": [endpoint for endpoint in endpoints if endpoint["area"] == tag["name"]]}
+        for tag in document["tags"]
+    ]
+    values = {
+        "here": "docs",
+        "about": document["info"]["description"].split("\n\n"),
+        "version": document["info"]["version"],
+        "base_url": document["servers"][0]["url"],
+        "flow": document["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"],
+        "error": list(_fields(document["components"]["schemas"]["Error"])),
+        "areas": areas,
+    }
+    return render_text("docs.html", values)
+
+
+def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> dict[str, Any]:
+    answer = _content(operation["responses"]["200"])
+    sample = example_of(answer[JSON]["schema"]) if JSON in answer else None
+    return {
+        "id": operation["operationId"],
+        "area": operation["tags"][0],
+        "method": method,
+        "path": path,
+        "summary": operation["summary"].rstrip("."),
+        "rules": operation["description"].split("\n\n"),
+        "needs_token": bool(operation["security"]),
+        "parameters": [_parameter(parameter) for parameter in operation.get("parameters", ())],
+        "body": list(_body_fields(operation)),
+        "fields": list(_fields(answer[JSON]["schema"])) if JSON in answer else [],
+        "responses": [(status, response["description"]) for status, response in operation["responses"].items()],
+        "curl": _curl(document, method, path, operation),
+        "sample": json.dumps(sample, indent=2, ensure_ascii=False) if sample else None,
+        "can_be_tried": method == "GET" and JSON in answer,
+    }
+
+
+def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    schema = parameter["schema"]
+    return {
+        "name": parameter["name"],
+        "required": parameter["required"],
+        "type": _type(schema),
+        "doc": parameter["description"],
+        "choices": schema.get("enum"),
+        "input": {"date": "date"}.get(schema.get("format", ""), "text"),
+    }
+
+
+def _body_fields(operation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for body in _content(operation.get("requestBody", {})).values():
+        yield from _fields(body["schema"])
+
+
+def _fields(schema: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the fields of a schema, those of inner objects under their path."""
+    if schema.get("type") == "array":
+        yield from _fields(schema["items"], f"{prefix}[]", depth)
+    variants = schema.get("oneOf", [schema])
+    seen = set()
+    for variant in variants:
+        required = variant.get("required", ())
+        for name, inner in variant.get("properties", {}).items():
+            path = f"{prefix}.{name}" if prefix else name
+            if path in seen and "const" not in inner:
+                continue
+            seen.add(path)
+            yield {
+                "name": path,
+                "type": _type(inner),
+                "required": name in required,
+                "doc": inner.get("description", ""),
+            }
+            if depth < _DEEPEST:
+                yield from _fields(inner, path, depth + 1)
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    kinds = schema.get("type", "string" if "enum" in schema else "any")
+    kind = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
+    if "format" in schema:
+        kind = kind.replace("string", str(schema["format"]))
+    if "enum" in schema:
+        kind = f"{kind}: {', '.join(map(str, schema['enum']))}"
+    if "minimum" in schema:
+        kind = f"{kind} from {schema['minimum']}"
+    return kind
+
+
+def _curl(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
+    """Return a command that asks an endpoint, with the parameters that it needs."""
+    asked = {
+        parameter["name"]: parameter["example"]
+        for parameter in operation.get("parameters", ())
+        if parameter["required"] or parameter["name"] in _OPTIONAL_EXAMPLES
+    }
+    content = _content(operation.get("requestBody", {}))
+    url = f"{document['servers'][0]['url']}{path}"
+    parts = [f"curl {shlex.quote(f'{url}?{urlencode(asked)}' if asked else url)}"]
+    if method != "GET" and not content:
+        parts.append(f"-X {method}")
+    if operation["security"]:
+        parts.append('-H "Authorization: Bearer $ACCESS_TOKEN"')
+    if FORM in content:
+        body = example_of(content[FORM]["schema"])
+        fixed = content[FORM]["schema"].get("oneOf", [content[FORM]["schema"]])[0]["properties"]
+        parts += [
+            f"-d {name}={value}" if "const" in fixed[name] else f'--data-urlencode "{name}=${name.upper()}"'
+            for name, value in body.items()
+        ]
+    elif JSON in content:
+        body = {name: value for name, value in example_of(content[JSON]["schema"]).items() if name not in asked}
+        parts += [f"-H 'Content-Type: {JSON}'", f"-d {shlex.quote(json.dumps(body))}"]
+    return " \\\n  ".join(parts)
+
+
+def _content(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    content: Mapping[str, Any] = described.get("content", {})
+    return content

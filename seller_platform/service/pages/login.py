@@ -1,0 +1,157 @@
+"""Logging in and out, on pages.
+
+GET /login shows the form; POST /login takes its fields `email`, `password` and the hidden `csrf_token` and `next`,
+sets the session cookie and sends the browser on to `next`. POST /logout takes `csrf_token`.
+"""
+
+import re
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract.endpoints import AUTHORIZE
+from seller_platform.errors import ApiError, TooManyAttemptsError
+from seller_platform.service.access import hash_of
+from seller_platform.service.http.bodies import read_form
+from seller_platform.service.metrics import LoginOutcome, note_login
+from seller_platform.service.pages.rendering import redirect, render
+from seller_platform.service.pages.sessions import (
+    Visit,
+    close_session,
+    find_user,
+    keep_visit,
+    new_visit,
+    open_session,
+    user_of,
+    visit_of,
+)
+from seller_platform.service.pages.throttle import begin_attempt, forgive
+from seller_platform.service.pool import Store
+from seller_platform.service.users.passwords import LONGEST_PASSWORD, PasswordChecker
+
+LOGIN = "/login"
+LOGOUT = "/logout"
+DEVELOPERS = "/admin/developers"
+APPROVALS = "/admin/applications"
+
+_WRONG = "E-mail address or password is wrong."
+_STALE = "This page was open for too long. Please log in again."
+_WANTS_LOGIN = re.compile(
+    rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/delete)?|{APPROVALS}(/[A-Za-z0-9_-]+/end)?"
+)
+
+
+class Login:
+    """The pages that log people in and out."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._passwords = PasswordChecker()
+
+    async def show(self, request: Request) -> Response:
+        """Answer GET /login."""
+        visit = visit_of(request)
+        destination = _local(request.query_params.get("next", ""))
+        async with self._store.connection() as connection:
+            user = await user_of(connection, visit)
+        if user is not None and visit is not None:
+            if destination != LOGIN:
+                return redirect(destination)
+            return render("logged_in.html", {"here": "login", "user": user, "csrf_token": visit.csrf_token})
+        return self._form(request, visit, destination)
+
+    async def submit(self, request: Request) -> Response:
+        """Answer POST /login."""
+        visit, form = visit_of(request), await read_form(request)
+        email, destination = form.get("email", "").strip(), _local(form.get("next", ""))
+        if visit is None or not visit.owns(form.get("csrf_token", "")):
+            return self._form(request, visit, destination, problem=_STALE, email=email, status=403)
+        try:
+            user_id = await self._verified(email, form.get("password", ""), _address(request))
+        except TooManyAttemptsError as error:
+            note_login(request, LoginOutcome.THROTTLED)
+            return self._form(
+                request, visit, destination, problem=error.message, email=email, status=429, headers=error.headers
+            )
+        note_login(request, LoginOutcome.REFUSED if user_id is None else LoginOutcome.ACCEPTED)
+        if user_id is None:
+            return self._form(request, visit, destination, problem=_WRONG, email=email, status=401)
+        async with self._store.connection() as connection:
+            await close_session(connection, visit)
+            fresh = await open_session(connection, user_id)
+        response = redirect(destination)
+        keep_visit(request, response, fresh)
+        return response
+
+    async def leave(self, request: Request) -> Response:
+        """Answer POST /logout."""
+        visit, form = visit_of(request), await read_form(request)
+        if visit is None or not visit.owns(form.get("csrf_token", "")):
+            raise ForeignFormError
+        async with self._store.connection() as connection:
+            await close_session(connection, visit)
+        return redirect(login_for(_local(form.get("next", ""))))
+
+    async def _verified(self, email: str, password: str, address: str) -> int | None:
+        """Return the number of the user whose password this is, or None; a failure counts."""
+        async with self._passwords.turn:
+            async with self._store.connection() as connection:
+                user = await find_user(connection, email)
+                # By number where there is one: an address has several spellings that find the same user.
+                subject = str(user.id) if user else hash_of(email.lower()).hex()
+                attempt = await begin_attempt(connection, subject, address)
+            is_right = len(password) <= LONGEST_PASSWORD and await self._passwords.verify(
+                user.password_hash if user else None, password
+            )
+        if user is None or not is_right or user.status != "active":
+            return None
+        async with self._store.connection() as connection:
+            await forgive(connection, attempt)
+        return user.id
+
+    def _form(
+        self,
+        request: Request,
+        visit: Visit | None,
+        destination: str,
+        *,
+        problem: str | None = None,
+        email: str = "",
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+    ) -> Response:
+        kept = visit or new_visit()
+        values = {
+            "here": "login",
+            "problem": problem,
+            "email": email,
+            "next": destination,
+            "csrf_token": kept.csrf_token,
+        }
+        response = render("login.html", values, status=status, headers=headers)
+        keep_visit(request, response, kept)
+        return response
+
+
+class ForeignFormError(ApiError):
+    """A form was not made for the visit that sends it."""
+
+    status = 403
+
+    def __init__(self) -> None:
+        super().__init__("This form does not belong to your session. Go back, reload the page and try again.")
+
+
+def login_for(destination: str) -> str:
+    """Return the address of the login that leads on to one of our pages."""
+    return f"{LOGIN}?{urlencode({'next': destination})}" if destination != LOGIN else LOGIN
+
+
+def _local(destination: str) -> str:
+    """Return the destination if it is one of our pages that want a login, else the login itself."""
+    return destination if _WANTS_LOGIN.fullmatch(destination) else LOGIN
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "unknown"

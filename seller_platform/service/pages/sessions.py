@@ -1,0 +1,109 @@
+"""Browser sessions: who is logged in, by the hash of a random cookie."""
+
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+
+from psycopg.rows import class_row
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.service.access import Caller, hash_of
+from seller_platform.service.pool import Connection
+
+SESSION_HOURS = 12
+_COOKIE = "seller_platform_session"
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True)
+class StoredUser:
+    """A user, as the login needs them."""
+
+    id: int
+    password_hash: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A browser's visit: its secret cookie, before and after login."""
+
+    secret: str
+
+    @property
+    def csrf_token(self) -> str:
+        """The token that forms of this visit carry: nobody can tell it who cannot read the cookie."""
+        return hmac.new(self.secret.encode(), b"csrf", "sha256").hexdigest()
+
+    def owns(self, csrf_token: str) -> bool:
+        """Whether a form was made for this visit."""
+        return hmac.compare_digest(self.csrf_token.encode(), csrf_token.encode("utf-8", "replace"))
+
+
+def visit_of(request: Request) -> Visit | None:
+    """Return the visit that a request belongs to, or None for a new browser."""
+    secret = request.cookies.get(_cookie_name(request), "")
+    return Visit(secret) if _SECRET.fullmatch(secret) else None
+
+
+def new_visit() -> Visit:
+    """Return the visit of a browser that has not been here."""
+    return Visit(secrets.token_urlsafe(32))
+
+
+def keep_visit(request: Request, response: Response, visit: Visit) -> None:
+    """Let the browser keep its visit until it is closed."""
+    response.set_cookie(
+        _cookie_name(request),
+        visit.secret,
+        path="/",
+        secure=request.scope["scheme"] == "https",
+        httponly=True,
+        samesite="lax",
+    )
+
+
+async def open_session(connection: Connection, user_id: int) -> Visit:
+    """Log a user in, under a fresh secret."""
+    visit = new_visit()
+    await connection.execute(
+        "INSERT INTO service.sessions (session_hash, user_id, expires_at) VALUES (%s, %s, now() + %s)",
+        (hash_of(visit.secret), user_id, timedelta(hours=SESSION_HOURS)),
+    )
+    return visit
+
+
+async def close_session(connection: Connection, visit: Visit) -> None:
+    """Log out whoever is logged in on a visit."""
+    await connection.execute("DELETE FROM service.sessions WHERE session_hash = %s", (hash_of(visit.secret),))
+
+
+async def user_of(connection: Connection, visit: Visit | None) -> Caller | None:
+    """Return the user who is logged in on a visit, or None."""
+    if visit is None:
+        return None
+    async with connection.cursor(row_factory=class_row(Caller)) as cursor:
+        await cursor.execute(
+            "SELECT users.id, users.name, users.email, users.status FROM service.sessions AS session "
+            "JOIN service.users AS users ON users.id = session.user_id AND users.status = 'active' "
+            "WHERE session.session_hash = %s AND session.expires_at > now()",
+            (hash_of(visit.secret),),
+        )
+        return await cursor.fetchone()
+
+
+async def find_user(connection: Connection, email: str) -> StoredUser | None:
+    """Return the user with an e-mail address, or None."""
+    async with connection.cursor(row_factory=class_row(StoredUser)) as cursor:
+        await cursor.execute(
+            "SELECT id, password_hash, status FROM service.users WHERE lower(email) = lower(%s)", (email,)
+        )
+        return await cursor.fetchone()
+
+
+def _cookie_name(request: Request) -> str:
+    # The prefix makes browsers refuse a cookie that another host of the domain has set (RFC 6265bis).
+    return f"__Host-{_COOKIE}" if request.scope["scheme"] == "https" else _COOKIE

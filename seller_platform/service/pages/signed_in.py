@@ -1,0 +1,46 @@
+"""Pages of a user who is logged in: without a login they lead to it, and their forms are for nobody else."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.service.access import Caller
+from seller_platform.service.http.bodies import read_form
+from seller_platform.service.pages.login import ForeignFormError, login_for
+from seller_platform.service.pages.rendering import redirect
+from seller_platform.service.pages.sessions import Visit, user_of, visit_of
+from seller_platform.service.pool import Connection, Store
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request for one of the pages, by a user who is logged in; `form` is empty unless one was sent."""
+
+    request: Request
+    connection: Connection
+    visit: Visit
+    user: Caller
+    form: Mapping[str, str]
+
+
+Answer = Callable[[Asked], Awaitable[Response]]
+
+
+async def answer_user(store: Store, request: Request, answer: Answer) -> Response:
+    """Answer a request for a page of the user's own, or lead to the login.
+
+    Raises:
+        ForeignFormError: The form that was sent is not one of this user's visit.
+    """
+    visit = visit_of(request)
+    async with store.connection() as connection:
+        user = await user_of(connection, visit)
+    if user is None or visit is None:
+        return redirect(login_for(request.scope["path"]))
+    form = await read_form(request) if request.method == "POST" else {}
+    if request.method == "POST" and not visit.owns(form.get("csrf_token", "")):
+        raise ForeignFormError
+    async with store.connection() as connection:
+        return await answer(Asked(request, connection, visit, user, form))

@@ -1,0 +1,93 @@
+"""The service's pool of connections to PostgreSQL."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any
+
+import psycopg
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.service.metrics import Measures
+from seller_platform.warehouse.postgres.database import conninfo, driver_url
+
+Connection = psycopg.AsyncConnection[TupleRow]
+
+_LONGEST_QUEUE_SECONDS = 60.0
+_STATEMENT_MILLISECONDS = 120_000
+
+
+class Store:
+    """Lends connections; each statement is a transaction of its own unless the borrower opens one."""
+
+    def __init__(
+        self, database_url: str, *, connections: int = 8, wait_seconds: float = 3.0, measures: Measures | None = None
+    ) -> None:
+        """Prepare the pool; nothing connects before `open`.
+
+        Args:
+            wait_seconds: How long to wait for PostgreSQL before it counts as away. While it is merely busy with
+                other requests, a request waits its turn for longer.
+            measures: What measures loans and the waits for them; without it, nothing does.
+
+        Raises:
+            InvalidSettingError: The URL is not one of PostgreSQL.
+        """
+        url = driver_url(database_url, "psycopg")
+        self._lent, self._measures = 0, measures
+        self.where = f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
+        options: dict[str, Any] = {
+            "autocommit": True,
+            "connect_timeout": 5,
+            "application_name": "seller-platform service",
+            "options": f"-c statement_timeout={_STATEMENT_MILLISECONDS} -c search_path=",
+        }
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            conninfo(database_url),
+            kwargs=options,
+            min_size=1,
+            max_size=connections,
+            timeout=wait_seconds,
+            reconnect_timeout=wait_seconds,
+            check=AsyncConnectionPool.check_connection,
+            open=False,
+        )
+
+    async def open(self) -> None:
+        """Start connecting; it does not matter whether PostgreSQL is there yet."""
+        await self._pool.open(wait=False)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Lend a connection.
+
+        Raises:
+            WarehouseUnavailableError: None could be had in time, or it was lost in the middle.
+        """
+        try:
+            with self._measures.wait() if self._measures else nullcontext():
+                connection = await self._borrow()
+            self._lent += 1
+            try:
+                with self._measures.loan() if self._measures else nullcontext():
+                    yield connection
+            finally:
+                self._lent -= 1
+                await self._pool.putconn(connection)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise WarehouseUnavailableError(self.where, str(error).partition("\n")[0]) from error
+
+    async def _borrow(self) -> Connection:
+        deadline = time.monotonic() + _LONGEST_QUEUE_SECONDS
+        while True:
+            try:
+                return await self._pool.getconn()
+            except PoolTimeout:
+                if self._lent == 0 or time.monotonic() > deadline:
+                    raise

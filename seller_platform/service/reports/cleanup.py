@@ -1,0 +1,43 @@
+"""What is over, and deleted: grants, sessions, login attempts and reports.
+
+Everything is kept a while longer than it is of use, so that no request under way loses what it has found. A refresh
+token that was used is kept until it would have expired, and a code as long as anything that came of it: a second use
+of either must still end the whole grant.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import LiteralString
+
+from seller_platform.service.pool import Connection
+from seller_platform.service.reports.jobs import RETENTION_DAYS
+
+KEPT_LONGER = timedelta(hours=1)
+
+_OVER: Mapping[str, LiteralString] = MappingProxyType(
+    {
+        "access tokens": "DELETE FROM service.access_tokens WHERE expires_at <= now() - %(longer)s",
+        "refresh tokens": "DELETE FROM service.refresh_tokens WHERE expires_at <= now() - %(longer)s",
+        # Its code, used or not, goes with it.
+        "grants": """
+            DELETE FROM service.authorizations AS consent
+            WHERE consent.revoked_at <= now() - %(longer)s
+               OR NOT EXISTS (SELECT FROM service.access_tokens WHERE family = consent.family)
+              AND NOT EXISTS (SELECT FROM service.refresh_tokens WHERE family = consent.family)
+              AND NOT EXISTS (
+                    SELECT FROM service.authorization_codes
+                    WHERE family = consent.family AND expires_at > now() - %(longer)s
+                  )
+        """,
+        "sessions": "DELETE FROM service.sessions WHERE expires_at <= now() - %(longer)s",
+        "login attempts": "DELETE FROM service.login_attempts WHERE expires_at <= now() - %(longer)s",
+        "reports": "DELETE FROM service.report_jobs WHERE requested_at <= now() - %(report_kept)s - %(longer)s",
+    }
+)
+
+
+async def delete_what_is_over(connection: Connection) -> dict[str, int]:
+    """Delete what nobody can use any more, and return how much of each kind there was."""
+    values = {"longer": KEPT_LONGER, "report_kept": timedelta(days=RETENTION_DAYS)}
+    return {kind: (await connection.execute(statement, values)).rowcount for kind, statement in _OVER.items()}

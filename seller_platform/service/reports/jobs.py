@@ -1,0 +1,196 @@
+"""The reports that users requested: each is a row, made together with its job in the queue, and its content's chunks.
+
+`progress` only rises. The content and the state `completed` are written in one transaction, so that a report is either
+there as a whole or still being written. A report expires a week after it was requested.
+
+The queue counts how often a job was begun. What counts against a report is counted here: a worker that was told to end
+puts back what it has begun, and that is nobody's failure.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+
+from procrastinate import App, PsycopgConnector
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from seller_platform.errors import NotFoundError
+from seller_platform.service.access import Caller, SelectedAccounts, Selector
+from seller_platform.service.pool import Connection, Store
+
+RETENTION_DAYS = 7
+QUEUE = "reports"
+TASK = "write_report"
+
+PROCESSING, COMPLETED, FAILED = "processing", "completed", "failed"
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """What a report is to hold: the parameter that says it, and its value."""
+
+    selector: str
+    value: str
+
+
+@dataclass(frozen=True)
+class ReportJob:
+    """A report and how far it is."""
+
+    id: int
+    user_id: int
+    selection: dict[str, str | None]
+    accounts: list[str]
+    selector: str
+    value: str
+    state: str
+    progress: int
+    problem: str | None
+    rows: int | None
+    chunks: int | None
+
+
+_INSERT = """
+INSERT INTO service.report_jobs (user_id, selection, accounts, selector, value)
+VALUES (%s, %s, %s, %s, %s) RETURNING id
+"""
+_FIND = """
+SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, rows, chunks
+FROM service.report_jobs
+WHERE id = %(id)s AND user_id = %(user)s AND accounts <@ %(accounts)s
+  AND requested_at > now() - %(kept)s * interval '1 day'
+"""
+_OPEN = """
+SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, rows, chunks
+FROM service.report_jobs
+WHERE id = %s AND state = 'processing'
+"""
+_OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
+# A worker that hangs, or whose machine is gone, loses its transaction and with it the lock.
+_LOCK = """
+SELECT pg_try_advisory_xact_lock(hashtextextended('service.report_jobs ' || %s, 0)),
+       set_config('idle_in_transaction_session_timeout', '60s', true)
+"""
+_PROGRESS = """
+UPDATE service.report_jobs SET progress = greatest(progress, %s) WHERE id = %s AND state = 'processing'
+"""
+_CHUNK = "INSERT INTO service.report_chunks (report_id, position, rows) VALUES (%s, %s, %b)"
+_COMPLETE = """
+UPDATE service.report_jobs
+SET state = 'completed', progress = 100, rows = %s, chunks = %s, finished_at = now()
+WHERE id = %s
+"""
+_FAIL = """
+UPDATE service.report_jobs SET state = 'failed', problem = %s, finished_at = now()
+WHERE id = %s AND state = 'processing'
+"""
+_READ_CHUNK = "SELECT rows FROM service.report_chunks WHERE report_id = %s AND position = %s"
+_COUNT_FAILURE = "UPDATE service.report_jobs SET failures = failures + 1 WHERE id = %s RETURNING failures"
+
+
+async def request_report(
+    connection: Connection, caller: Caller, selector: Selector, selected: SelectedAccounts, request: ReportRequest
+) -> int:
+    """Store a report to be written, with its job, and return its number."""
+    keys = [account.key for account in selected.accounts]
+    async with connection.transaction():
+        values = (caller.id, Jsonb(asdict(selector)), keys, request.selector, request.value)
+        found = await (await connection.execute(_INSERT, values)).fetchone()
+        assert found is not None
+        # The library's functions name its tables without their schema.
+        await connection.execute("SELECT set_config('search_path', 'service', true)")
+        job = _deferring_app().configure_task(TASK, queue=QUEUE, connection=connection)
+        await job.defer_async(report_id=found[0])
+    return int(found[0])
+
+
+async def find_report(connection: Connection, caller: Caller, selected: SelectedAccounts, report_id: int) -> ReportJob:
+    """Return a report of the caller, all of whose accounts are among those selected.
+
+    Raises:
+        NotFoundError: There is none, or it is another's, of other accounts, or expired: one answer for all.
+    """
+    keys = [account.key for account in selected.accounts]
+    async with connection.cursor(row_factory=class_row(ReportJob)) as cursor:
+        await cursor.execute(_FIND, {"id": report_id, "user": caller.id, "accounts": keys, "kept": RETENTION_DAYS})
+        found = await cursor.fetchone()
+    if found is None:
+        raise NotFoundError(
+            f"there is no report {report_id} of the accounts selected; reports are kept for {RETENTION_DAYS} days"
+        )
+    return found
+
+
+async def read_chunks(store: Store, job: ReportJob) -> AsyncIterator[bytes]:
+    """Yield the content of a completed report; between chunks no connection is held.
+
+    Raises:
+        NotFoundError: It expired while it was read.
+    """
+    for position in range(1, (job.chunks or 0) + 1):
+        async with store.connection() as connection, connection.cursor(binary=True) as cursor:
+            await cursor.execute(_READ_CHUNK, (job.id, position))
+            found = await cursor.fetchone()
+        if found is None:
+            raise NotFoundError(f"report {job.id} expired while it was read")
+        yield found[0]
+
+
+async def reserve_report(connection: Connection, report_id: int) -> bool:
+    """Try to become the only one who writes a report, until the end of the transaction."""
+    found = await (await connection.execute(_LOCK, (str(report_id),))).fetchone()
+    return found is not None and bool(found[0])
+
+
+async def find_open_report(connection: Connection, report_id: int) -> ReportJob | None:
+    """Return a report that is still to be written; None where it is done, failed or gone."""
+    async with connection.cursor(row_factory=class_row(ReportJob)) as cursor:
+        await cursor.execute(_OPEN, (report_id,))
+        return await cursor.fetchone()
+
+
+async def find_owner(connection: Connection, job: ReportJob) -> Caller:
+    """Return the user who requested a report.
+
+    Raises:
+        NotFoundError: They may no longer use the service.
+    """
+    async with connection.cursor(row_factory=class_row(Caller)) as cursor:
+        await cursor.execute(_OWNER, (job.user_id,))
+        found = await cursor.fetchone()
+    if found is None:
+        raise NotFoundError("the user who requested the report may no longer use the service")
+    return found
+
+
+async def note_progress(connection: Connection, report_id: int, percent: int) -> None:
+    """Let everybody see how far a report is; 100 is told only of one that is completed."""
+    await connection.execute(_PROGRESS, (min(percent, 99), report_id))
+
+
+async def store_chunk(connection: Connection, report_id: int, position: int, rows: Sequence[str]) -> None:
+    """Store some rows of a report."""
+    await connection.execute(_CHUNK, (report_id, position, ",".join(rows).encode()))
+
+
+async def complete_report(connection: Connection, report_id: int, *, rows: int, chunks: int) -> None:
+    """Mark a report as completed, in the transaction that stored its chunks."""
+    await connection.execute(_COMPLETE, (rows, chunks, report_id))
+
+
+async def count_failure(connection: Connection, report_id: int) -> int:
+    """Count that writing a report failed or killed its worker, and return how often that has happened."""
+    found = await (await connection.execute(_COUNT_FAILURE, (report_id,))).fetchone()
+    return int(found[0]) if found is not None else 0
+
+
+async def fail_report(connection: Connection, report_id: int, problem: str) -> None:
+    """Mark a report as failed, unless it is done already."""
+    await connection.execute(_FAIL, (problem, report_id))
+
+
+@cache
+def _deferring_app() -> App:
+    """Return the queue for those who only add to it, on connections of their own."""
+    return App(connector=PsycopgConnector())

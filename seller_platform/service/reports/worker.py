@@ -1,0 +1,233 @@
+"""The worker that writes reports: it takes them from the queue in PostgreSQL, one or two at a time.
+
+A job is retried when it fails, and when its worker dies: a worker that lives says so every few seconds, and upkeep,
+which every worker does, puts back the jobs of those that no longer do. Whoever writes a report holds a lock on it that
+PostgreSQL gives back with the connection, so that a job that was put back too early does not run twice at a time.
+
+Upkeep also deletes what is over, of the whole service.
+"""
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import procrastinate
+import psycopg
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Status
+from psycopg_pool import PoolTimeout
+
+from seller_platform.errors import WarehouseUnavailableError
+from seller_platform.logs import log_context
+from seller_platform.service.pool import Connection, Store
+from seller_platform.service.reports.cleanup import delete_what_is_over
+from seller_platform.service.reports.jobs import QUEUE, TASK
+from seller_platform.service.reports.writing import ReportBusyError, may_try_again, write_report
+from seller_platform.warehouse.postgres.database import conninfo
+
+_LOG = logging.getLogger("seller_platform.service.reports.worker")
+_PASSING = (WarehouseUnavailableError, ConnectorException, psycopg.Error, PoolTimeout, OSError)
+_RESCUE_LOCK, _TIDY_LOCK = 0x5EC4E, 0x5EC4F
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a worker works.
+
+    Attributes:
+        reports: How many reports it writes at a time.
+        attempts: How often writing a report may fail, or kill its worker, before it counts as failed.
+        heartbeat_seconds: How often it says that it lives.
+        stalled_seconds: After how long without a word it counts as dead.
+        poll_seconds: How often it looks for jobs that no notification told of.
+        grace_seconds: How long it may finish its reports when it is told to end; then they are put back.
+        tidy_seconds: How often it deletes what is over.
+        again_seconds: How long it waits when PostgreSQL is away, or when a report failed.
+    """
+
+    reports: int = 2
+    attempts: int = 5
+    heartbeat_seconds: float = 5
+    stalled_seconds: float = 20
+    poll_seconds: float = 5
+    grace_seconds: float = 5
+    tidy_seconds: float = 600
+    again_seconds: int = 3
+
+
+class WorkerThread:
+    """A worker in a thread with an event loop of its own, so that requests stay as quick as without it."""
+
+    def __init__(self, database_url: str, pace: Pace = Pace()) -> None:
+        self._database_url, self._pace = database_url, pace
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="report worker", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work; PostgreSQL need not be there yet."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End in order: reports under way may end, or are put back."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(work(self._database_url, self._stop, self._pace))
+        finally:
+            self._loop.close()
+
+
+def run_worker(database_url: str, *, pace: Pace = Pace(), on_ready: Callable[[], None] | None = None) -> None:
+    """Work until SIGINT or SIGTERM."""
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        if on_ready is not None:
+            on_ready()
+        await work(database_url, stop, pace)
+
+    asyncio.run(run())
+
+
+async def work(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
+    """Work until `stop` is set; while PostgreSQL is away, try again every few seconds."""
+    while not stop.is_set():
+        try:
+            await _work_while_connected(database_url, stop, pace)
+        except _PASSING as error:
+            _LOG.warning("the report worker pauses: %s", str(error).partition("\n")[0])
+        except Exception:
+            _LOG.exception("the report worker failed, and begins anew")
+        if not stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), pace.again_seconds)
+
+
+async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
+    store = Store(database_url, connections=2 * pace.reports + 2)
+    await store.open()
+    try:
+        async with store.connection():
+            pass  # where PostgreSQL is away, this says so soon; opening the queue would wait for half a minute
+        queue = _queue(database_url, store, pace)
+        async with queue.open_async():
+            worker = asyncio.create_task(queue.run_worker_async(**_options(pace)))
+            upkeep = asyncio.create_task(_keep_up(queue, store, pace))
+            tidying = asyncio.create_task(_tidy_up(store, pace))
+            ended = asyncio.create_task(stop.wait())
+            tasks = (worker, upkeep, tidying, ended)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        await store.close()
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+
+
+def _queue(database_url: str, store: Store, pace: Pace) -> procrastinate.App:
+    """Return the queue, with the task that writes a report."""
+    connector = procrastinate.PsycopgConnector(
+        conninfo=conninfo(database_url),
+        kwargs={
+            "connect_timeout": 5,
+            "application_name": "seller-platform worker",
+            "options": "-c search_path=service",
+        },
+        min_size=1,
+        max_size=4,
+        timeout=10,
+    )
+    queue: procrastinate.App = procrastinate.App(connector=connector)
+    # Without end, because `write` itself decides when a report is given up: never while PostgreSQL is away.
+    retry = procrastinate.RetryStrategy(max_attempts=None, wait=pace.again_seconds)
+
+    @queue.task(name=TASK, queue=QUEUE, retry=retry)
+    async def write(report_id: int) -> None:
+        with log_context(report_id=report_id):
+            await _write(store, report_id, pace)
+
+    return queue
+
+
+async def _write(store: Store, report_id: int, pace: Pace) -> None:
+    """Write a report; what is raised puts its job back into the queue."""
+    try:
+        await write_report(store, report_id)
+    except ReportBusyError:
+        raise
+    except Exception as error:
+        _LOG.warning("report %d: writing it failed: %s", report_id, type(error).__name__)
+        if isinstance(error, WarehouseUnavailableError):
+            raise
+        problem = "the report could not be written; request it again"
+        if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
+            raise
+
+
+def _options(pace: Pace) -> dict[str, Any]:
+    return {
+        "queues": [QUEUE],
+        "concurrency": pace.reports,
+        "install_signal_handlers": False,
+        "delete_jobs": "always",  # what became of a report stands in its own row
+        "fetch_job_polling_interval": pace.poll_seconds,
+        "shutdown_graceful_timeout": pace.grace_seconds,
+        "update_heartbeat_interval": pace.heartbeat_seconds,
+        "stalled_worker_timeout": pace.stalled_seconds,
+    }
+
+
+async def _keep_up(queue: procrastinate.App, store: Store, pace: Pace) -> None:
+    """Put back the jobs of workers that died, for ever."""
+    while True:
+        async with store.connection() as connection, connection.transaction():
+            if await _is_alone(connection, _RESCUE_LOCK):
+                await _rescue(queue, store, pace)
+        await asyncio.sleep(pace.heartbeat_seconds)
+
+
+async def _tidy_up(store: Store, pace: Pace) -> None:
+    """Delete what is over, for ever."""
+    while True:
+        async with store.connection() as connection, connection.transaction():
+            deleted = await delete_what_is_over(connection) if await _is_alone(connection, _TIDY_LOCK) else {}
+        if any(deleted.values()):
+            _LOG.info(
+                "deleted what is over: %s", ", ".join(f"{count} {kind}" for kind, count in deleted.items() if count)
+            )
+        await asyncio.sleep(pace.tidy_seconds)
+
+
+async def _is_alone(connection: Connection, lock: int) -> bool:
+    """Try to become the only worker that does something, until the end of the transaction.
+
+    Where two workers rescued at once, the second could put back what the first has already begun again.
+    """
+    found = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (lock,))).fetchone()
+    return found is not None and bool(found[0])
+
+
+async def _rescue(queue: procrastinate.App, store: Store, pace: Pace) -> None:
+    stalled = await queue.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=pace.stalled_seconds)
+    for job in stalled:
+        report_id = int(str(job.task_kwargs["report_id"]))
+        problem = f"writing it failed in each of {pace.attempts} attempts; request it again"
+        if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
+            _LOG.warning("report %d: its worker died; it is put back", report_id)
+            await queue.job_manager.retry_job(job)
+        else:
+            _LOG.warning("report %d: its worker died in the last attempt; it is given up", report_id)
+            await queue.job_manager.finish_job(job, Status.FAILED, delete_job=True)

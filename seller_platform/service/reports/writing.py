@@ -1,0 +1,139 @@
+"""Writing a report: its rows, read at one moment, become chunks that never change.
+
+A report of daily product sales holds that list's rows, one of orders that list's. The API tells of no order when it
+was last updated; an order counts as updated on the day it was placed, the only day of it that is known.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from seller_platform.contract import Dataset
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
+from seller_platform.errors import ApiError, NotFoundError
+from seller_platform.service.access import SelectedAccounts, Selector, select_accounts
+from seller_platform.service.lists.sql import ChosenRows, Days, count_rows, open_rows
+from seller_platform.service.pool import Connection, Store
+from seller_platform.service.reports.jobs import (
+    ReportJob,
+    complete_report,
+    count_failure,
+    fail_report,
+    find_open_report,
+    find_owner,
+    note_progress,
+    reserve_report,
+    store_chunk,
+)
+
+DPS_DATE, PRODUCT_SKU, LAST_UPDATED_DATE = "dps_date", "product_sku", "last_updated_date"
+
+DATASET_OF: Mapping[str, Dataset] = {
+    DPS_DATE: DAILY_PRODUCT_SALES,
+    PRODUCT_SKU: DAILY_PRODUCT_SALES,
+    LAST_UPDATED_DATE: ORDERS,
+}
+"""The dataset whose rows a report holds, by the parameter that asks for it."""
+
+_FETCHED_ROWS = 500
+_CHUNK_CHARACTERS = 200_000
+_PROGRESS_SECONDS = 0.25
+
+
+class ReportBusyError(Exception):
+    """Another worker writes the report at this moment."""
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What a report holds."""
+
+    job: ReportJob
+    selected: SelectedAccounts
+    dataset: Dataset
+    chosen: ChosenRows
+
+
+async def write_report(store: Store, report_id: int) -> None:
+    """Write a report, or mark it as failed where it can never be written; one that is done is left alone.
+
+    Raises:
+        ReportBusyError: Another worker writes it.
+        WarehouseUnavailableError: PostgreSQL went away. Nothing was stored.
+    """
+    try:
+        async with store.connection() as connection, connection.transaction():
+            if not await reserve_report(connection, report_id):
+                raise ReportBusyError
+            job = await find_open_report(connection, report_id)
+            if job is not None:
+                await _write(store, connection, await _content(connection, job))
+    except ApiError as error:
+        async with store.connection() as connection:
+            await fail_report(connection, report_id, error.message)
+
+
+async def may_try_again(store: Store, report_id: int, *, attempts: int, problem: str) -> bool:
+    """Count a failure of writing a report, and tell whether to try again; after all attempts it is marked as failed."""
+    async with store.connection() as connection:
+        failures = await count_failure(connection, report_id)
+        if failures < attempts:
+            return True
+        await fail_report(connection, report_id, problem)
+        return False
+
+
+def chosen_rows(selector: str, value: str) -> ChosenRows:
+    """Return the rows that a report holds."""
+    match selector:
+        case "dps_date":
+            day = date.fromisoformat(value)
+            return ChosenRows(Days(day, day))
+        case "product_sku":
+            return ChosenRows(Days(date.min, date.max), sku=value)
+        case _:
+            return ChosenRows(Days(date.fromisoformat(value), date.max))
+
+
+async def _content(connection: Connection, job: ReportJob) -> _Content:
+    owner = await find_owner(connection, job)
+    selected = await select_accounts(connection, owner, Selector(**job.selection))
+    if sorted(account.key for account in selected.accounts) != sorted(job.accounts):
+        raise NotFoundError("the accounts selected are no longer those of the request; request the report again")
+    return _Content(job, selected, DATASET_OF[job.selector], chosen_rows(job.selector, job.value))
+
+
+async def _write(store: Store, connection: Connection, content: _Content) -> None:
+    """Store the rows chunk by chunk; all of it becomes visible with the end of the transaction, or nothing."""
+    report_id, position, written, told = content.job.id, 0, 0, time.monotonic()
+    expected = await count_rows(connection, content.dataset, content.selected, content.chosen)
+    async with open_rows(connection, content.dataset, content.selected, content.chosen) as cursor:
+        while rows := await cursor.fetchmany(_FETCHED_ROWS):
+            written += len(rows)
+            for chunk in _chunks(row for (row,) in rows):
+                position += 1
+                await store_chunk(connection, report_id, position, chunk)
+            if time.monotonic() - told > _PROGRESS_SECONDS:
+                told = time.monotonic()
+                await _tell(store, report_id, written * 100 // max(written, expected))
+    await complete_report(connection, report_id, rows=written, chunks=position)
+
+
+def _chunks(rows: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the rows in parts that are small however long the rows are; a row is never cut."""
+    chunk, size = [], 0
+    for row in rows:
+        chunk.append(row)
+        size += len(row)
+        if size > _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+async def _tell(store: Store, report_id: int, percent: int) -> None:
+    """Note the progress on a connection of its own: what this transaction writes nobody sees before its end."""
+    async with store.connection() as connection:
+        await note_progress(connection, report_id, percent)

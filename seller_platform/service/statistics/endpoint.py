@@ -1,0 +1,188 @@
+"""The statistics dashboard: its parameters, its rules, and the route that answers them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract import Column, Kind
+from seller_platform.contract.dashboard import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
+from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
+from seller_platform.errors import UnknownToReplicaError
+from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
+from seller_platform.service.http.parameters import Parameter, Query, choice_parameter, size_parameter
+from seller_platform.service.http.responses import JSON
+from seller_platform.service.lists.endpoints import (
+    CURRENCY,
+    END,
+    PAGE,
+    PAGES,
+    START,
+    ListRequest,
+    check_currency,
+    days_of,
+    enveloped,
+    require_rates,
+    rows_on_page,
+)
+from seller_platform.service.metrics import note_rows
+from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
+from seller_platform.service.openapi.routes import Clock, Route
+from seller_platform.service.pool import Store
+from seller_platform.service.statistics.plan import Grouping
+from seller_platform.service.statistics.query import knows_parents, read_statistics
+from seller_platform.service.statistics.rates import rates_lacking
+from seller_platform.service.statistics.spans import read_spans
+
+_PRODUCT, _DATE = "product", "date"
+_UNITS = dict(zip(DATE_GROUPS, ("Date", "Week", "Month", "Year"), strict=True))
+_DEFAULT_SIZE = 500
+
+_VIEW = choice_parameter("view_by", "What rows stand for: products, or periods.", (_PRODUCT, _DATE), required=True)
+_GROUP = choice_parameter(
+    "group_by",
+    "Which products or periods: sku, asin or parent_asin with view_by=product; day, week, month or year with "
+    "view_by=date.",
+    (*PRODUCT_GROUPS, *_UNITS),
+    required=True,
+)
+_PERIOD = choice_parameter(
+    "period_by", "With view_by=product: one row per product and period; else ignored.", PERIODS, required=False
+)
+_SIZE = size_parameter("per_page", "Rows on a page; by default 500.", SALES_BY_DATE.page_sizes, required=False)
+
+_PARAMETERS: tuple[Parameter[Any], ...] = (*SELECTION, _VIEW, _GROUP, _PERIOD, _SIZE, START, END, CURRENCY, PAGE)
+
+_RULES = f"""\
+`view_by=product` goes with `group_by` sku, asin or parent_asin: a row stands for that product, in a group over all \
+of its accounts; a product without a parent stands for its own. `view_by=date` goes with day, week (ISO), month or \
+year: a row stands for that part of the days asked for. With `view_by=product`, `period_by` makes one row for each \
+product and period; with `view_by=date` it is ignored. A product or a period without sales and fees has no row.
+
+`product_sales` and `units_ordered` are the sums of the daily product sales of all channels. `product_cost` is the \
+units times the cost elements that are valid on the day of the sale, by the newest cost periods; an element in \
+another currency is converted at the rate of that day. It is null, and with it `profit`, `roi`, `profit_margin` and \
+the trend of the profit, where an account is a copy whose cost periods were never read.
+
+`platform_fees` are the transactions of type Fee, by the local day on which they were posted, as a positive cost. \
+Fees that name no SKU count in the date views, and in the product views not at all: so the two need not add up to \
+the same fees and profit. They are null, with the same four, where an account is a copy of which transactions were \
+not read for all of the days. Where its daily product sales were not, the request is refused.
+
+`trend` is in the plain views. With `view_by=date` each row is compared with the calendar period before it, and the \
+first with the whole one before its own, even where the days asked for begin in the middle; with `view_by=product` \
+with as many days before the first day. It is null where that was 0, and where a copy was not read for those days.
+
+`velocity`, `out_of_stock_days` and the stock fields are in the plain views by product. `velocity` is units per day \
+of the days asked for, to two decimals; `out_of_stock_days` counts those of them on which a stored snapshot shows no \
+fulfillable unit; `inventory` and `local_inventory` are of the newest snapshot; `buybox_price` (the lowest, at the \
+newest rate) and `sales_rank` (the best) are today's.
+
+Without dates the answer is about the seven days up to today, in the account's own time zone. Amounts are in the \
+currency of the account; a group whose accounts keep several needs `currency`. A converted amount is rounded to \
+cents before it is summed; an amount that is not converted is never rounded; a day whose rate is not known is \
+refused. `roi`, `profit_margin` and `trend` are percents to two decimals. {PAGES}"""
+
+_LABEL = (
+    "Label of the period: 2025-03-14, Week 11 2025, March 2025, Q1 2025, H1 2025 or 2025. Absent where a row stands "
+    "for all days asked for."
+)
+_COLUMNS: tuple[Column, ...] = (
+    *(replace(column, doc=_LABEL) if column.name == "date" else column for column in SALES_BY_PRODUCT.columns),
+    Column("parent_asin", Kind.TEXT, "The listing of which the product is a variant."),
+    *STOCK_COLUMNS,
+    TREND,
+)
+
+
+@dataclass(frozen=True)
+class StatisticsRequest:
+    """What a request for statistics asks for."""
+
+    listed: ListRequest
+    grouping: Grouping
+
+
+def statistics_route(store: Store, clock: Clock) -> Route:
+    """Return the endpoint of the statistics dashboard."""
+
+    async def answer(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+            asked = read_request(request.scope["query_string"])
+            selected = await select_accounts(connection, caller, asked.listed.selector)
+            now = clock()
+            days = [days_of(SALES_BY_DATE, account, asked.listed, now) for account in selected.accounts]
+            currency = asked.listed.currency
+            is_converted = await check_currency(connection, selected, currency)
+            if asked.grouping.dimension == "parent_asin" and not await knows_parents(connection, selected):
+                problem = (
+                    "is parent_asin, but this service does not know the parents of the products: it serves rows that "
+                    "were read from another service, which does not tell them. Group by sku or asin"
+                )
+                raise UnknownToReplicaError(_GROUP.name, problem)
+            known = await read_spans(connection, selected, asked.grouping, days, now)
+            target = currency or next((account.currency_code or "" for account in selected.accounts), "")
+            found = await read_statistics(
+                connection,
+                selected,
+                asked.grouping,
+                spans=known.spans,
+                target=target,
+                is_converted=is_converted,
+                knows_costs=known.knows_costs,
+                knows_fees=known.knows_fees,
+                page=asked.listed.page,
+                per_page=asked.listed.per_page,
+            )
+            if found.lacks_rates:
+                missing = await rates_lacking(connection, selected, known.spans, target)
+                require_rates(selected, currency, missing)
+        note_rows(request, rows_on_page(found.page, asked.listed))
+        return Response(enveloped(SALES_BY_DATE, found.page, asked.listed), media_type=JSON)
+
+    return Route(SALES_BY_DATE.path, answer, _description())
+
+
+def read_request(raw: bytes) -> StatisticsRequest:
+    """Return what a query string asks for.
+
+    Raises:
+        InvalidParametersError: Something is wrong with it.
+    """
+    query = Query(raw)
+    view, group, period = query.value(_VIEW), query.value(_GROUP), query.value(_PERIOD)
+    listed = ListRequest(
+        selector=read_selector(query),
+        start=query.value(START),
+        end=query.value(END),
+        facet=None,
+        currency=query.value(CURRENCY),
+        page=query.value(PAGE) or 1,
+        per_page=query.value(_SIZE) or _DEFAULT_SIZE,
+    )
+    legal: Sequence[str] = PRODUCT_GROUPS if view == _PRODUCT else tuple(_UNITS)
+    if view is not None and group is not None and group not in legal:
+        query.refuse(_GROUP.name, f"is {group}; with view_by={view} it must be one of {', '.join(legal)}")
+    query.check()
+    by_date = view == _DATE
+    return StatisticsRequest(listed, Grouping(None if by_date else group, _UNITS[str(group)] if by_date else period))
+
+
+def _description() -> Description:
+    always = {column.name for column in SALES_BY_DATE.columns} - {TREND.name, "date"}
+    row = {
+        **row_schema("statistics", _COLUMNS),
+        "required": [column.name for column in _COLUMNS if column.name in always],
+    }
+    return Description(
+        name="list_statistics",
+        area=SALES_BY_DATE.area,
+        summary="List sales, cost, fees and profit of products, of periods, or of products by period",
+        rules=_RULES,
+        schema=envelope_schema(row, announces_total=True),
+        parameters=_PARAMETERS,
+        refusals=(401, 404, 422, 503),
+    )

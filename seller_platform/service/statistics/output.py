@@ -1,0 +1,134 @@
+"""The rows of statistics as they are told: figures, names, stock and trends of one page."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import LiteralString
+
+from psycopg import sql
+
+from seller_platform.service.statistics.plan import LABEL, Grouping
+
+_ANSWER = """,
+identities AS (
+    SELECT {identity}
+),
+page AS MATERIALIZED (
+    SELECT *, round(sales, greatest(2, min_scale(sales))) AS product_sales,
+           round(cost, greatest(2, min_scale(cost))) AS product_cost,
+           round(fees, greatest(2, min_scale(fees))) AS platform_fees,
+           round(sales - cost - fees, greatest(2, min_scale(sales - cost - fees))) AS profit
+    FROM (
+        SELECT place, period, units, sales, CASE WHEN %(knows_costs)s THEN cost END AS cost,
+               CASE WHEN %(knows_fees)s THEN fees END AS fees, units_before, sales_before, profit_before
+        FROM grouped
+        ORDER BY period, place
+        OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s
+    ) AS asked_page
+    LEFT JOIN identities USING (place)
+){extras}
+SELECT (SELECT is_current FROM kept), whole.total, whole.lacks_rates, whole.has_strangers,
+       (SELECT string_agg(row_to_json(answered)::text, ',') FROM (
+           SELECT {fields} FROM page {joined} ORDER BY page.period, page.place
+       ) AS answered)
+FROM whole
+"""
+
+_FIELDS: tuple[LiteralString, ...] = (
+    "page.units AS units_ordered",
+    "page.product_sales",
+    "page.product_cost",
+    "page.platform_fees",
+    "page.profit",
+    "round(100 * page.profit / nullif(page.product_cost, 0), 2) AS roi",
+    "round(100 * page.profit / nullif(page.product_sales, 0), 2) AS profit_margin",
+)
+
+_TREND: LiteralString = """json_build_object(
+    'units_ordered', round(100 * (units - units_before)::numeric / nullif(abs(units_before), 0), 2),
+    'product_sales', round(100 * (sales - sales_before) / abs(nullif(nullif(sales_before, 'NaN'), 0)), 2),
+    'profit', round(
+        100 * (sales - cost - fees - profit_before) / abs(nullif(nullif(profit_before, 'NaN'), 0)), 2)
+) AS trend"""
+
+_STOCK: LiteralString = """,
+stock AS (
+    SELECT products.place, sum(stored.afn_fulfillable_quantity) AS inventory
+    FROM chosen
+    JOIN seller.inventory AS stored ON stored.account = chosen.account AND stored.local_day = chosen.stock_day
+    JOIN products ON products.account = stored.account AND products.sku = stored.sku
+    GROUP BY 1
+),
+shelves AS (
+    SELECT products.place, sum(stored.quantity) AS local_inventory
+    FROM chosen
+    JOIN seller.warehouse_stock AS stored ON stored.account = chosen.account AND stored.local_day = chosen.shelf_day
+    JOIN products ON products.account = stored.account AND products.sku = stored.sku
+    GROUP BY 1
+),
+empty_days AS (
+    SELECT place, count(*) FILTER (WHERE units = 0) AS out_of_stock_days
+    FROM (
+        SELECT products.place, stored.local_day, sum(stored.afn_fulfillable_quantity) AS units
+        FROM chosen
+        JOIN seller.inventory AS stored
+          ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+        JOIN products ON products.account = stored.account AND products.sku = stored.sku
+        GROUP BY 1, 2
+    ) AS days
+    GROUP BY 1
+),
+offers AS (
+    SELECT products.place, min(products.sales_rank) AS sales_rank,
+           min(CASE WHEN chosen.currency = %(target)s::text THEN products.buybox_price
+                    ELSE round(products.buybox_price * rate.rate, 2) END) AS buybox_price
+    FROM products
+    JOIN chosen USING (account)
+    LEFT JOIN (SELECT DISTINCT ON (currency) * FROM rates ORDER BY currency, day DESC) AS rate
+      ON rate.currency = chosen.currency
+    GROUP BY 1
+)"""
+
+_STOCK_FIELDS: tuple[LiteralString, ...] = (
+    "round(page.units::numeric / %(days)s, 2) AS velocity",
+    "empty_days.out_of_stock_days",
+    "stock.inventory",
+    "shelves.local_inventory",
+    "round(offers.buybox_price, greatest(2, min_scale(offers.buybox_price))) AS buybox_price",
+    "offers.sales_rank",
+)
+
+_STOCK_JOINED: LiteralString = """
+    LEFT JOIN stock ON stock.place = page.place
+    LEFT JOIN shelves ON shelves.place = page.place
+    LEFT JOIN empty_days ON empty_days.place = page.place
+    LEFT JOIN offers ON offers.place = page.place"""
+
+_IDENTITY: LiteralString = """place, min(dimension) AS dimension, min(asin) AS asin,
+           min(product_name COLLATE "C") AS product_name
+    FROM products GROUP BY place"""
+
+_IDENTITIES: Mapping[str, tuple[LiteralString, ...]] = MappingProxyType(
+    {
+        "sku": ("page.dimension AS sku", "page.asin", "page.product_name"),
+        "asin": ("page.dimension AS asin", "page.product_name"),
+        "parent_asin": ("page.dimension AS parent_asin", "page.product_name"),
+    }
+)
+
+
+def told(grouping: Grouping) -> sql.Composed:
+    """Return the end of the statement: the page of `grouped`, encoded, and what is true of the whole list."""
+    is_by_product, is_by_period = grouping.dimension is not None, grouping.period is not None
+    has_stock = is_by_product and not is_by_period
+    fields: list[LiteralString] = []
+    if grouping.dimension is not None:
+        fields += _IDENTITIES[grouping.dimension]
+    if grouping.period is not None:
+        fields.append(f"{LABEL[grouping.period]} AS date")
+    fields += [*_FIELDS, *(_STOCK_FIELDS if has_stock else ()), *(() if grouping.is_combined else (_TREND,))]
+    return sql.SQL(_ANSWER).format(
+        identity=sql.SQL(_IDENTITY if is_by_product else "NULL::integer AS place WHERE false"),
+        extras=sql.SQL(_STOCK if has_stock else ""),
+        joined=sql.SQL(_STOCK_JOINED if has_stock else ""),
+        fields=sql.SQL(", ").join(map(sql.SQL, fields)),
+    )

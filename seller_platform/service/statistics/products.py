@@ -1,0 +1,125 @@
+"""What statistics know of products: what they cost on each day, and which of them a row stands for."""
+
+from typing import LiteralString
+
+from psycopg import sql
+
+from seller_platform.service.statistics.plan import Plan
+
+NUMBER = "^-?[0-9]{1,30}([.][0-9]{1,30})?$"
+"""The amounts of a cost element that count, after commas are taken out."""
+
+COSTS: LiteralString = """,
+elements AS MATERIALIZED (
+    SELECT period.account, period.sku, period.from_date, coalesce(period.to_date, 'infinity') AS to_date,
+           coalesce(element ->> 'currency', chosen.currency) AS currency, chosen.currency AS own_currency,
+           CASE WHEN replace(element ->> 'amount', ',', '') ~ %(number)s
+                THEN replace(element ->> 'amount', ',', '')::numeric END AS amount
+    FROM chosen
+    JOIN seller.cost_periods AS period ON period.account = chosen.account AND period.local_day = chosen.cost_day
+    CROSS JOIN LATERAL jsonb_array_elements(
+        CASE WHEN jsonb_typeof(period.cost_elements) = 'array' THEN period.cost_elements ELSE '[]' END
+    ) AS element
+),
+own_elements AS (
+    SELECT account, sku, from_date, to_date, sum(amount) AS amount
+    FROM elements
+    WHERE currency = own_currency
+    GROUP BY account, sku, from_date, to_date
+),
+edges AS (
+    SELECT account, sku, from_date AS day FROM own_elements
+    UNION SELECT account, sku, to_date + 1 FROM own_elements
+),
+steps AS (
+    SELECT account, sku, edges.day, sum(own_elements.amount) AS amount
+    FROM edges
+    LEFT JOIN own_elements USING (account, sku)
+    WHERE edges.day BETWEEN own_elements.from_date AND own_elements.to_date
+    GROUP BY account, sku, edges.day
+    UNION ALL
+    SELECT account, sku, to_date + 1, NULL
+    FROM own_elements AS ended
+    WHERE NOT EXISTS (
+        SELECT FROM own_elements AS other
+        WHERE other.account = ended.account AND other.sku = ended.sku
+          AND ended.to_date + 1 BETWEEN other.from_date AND other.to_date
+    )
+),
+costs AS MATERIALIZED (
+    SELECT account, sku, array_agg(day ORDER BY day) AS days, array_agg(amount ORDER BY day) AS amounts
+    FROM steps
+    GROUP BY account, sku
+),
+other_elements AS MATERIALIZED (
+    SELECT * FROM elements WHERE currency <> own_currency AND amount IS NOT NULL
+)"""
+"""`costs`: what a product costs in its account's currency, from each day on; `other_elements`: the rest of it."""
+
+_KNOWN = """,
+known AS MATERIALIZED (
+    SELECT account, sku, asin, coalesce(parent_asin, asin) AS parent_asin, product_name, buybox_price, sales_rank,
+           1 AS choice, NULL::date AS day
+    FROM chosen JOIN service.products USING (account)
+    UNION ALL
+    SELECT stored.account, stored.sku, stored.asin, stored.asin, stored.product_name, NULL, NULL, 2, NULL
+    FROM chosen
+    JOIN seller.inventory AS stored ON stored.account = chosen.account AND stored.local_day = chosen.stock_day
+),
+named AS MATERIALIZED (
+    SELECT DISTINCT ON (account, sku) account, sku, asin, parent_asin, product_name, buybox_price, sales_rank
+    FROM (
+        SELECT * FROM known{strangers}
+    ) AS named
+    ORDER BY account, sku, choice, day DESC, asin, product_name
+),
+products AS MATERIALIZED (
+    SELECT named.*, dense_rank() OVER (ORDER BY {dimension} COLLATE "C")::integer AS place, {dimension} AS dimension,
+           costs.days, costs.amounts
+    FROM named
+    LEFT JOIN costs USING (account, sku)
+)"""
+
+# Products of which neither the service nor the newest stock knows a name, as their latest sales call them.
+_STRANGERS: LiteralString = """
+        UNION ALL
+        SELECT stored.account, stored.sku, stored.asin, stored.asin, stored.product_name, NULL, NULL, 3,
+               stored.local_day
+        FROM seller.daily_product_sales AS stored
+        WHERE stored.account = ANY(%(accounts)s)
+          AND stored.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+          AND NOT EXISTS (SELECT FROM known WHERE known.account = stored.account AND known.sku = stored.sku)
+        UNION ALL
+        SELECT DISTINCT stored.account, stored.sku, NULL, NULL, NULL, NULL::numeric, NULL::bigint, 4, NULL::date
+        FROM charged AS stored
+        WHERE stored.sku IS NOT NULL
+          AND NOT EXISTS (SELECT FROM known WHERE known.account = stored.account AND known.sku = stored.sku)"""
+
+_LOOKED_UP = """
+    LEFT JOIN (SELECT DISTINCT ON ({key}) * FROM {source}) AS products ON {condition}"""
+
+
+def named_products(plan: Plan) -> sql.Composable:
+    """Return `products`: the row in which each counts, what it is called and costs; nothing in a date view."""
+    if plan.grouping.dimension is None:
+        return sql.SQL("")
+    strangers = sql.SQL(_STRANGERS if plan.names_strangers else "")
+    return sql.SQL(_KNOWN).format(dimension=sql.Identifier(plan.grouping.dimension), strangers=strangers)
+
+
+def looked_up(plan: Plan) -> sql.Composable:
+    """Return the join that looks up the product of the row `stored`, or in a date view only what it costs.
+
+    That a product is there once is known to us; PostgreSQL must be told, or it would hash the rows instead.
+    """
+    source = sql.Identifier("costs" if plan.grouping.dimension is None else "products")
+    if plan.is_one_account:
+        # Comparing texts is what takes longest, so what is known to be equal is not compared.
+        return sql.SQL(_LOOKED_UP).format(
+            key=sql.SQL("sku"), source=source, condition=sql.SQL("products.sku = stored.sku")
+        )
+    return sql.SQL(_LOOKED_UP).format(
+        key=sql.SQL("account, sku"),
+        source=source,
+        condition=sql.SQL("products.account = stored.account AND products.sku = stored.sku"),
+    )

@@ -1,0 +1,132 @@
+"""The statistics dashboard in SQL: one statement counts, sums and encodes a page.
+
+Stored rows are summed by SKU and period first, and only then named and grouped as asked: the sums of every grouping
+are those of the same parts. An amount in another currency is converted at the rate of its day and rounded to cents
+before it is summed, row by row of the daily product sales, and fees by day and SKU; so the sums agree then, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from psycopg import sql
+
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
+from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.http.parameters import LARGEST_INTEGER
+from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
+from seller_platform.service.lists.sql import RowPage, newest_day
+from seller_platform.service.pool import Connection
+from seller_platform.service.statistics.output import told
+from seller_platform.service.statistics.plan import Grouping, Plan, Span, statistics_values
+from seller_platform.service.statistics.products import COSTS, NUMBER, named_products
+from seller_platform.service.statistics.rates import RATES
+from seller_platform.service.statistics.sums import fees, sums
+
+# Sums of a year of every day and product stay in memory; compiling a statement that runs half a second is a loss, and
+# so is sharing it among processes; and what the planner takes for one row are thousands, which nested loops would
+# compare with one another, and merge joins would sort.
+_SETTINGS = """
+SET LOCAL work_mem = '128MB'; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0;
+SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
+"""
+
+_CHOSEN = """
+WITH {kept},
+chosen AS MATERIALIZED (
+    SELECT account, coalesce(currency, '') AS currency, first_day, last_day, before_last,
+           coalesce(before_first, first_day) AS summed_from,
+           {cost_day} AS cost_day, {stock_day} AS stock_day, {shelf_day} AS shelf_day
+    FROM unnest(
+        %(accounts)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[],
+        %(before_first_days)s::date[], %(before_last_days)s::date[]
+    ) AS asked (account, currency, first_day, last_day, before_first, before_last)
+    WHERE (SELECT is_current FROM kept)
+)"""
+
+_WITHOUT_PRODUCTS = """
+SELECT account FROM unnest(%(accounts)s::text[]) AS asked (account)
+WHERE NOT EXISTS (SELECT FROM service.products WHERE products.account = asked.account) LIMIT 1
+"""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A page of statistics.
+
+    Attributes:
+        page: Its rows, and how many the list has.
+        lacks_rates: Whether an exchange rate was missing; then the rows are of no use.
+    """
+
+    page: RowPage
+    lacks_rates: bool
+
+
+async def read_statistics(
+    connection: Connection,
+    selected: SelectedAccounts,
+    grouping: Grouping,
+    *,
+    spans: Sequence[Span],
+    target: str,
+    is_converted: bool,
+    knows_costs: bool,
+    knows_fees: bool,
+    page: int,
+    per_page: int,
+) -> Statistics:
+    """Return a page of statistics; total and rows are of one moment.
+
+    Args:
+        spans: The days of each selected account.
+        target: The currency of all amounts.
+        is_converted: Whether some of the accounts keep another one.
+        knows_costs: Whether it is known what the products cost; what is not known is null.
+        knows_fees: Whether the fees of all days are known.
+        page: Counted from 1; a page past the last is empty.
+    """
+    values = {
+        **statistics_values(selected, spans, target),
+        "number": NUMBER,
+        "knows_costs": knows_costs,
+        "knows_fees": knows_fees,
+        "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
+        "limit": per_page,
+    }
+
+    async def read(*, is_kept: bool, names_strangers: bool = False) -> Statistics | None:
+        plan = Plan(grouping, is_converted, len(selected.accounts) == 1, is_kept, names_strangers)
+        async with connection.transaction():
+            await connection.execute(_SETTINGS)
+            found = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
+        is_current, total, lacks_rates, has_strangers, rows = (
+            found if found is not None else (True, 0, False, False, "")
+        )
+        if not is_current:
+            return None
+        if has_strangers and not names_strangers:
+            return await read(is_kept=is_kept, names_strangers=True)
+        return Statistics(RowPage((rows or "").encode(), total), lacks_rates)
+
+    return await answer_from_sums(connection, TRANSACTIONS, selected, read)
+
+
+async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:
+    """Whether the parents of the products of all selected accounts are known: a replica's are not."""
+    values = {"accounts": [account.key for account in selected.accounts]}
+    return await (await connection.execute(_WITHOUT_PRODUCTS, values)).fetchone() is None
+
+
+@cache
+def _statement(plan: Plan) -> sql.Composed:
+    days = {"cost_day": COST_PERIODS, "stock_day": INVENTORY, "shelf_day": WAREHOUSE_STOCK}
+    chosen = sql.SQL(_CHOSEN).format(
+        kept=kept(TRANSACTIONS) if plan.is_kept else sql.SQL(WITHOUT_SUMS),
+        **{name: newest_day(dataset) for name, dataset in days.items()},
+    )
+    parts = (chosen, sql.SQL(RATES), sql.SQL(COSTS), fees(plan), named_products(plan), sums(plan), told(plan.grouping))
+    return sql.Composed(parts)

@@ -1,0 +1,83 @@
+"""The exchange rates that statistics convert with, and which of them are missing."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import LiteralString
+
+from psycopg import sql
+
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.lists.sql import newest_day
+from seller_platform.service.pool import Connection
+from seller_platform.service.statistics.plan import Span, statistics_values
+
+RATES: LiteralString = """,
+rates AS MATERIALIZED (
+    -- Rates count units for one euro, which therefore has none. Their quotient is rounded up, in a place so far behind
+    -- the point that an amount which lies half-way between two cents does so still, and no other comes to lie there.
+    SELECT own.day, own.currency, (div(other.per_euro * 1e40, own.per_euro) + 1) * 1e-40 AS rate
+    FROM (
+        SELECT day, currency, per_euro FROM service.exchange_rates WHERE currency <> 'EUR'
+        UNION ALL SELECT DISTINCT day, 'EUR', 1 FROM service.exchange_rates
+    ) AS own
+    JOIN (
+        SELECT day, currency, per_euro FROM service.exchange_rates WHERE currency <> 'EUR'
+        UNION ALL SELECT DISTINCT day, 'EUR', 1 FROM service.exchange_rates
+    ) AS other ON other.day = own.day AND other.currency = %(target)s::text
+    WHERE own.currency <> %(target)s::text AND own.day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+)"""
+"""`rates`: what one unit of a currency is in the target's, `rate`, on each day."""
+
+_MISSING_RATES = """
+WITH chosen AS MATERIALIZED (
+    SELECT account, coalesce(currency, '') AS currency, first_day, last_day, {cost_day} AS cost_day
+    FROM unnest(%(accounts)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[])
+         AS asked (account, currency, first_day, last_day)
+),
+sold AS MATERIALIZED (
+    SELECT DISTINCT stored.account, stored.local_day AS day
+    FROM chosen
+    JOIN seller.daily_product_sales AS stored
+      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+),
+needed AS (
+    SELECT chosen.currency, sold.day FROM chosen JOIN sold USING (account)
+    UNION
+    SELECT coalesce(stored.currency, chosen.currency), stored.local_day
+    FROM chosen
+    JOIN seller.transactions AS stored
+      ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+     AND stored.transaction_type = 'Fee' AND stored.amount IS NOT NULL
+    UNION
+    SELECT used.currency, sold.day
+    FROM (
+        SELECT period.account, element ->> 'currency' AS currency, min(period.from_date) AS first_day,
+               max(coalesce(period.to_date, 'infinity')) AS last_day
+        FROM chosen
+        JOIN seller.cost_periods AS period ON period.account = chosen.account AND period.local_day = chosen.cost_day
+        CROSS JOIN LATERAL jsonb_array_elements(
+            CASE WHEN jsonb_typeof(period.cost_elements) = 'array' THEN period.cost_elements ELSE '[]' END
+        ) AS element
+        WHERE element ->> 'currency' IS NOT NULL
+        GROUP BY 1, 2
+    ) AS used
+    JOIN sold ON sold.account = used.account AND sold.day BETWEEN used.first_day AND used.last_day
+)
+SELECT nullif(wanted.currency, ''), min(needed.day)
+FROM needed
+CROSS JOIN LATERAL (VALUES (needed.currency), (%(target)s::text)) AS wanted (currency)
+LEFT JOIN service.exchange_rates AS rate ON rate.day = needed.day AND rate.currency = wanted.currency
+WHERE needed.currency <> %(target)s::text AND wanted.currency <> 'EUR' AND rate.per_euro IS NULL
+GROUP BY 1
+ORDER BY 2, 1
+"""
+
+
+async def rates_lacking(
+    connection: Connection, selected: SelectedAccounts, spans: Sequence[Span], target: str
+) -> dict[str | None, date]:
+    """Return the currencies of which a rate is missing to convert amounts, each with the first such day."""
+    statement = sql.SQL(_MISSING_RATES).format(cost_day=newest_day(COST_PERIODS))
+    values = statistics_values(selected, spans, target)
+    return dict(await (await connection.execute(statement, values, prepare=False)).fetchall())

@@ -1,0 +1,215 @@
+"""What is summed: sales, what they cost, and fees, by product and period.
+
+A view of products by day or week has a row for almost every one that is stored. So it first only finds which rows the
+view has, which gives the total and tells in which periods the page lies; only those are summed.
+"""
+
+from typing import LiteralString
+
+from psycopg import sql
+
+from seller_platform.service.statistics.plan import PERIOD_OF, STEP, Plan
+from seller_platform.service.statistics.products import looked_up
+from seller_platform.warehouse.loads.daily_totals import CHARGED
+
+_SHORT = ("Date", "Week")
+
+# An amount in the target's currency is not looked up among the rates: those are most.
+_ENTRIES = """,
+{name} AS (
+    SELECT {place} AS place, {period} AS period, stored.local_day >= chosen.first_day AS is_asked, {sold}
+    FROM seller.daily_product_sales AS stored
+    JOIN {chosen} ON chosen.account = stored.account{looked_up}{rates}
+    WHERE {is_inside}
+    UNION ALL
+    SELECT {place}, {period}, stored.local_day >= chosen.first_day, {other}
+    FROM other_elements AS other
+    JOIN {chosen} ON chosen.account = other.account
+    JOIN seller.daily_product_sales AS stored
+      ON stored.account = other.account AND stored.sku = other.sku
+     AND stored.local_day BETWEEN other.from_date AND other.to_date{placed}
+    LEFT JOIN rates ON rates.day = stored.local_day AND rates.currency = other.currency
+    WHERE {is_inside}
+    UNION ALL
+    SELECT {place}, {period}, stored.local_day >= chosen.first_day, {charged}
+    FROM charged AS stored
+    JOIN {chosen} ON chosen.account = stored.account{placed}
+    WHERE {is_charged} AND {is_inside} AND coalesce(stored.currency, chosen.currency) = %(target)s::text
+    UNION ALL
+    SELECT {place}, {period}, stored.local_day >= chosen.first_day, {converted}
+    FROM charged AS stored
+    JOIN {chosen} ON chosen.account = stored.account{placed}
+    LEFT JOIN rates
+      ON rates.day = stored.local_day AND rates.currency = coalesce(stored.currency, chosen.currency)
+    WHERE {is_charged} AND {is_inside} AND coalesce(stored.currency, chosen.currency) <> %(target)s::text
+)"""
+
+# The same row as that of `chosen`, in constants: what holds for all rows is then not computed for each.
+_ONLY: LiteralString = """(
+        SELECT (%(accounts)s::text[])[1] AS account, coalesce((%(currencies)s::text[])[1], '') AS currency,
+               (%(first_days)s::date[])[1] AS first_day, (%(before_last_days)s::date[])[1] AS before_last
+        WHERE (SELECT is_current FROM kept)
+    ) AS chosen"""
+
+_RATES: LiteralString = """
+    LEFT JOIN rates ON rates.day = stored.local_day AND rates.currency = chosen.currency"""
+
+_IN_WINDOW: LiteralString = """stored.account = ANY(%(accounts)s)
+      AND stored.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+      AND (stored.local_day >= chosen.first_day OR stored.local_day <= chosen.before_last)"""
+_IN_WINDOW_OF_EACH: LiteralString = " AND stored.local_day BETWEEN chosen.summed_from AND chosen.last_day"
+_IN_PAGE: LiteralString = """ AND stored.local_day >= (SELECT first_day FROM touched)
+      AND stored.local_day < (SELECT end_day FROM touched)"""
+
+_SALES: LiteralString = "stored.product_sales"
+_COST: LiteralString = "stored.units_ordered * products.amounts[width_bucket(stored.local_day, products.days)]"
+_CONVERTED: LiteralString = """CASE WHEN chosen.currency = %(target)s::text THEN {amount}
+                ELSE round({amount} * coalesce(rates.rate, 'NaN'), 2) END"""
+
+_SOLD_SUMS: LiteralString = """
+           stored.units_ordered AS units, {sales} AS sales, {cost} AS cost, NULL::numeric AS fees"""
+_OTHER_SUMS: LiteralString = """ NULL, NULL,
+           CASE WHEN other.currency = %(target)s::text THEN stored.units_ordered * other.amount
+                WHEN stored.units_ordered <> 0 THEN
+                    round(stored.units_ordered * other.amount * coalesce(rates.rate, 'NaN'), 2) END,
+           NULL"""
+_CHARGED_SUMS: LiteralString = "NULL, NULL, NULL, stored.amount"
+_CONVERTED_SUMS: LiteralString = """NULL, NULL, NULL,
+           round(stored.amount * coalesce(rates.rate, 'NaN'), 2)"""
+
+_SOLD_LACKS: LiteralString = """chosen.currency <> %(target)s::text AND rates.rate IS NULL
+           AND coalesce(stored.product_sales, {cost}) IS NOT NULL AS lacks_rates"""
+_OTHER_LACKS: LiteralString = "other.currency <> %(target)s::text AND rates.rate IS NULL AND stored.units_ordered <> 0"
+_CHARGED_LACKS: LiteralString = "false"
+_CONVERTED_LACKS: LiteralString = "rates.rate IS NULL"
+
+_SUMMED: LiteralString = """,
+summed AS MATERIALIZED (
+    SELECT place, period, is_asked, coalesce(sum(units), 0)::bigint AS units, coalesce(sum(sales), 0) AS sales,
+           coalesce(sum(cost), 0) AS cost, coalesce(sum(fees), 0) AS fees
+    FROM entries
+    GROUP BY place, period, is_asked
+)"""
+
+_FOUND = """,
+found AS MATERIALIZED (
+    SELECT period, place, bool_or(lacks_rates) AS lacks_rates FROM marks GROUP BY period, place
+),
+counted AS MATERIALIZED (
+    SELECT period, count(*) AS amount, sum(count(*)) OVER (ORDER BY period) - count(*) AS before,
+           bool_or(lacks_rates) AS lacks_rates, bool_or(place IS NULL) AS has_strangers
+    FROM found
+    GROUP BY period
+),
+touched AS MATERIALIZED (
+    SELECT min(period) AS first_day, (max(period) + {step}::interval)::date AS end_day, min(before)::bigint AS skipped
+    FROM counted
+    WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
+),
+whole AS (
+    SELECT coalesce(sum(amount), 0)::bigint AS total, coalesce(bool_or(lacks_rates), false) AS lacks_rates,
+           coalesce(bool_or(has_strangers), false) AS has_strangers
+    FROM counted
+)"""
+
+_COMBINED: LiteralString = """,
+grouped AS (
+    SELECT *, NULL::bigint AS units_before, NULL::numeric AS sales_before, NULL::numeric AS profit_before
+    FROM summed
+)"""
+
+_WHOLE = """,
+touched AS (SELECT 0 AS skipped),
+whole AS (
+    SELECT count(*) AS total, coalesce(bool_or('NaN' IN (sales, cost, fees)), false) AS lacks_rates,
+           coalesce(bool_or({is_strange}), false) AS has_strangers
+    FROM summed
+    WHERE is_asked
+)"""
+
+_PRODUCTS: LiteralString = """,
+grouped AS MATERIALIZED (
+    SELECT asked.*, before.units AS units_before, before.sales AS sales_before,
+           before.sales - before.cost - before.fees AS profit_before
+    FROM summed AS asked
+    LEFT JOIN summed AS before ON before.place = asked.place AND NOT before.is_asked
+    WHERE asked.is_asked
+)"""
+
+_DATES = """,
+days AS (
+    SELECT period, sum(units) AS units, sum(sales) AS sales, sum(cost) AS cost, sum(fees) AS fees
+    FROM summed
+    GROUP BY period
+),
+grouped AS MATERIALIZED (
+    SELECT asked.*, before.units AS units_before, before.sales AS sales_before,
+           before.sales - before.cost - before.fees AS profit_before
+    FROM summed AS asked
+    LEFT JOIN days AS before ON before.period = (asked.period - {step}::interval)::date
+    WHERE asked.is_asked
+)"""
+
+_KEPT: LiteralString = "SELECT account, local_day, sku, currency, amount FROM service.daily_fees WHERE {condition}"
+_ASKED: LiteralString = "account = ANY(%(accounts)s) AND local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date"
+
+
+def fees(plan: Plan) -> sql.Composable:
+    """Return `charged`: the fees by account, day, product and currency."""
+    charged = sql.SQL(_KEPT if plan.is_kept else CHARGED).format(condition=sql.SQL(_ASKED))
+    # The sums are there as they are asked for; the ledger is to be summed once only.
+    return sql.SQL(",\ncharged AS {} ({})").format(
+        sql.SQL("NOT MATERIALIZED" if plan.is_kept else "MATERIALIZED"), charged
+    )
+
+
+def sums(plan: Plan) -> sql.Composable:
+    """Return `grouped`, the rows of the list or of the periods of its page, `touched` and `whole`.
+
+    `touched.skipped` is how many rows of the list lie before `grouped`; `whole` is what is true of the whole list.
+    """
+    grouping = plan.grouping
+    step = sql.Literal(STEP[grouping.period]) if grouping.period is not None else None
+    if grouping.is_combined and grouping.period in _SHORT:
+        found = _entries(plan, "marks", _IN_WINDOW, _lacks(plan)) + sql.SQL(_FOUND).format(step=step)
+        summed = _entries(plan, "entries", _IN_WINDOW + _IN_PAGE, _figures(plan)) + sql.SQL(_SUMMED)
+        return found + summed + sql.SQL(_COMBINED)
+    is_strange = sql.SQL("false" if grouping.dimension is None else "place IS NULL")
+    grouped = _COMBINED if grouping.is_combined else _PRODUCTS if grouping.period is None else _DATES
+    summed = _entries(plan, "entries", _IN_WINDOW, _figures(plan)) + sql.SQL(_SUMMED)
+    return summed + sql.SQL(_WHOLE).format(is_strange=is_strange) + sql.SQL(grouped).format(step=step)
+
+
+def _entries(
+    plan: Plan, name: LiteralString, is_inside: LiteralString, columns: tuple[sql.Composable, ...]
+) -> sql.Composed:
+    is_by_product = plan.grouping.dimension is not None
+    sold, other, charged, converted = columns
+    return sql.SQL(_ENTRIES).format(
+        name=sql.SQL(name),
+        place=sql.SQL("products.place" if is_by_product else "NULL::integer"),
+        period=sql.SQL(PERIOD_OF[plan.grouping.period]),
+        looked_up=looked_up(plan),
+        placed=looked_up(plan) if is_by_product else sql.SQL(""),
+        rates=sql.SQL(_RATES if plan.is_converted else ""),
+        is_charged=sql.SQL("stored.sku IS NOT NULL" if is_by_product else "true"),
+        is_inside=sql.SQL(is_inside if plan.is_one_account else is_inside + _IN_WINDOW_OF_EACH),
+        sold=sold,
+        other=other,
+        charged=charged,
+        converted=converted,
+        chosen=sql.SQL(_ONLY if plan.is_one_account else "chosen"),
+    )
+
+
+def _figures(plan: Plan) -> tuple[sql.Composable, ...]:
+    amount = sql.SQL(_CONVERTED if plan.is_converted else "{amount}")
+    sold = sql.SQL(_SOLD_SUMS).format(
+        sales=amount.format(amount=sql.SQL(_SALES)), cost=amount.format(amount=sql.SQL(_COST))
+    )
+    return sold, sql.SQL(_OTHER_SUMS), sql.SQL(_CHARGED_SUMS), sql.SQL(_CONVERTED_SUMS)
+
+
+def _lacks(plan: Plan) -> tuple[sql.Composable, ...]:
+    sold = sql.SQL(_SOLD_LACKS).format(cost=sql.SQL(_COST)) if plan.is_converted else sql.SQL("false AS lacks_rates")
+    return sold, sql.SQL(_OTHER_LACKS), sql.SQL(_CHARGED_LACKS), sql.SQL(_CONVERTED_LACKS)

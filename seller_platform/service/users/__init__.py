@@ -1,0 +1,7 @@
+"""Users of the service.
+
+- `store`: users and the accounts granted to them
+- `groups`: groups of accounts
+- `passwords`: password hashes
+- `endpoints`: the user and the accounts over HTTP
+"""

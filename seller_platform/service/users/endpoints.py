@@ -1,0 +1,90 @@
+"""The endpoints of the user: who they are, and their accounts."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.endpoints import USER_ACCOUNTS, USER_ME
+from seller_platform.service.access import accounts_of, authenticate
+from seller_platform.service.http.responses import json_answer
+from seller_platform.service.openapi.operations import Description, row_schema
+from seller_platform.service.openapi.routes import Route
+from seller_platform.service.pool import Store
+
+_USER = {
+    "title": "User",
+    "type": "object",
+    "required": ["id", "name", "email", "status", "active"],
+    "description": "The user on whose behalf the token was issued.",
+    "properties": {
+        "id": {"type": "integer", "description": "The user's number."},
+        "name": {"type": "string", "description": "The user's name."},
+        "email": {"type": "string", "description": "The address with which the user logs in."},
+        "status": {"type": "string", "description": "State of the user, such as active."},
+        "active": {"type": "boolean", "description": "Whether the user may use the service."},
+    },
+}
+_ME = {
+    "type": "object",
+    "required": ["status", "code", "message", "user"],
+    "properties": {
+        "status": {"const": "success", "description": "Always `success`."},
+        "code": {"type": "integer", "description": "The HTTP status of the answer."},
+        "message": {"type": "string", "description": "What the answer holds."},
+        "user": _USER,
+    },
+}
+_OWN = "A token acts for the one user who approved its application, and reads what that user may read."
+_ALL = (
+    "Every account that the user may read, in one answer without pages. Two may have the same title: then select "
+    "them by `seller_id` with `marketplace_id`, which is the field `marketplace` here. Groups are not listed; "
+    "whoever runs the service makes them, and `group_title` selects one."
+)
+_ACCOUNTS = {
+    "type": "object",
+    "required": ["accounts"],
+    "properties": {
+        "accounts": {
+            "type": "array",
+            "items": row_schema(ACCOUNTS.name, ACCOUNTS.columns),
+            "description": "Every account, by number.",
+        }
+    },
+}
+
+
+def user_routes(store: Store) -> tuple[Route, ...]:
+    """Return the endpoints of the user."""
+
+    async def answer_me(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+        user = {
+            "id": caller.id,
+            "name": caller.name,
+            "email": caller.email,
+            "status": caller.status,
+            "active": caller.status == "active",
+        }
+        return json_answer({"status": "success", "code": 200, "message": "The user of this token.", "user": user})
+
+    async def answer_accounts(request: Request) -> Response:
+        async with store.connection() as connection:
+            caller = await authenticate(connection, request.headers)
+            accounts = await accounts_of(connection, caller)
+        names = [column.name for column in ACCOUNTS.columns]
+        return json_answer({"accounts": [{name: getattr(account, name) for name in names} for account in accounts]})
+
+    refusals = (401, 503)
+    return (
+        Route(
+            USER_ME,
+            answer_me,
+            Description("read_user", "user", "Tell whose token it is.", _OWN, _ME, refusals=refusals),
+        ),
+        Route(
+            USER_ACCOUNTS,
+            answer_accounts,
+            Description("list_accounts", "user", "List the user's accounts.", _ALL, _ACCOUNTS, refusals=refusals),
+        ),
+    )

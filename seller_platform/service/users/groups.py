@@ -1,0 +1,75 @@
+"""Groups of a user's accounts, which `group_title` selects, for the operator."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects.postgresql import insert
+
+from seller_platform.errors import InvalidGroupError, UnknownGroupError
+from seller_platform.service.users.store import require_accounts, user_id_of
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import ACCOUNT_GROUP_MEMBERS, ACCOUNT_GROUPS
+
+_LONGEST_TITLE = 100
+
+
+def set_group(database: Database, email: str, title: str, account_keys: Sequence[str]) -> None:
+    """Make a group of a user's accounts hold exactly these, whether or not there is one of that title.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+        InvalidGroupError: The title cannot be used.
+        AccountNotGrantedError: The user may not read one of the accounts; nothing was changed.
+    """
+    if not title.strip() or len(title) > _LONGEST_TITLE or not title.isprintable():
+        raise InvalidGroupError(title, f"must have 1 to {_LONGEST_TITLE} printable characters")
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        require_accounts(connection, user_id, email, account_keys)
+        group = {"user_id": user_id, "title": title}
+        # The update changes nothing; it locks the row, so that of two operators one comes after the other.
+        stored = insert(ACCOUNT_GROUPS).values(group).on_conflict_do_update(index_elements=list(group), set_=group)
+        group_id = connection.execute(stored.returning(ACCOUNT_GROUPS.c.id)).scalar_one()
+        connection.execute(delete(ACCOUNT_GROUP_MEMBERS).where(ACCOUNT_GROUP_MEMBERS.c.group_id == group_id))
+        for key in dict.fromkeys(account_keys):
+            connection.execute(insert(ACCOUNT_GROUP_MEMBERS).values(group_id=group_id, account=key))
+
+
+def groups_of(database: Database, email: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the keys of the accounts in each of a user's groups, by title.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+    """
+    with database.begin() as connection:
+        titles = _titles(connection, user_id_of(connection, email))
+        members = ACCOUNT_GROUP_MEMBERS.c
+        return {
+            title: tuple(
+                connection.execute(
+                    select(members.account).where(members.group_id == group_id).order_by(members.account)
+                ).scalars()
+            )
+            for title, group_id in titles.items()
+        }
+
+
+def remove_group(database: Database, email: str, title: str) -> None:
+    """Delete a group; its accounts stay the user's.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+        UnknownGroupError: The user has no group of that title.
+    """
+    with database.begin() as connection:
+        titles = _titles(connection, user_id_of(connection, email))
+        if title not in titles:
+            raise UnknownGroupError(title, email, list(titles))
+        connection.execute(delete(ACCOUNT_GROUPS).where(ACCOUNT_GROUPS.c.id == titles[title]))
+
+
+def _titles(connection: Connection, user_id: int) -> Mapping[str, int]:
+    """Return the number of each of a user's groups, by title."""
+    group = ACCOUNT_GROUPS.c
+    found = connection.execute(select(group.title, group.id).where(group.user_id == user_id).order_by(group.title))
+    return dict(found.tuples().all())

@@ -1,0 +1,227 @@
+"""Users of the service and the accounts they may read, for the operator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
+
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.errors import (
+    AccountNotGrantedError,
+    DuplicateUserError,
+    InvalidUserError,
+    UnknownAccountError,
+    UnknownUserError,
+)
+from seller_platform.service.http.parameters import is_storable
+from seller_platform.service.users.passwords import LONGEST_PASSWORD, hash_password, verify_password
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import (
+    ACCOUNT_GROUP_MEMBERS,
+    ACCOUNT_GROUPS,
+    AUTHORIZATIONS,
+    SESSIONS,
+    USER_ACCOUNTS,
+    USERS,
+)
+from seller_platform.warehouse.schema.tables import table_for
+
+_LONGEST_EMAIL = 254
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody who may log in.
+
+    Attributes:
+        status: `active`, or `closed`.
+        accounts: The keys of those they may read, in their order.
+    """
+
+    email: str
+    name: str
+    status: str
+    accounts: tuple[str, ...]
+
+
+def users_of(database: Database) -> tuple[User, ...]:
+    """Return everybody, by their e-mail address."""
+    granted = USER_ACCOUNTS.c.account
+    accounts = select(func.array_agg(aggregate_order_by(granted, granted))).where(USER_ACCOUNTS.c.user_id == USERS.c.id)
+    statement = select(USERS.c.email, USERS.c.name, USERS.c.status, accounts.scalar_subquery()).order_by(USERS.c.email)
+    with database.begin() as connection:
+        found = connection.execute(statement).all()
+    return tuple(User(email, name, status, tuple(keys or ())) for email, name, status, keys in found)
+
+
+def add_user(database: Database, email: str, name: str, password: str) -> int:
+    """Store a user and return their number.
+
+    Raises:
+        DuplicateUserError: Somebody has that e-mail address.
+        InvalidUserError: A value cannot be used.
+    """
+    _check(email, name, password)
+    values = {"email": email, "name": name, "password_hash": hash_password(password)}
+    with database.begin() as connection:
+        statement = insert(USERS).values(values).on_conflict_do_nothing().returning(USERS.c.id)
+        user_id = connection.execute(statement).scalar_one_or_none()
+    if user_id is None:
+        raise DuplicateUserError(email)
+    return int(user_id)
+
+
+def ensure_user(database: Database, email: str, name: str, password: str) -> int:
+    """Make sure that a user exists and has this name and password, and return their number.
+
+    Another password than before ends the user's browser sessions.
+
+    Raises:
+        InvalidUserError: A value cannot be used.
+    """
+    try:
+        return add_user(database, email, name, password)
+    except DuplicateUserError:
+        changed = {"name": name, "password_hash": hash_password(password), "status": "active"}
+        with database.begin() as connection:
+            user_id = user_id_of(connection, email)
+            kept = connection.execute(select(USERS.c.password_hash).where(USERS.c.id == user_id)).scalar_one()
+            connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
+            if not verify_password(kept, password):
+                _log_out(connection, user_id)
+        return user_id
+
+
+def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:
+    """Let a user read accounts, beside those they may read already.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+        UnknownAccountError: One of the accounts does not exist; nothing was granted.
+    """
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        listed = table_for(ACCOUNTS).c.account
+        known = connection.execute(select(listed).distinct().order_by(listed)).scalars().all()
+        for key in account_keys:
+            if key not in known:
+                raise UnknownAccountError(key, known)
+            values = {"user_id": user_id, "account": key}
+            connection.execute(insert(USER_ACCOUNTS).values(values).on_conflict_do_nothing())
+
+
+def revoke_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:
+    """Take accounts away from a user, and out of the user's groups; from now on no token of theirs reads them.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+        AccountNotGrantedError: The user may not read one of the accounts anyway; nothing was taken away.
+    """
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        require_accounts(connection, user_id, email, account_keys)
+        groups = select(ACCOUNT_GROUPS.c.id).where(ACCOUNT_GROUPS.c.user_id == user_id)
+        members, granted = ACCOUNT_GROUP_MEMBERS.c, USER_ACCOUNTS.c
+        connection.execute(
+            delete(ACCOUNT_GROUP_MEMBERS).where(members.group_id.in_(groups), members.account.in_(account_keys))
+        )
+        connection.execute(delete(USER_ACCOUNTS).where(granted.user_id == user_id, granted.account.in_(account_keys)))
+
+
+def set_password(database: Database, email: str, password: str) -> None:
+    """Give a user another password, and end their browser sessions; what they approved stays approved.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+        InvalidUserError: The password cannot be used.
+    """
+    _check_password(password)
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        changed = {"password_hash": hash_password(password)}
+        connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
+        _log_out(connection, user_id)
+
+
+def close_user(database: Database, email: str) -> None:
+    """Let a user neither log in nor be read for: ends every session, and every grant with its tokens.
+
+    The applications that the user registered stay, for others may have approved them.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+    """
+    _begin_anew(database, email, "closed")
+
+
+def reopen_user(database: Database, email: str) -> None:
+    """Let a user who was closed log in again, with the same password and accounts; what was ended stays ended.
+
+    Raises:
+        UnknownUserError: Nobody has that e-mail address.
+    """
+    _begin_anew(database, email, "active")
+
+
+def user_id_of(connection: Connection, email: str) -> int:
+    """Return the number of the user with an e-mail address.
+
+    Raises:
+        UnknownUserError: Nobody has it.
+    """
+    statement = select(USERS.c.id).where(func.lower(USERS.c.email) == func.lower(email))
+    user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
+    if user_id is None:
+        raise UnknownUserError(email)
+    return int(user_id)
+
+
+def require_accounts(connection: Connection, user_id: int, email: str, account_keys: Sequence[str]) -> None:
+    """Return if a user may read all of these accounts.
+
+    Raises:
+        AccountNotGrantedError: They may not.
+    """
+    granted = USER_ACCOUNTS.c
+    statement = select(granted.account).where(granted.user_id == user_id).order_by(granted.account)
+    known = connection.execute(statement).scalars().all()
+    for key in account_keys:
+        if key not in known:
+            raise AccountNotGrantedError(key, email, known)
+
+
+def _log_out(connection: Connection, user_id: int) -> None:
+    connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
+
+
+def _begin_anew(database: Database, email: str, status: str) -> None:
+    """Give a user a status; whoever acts for them must log in or be approved again."""
+    with database.begin() as connection:
+        user_id = user_id_of(connection, email)
+        connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))
+        _log_out(connection, user_id)
+        living = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
+        connection.execute(update(AUTHORIZATIONS).where(*living).values(revoked_at=func.now()))
+
+
+def _check(email: str, name: str, password: str) -> None:
+    local, at, domain = email.rpartition("@")
+    if not (local and at and domain) or len(email) > _LONGEST_EMAIL or any(map(str.isspace, email)):
+        raise InvalidUserError("e-mail address", f"must look like name@example.com; it is {email!r}")
+    if not name.strip():
+        raise InvalidUserError("name", "must not be empty")
+    _check_text("e-mail address", email)
+    _check_text("name", name)
+    _check_password(password)
+
+
+def _check_password(password: str) -> None:
+    if not 1 <= len(password) <= LONGEST_PASSWORD:
+        raise InvalidUserError("password", f"must have 1 to {LONGEST_PASSWORD} characters")
+    _check_text("password", password)
+
+
+def _check_text(field: str, text: str) -> None:
+    if not is_storable(text):
+        raise InvalidUserError(field, "must be Unicode without NUL characters")
