@@ -7,8 +7,8 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from seller_platform.orchestration.causes import Alerts
-from seller_platform.orchestration.discovery import discovery_definitions
+from seller_platform.orchestration.alerting.causes import Alerts
+from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.stored_names import GOLDEN, STORED_WORDS, constants, read_names

@@ -118,10 +118,10 @@ def examine_postgresql(found: Condition, where: str) -> Iterator[Finding]:
 
 def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:
     """Yield whether Dagster's instance works, a daemon lives, and every account has its partition."""
-    from seller_platform.orchestration import condition  # Dagster alone takes a second to import
+    from seller_platform.orchestration.instance import health  # Dagster alone takes a second to import
 
     try:
-        found = condition.condition_of(settings.home)
+        found = health.condition_of(settings.home)
     except Exception as error:  # Dagster's storage raises what its libraries raise
         told = str(error).strip().partition("\n")[0]
         yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {told}", "mend dagster.yaml")

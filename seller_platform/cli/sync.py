@@ -110,10 +110,10 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
         raise NotConnectedError
     with output.progress("Starting Dagster", None):
         # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
+        from seller_platform.orchestration.automation.runs import PlannedRun, execute
         from seller_platform.orchestration.definitions import defs
-        from seller_platform.orchestration.instance import open_instance
+        from seller_platform.orchestration.instance.home import open_instance
         from seller_platform.orchestration.partitions import account_partitions
-        from seller_platform.orchestration.runs import PlannedRun, execute
 
         job = defs.resolve_implicit_global_asset_job_def()
 
@@ -144,8 +144,8 @@ def _plan(
     place: Workplace, selection: Selection, datasets: Sequence[Dataset], keys: Sequence[str], listed: Sequence[str]
 ) -> list[Any]:
     """Return the runs that load what is selected of these accounts."""
-    from seller_platform.orchestration.refresh import plan_refresh
-    from seller_platform.orchestration.runs import plan_runs
+    from seller_platform.orchestration.automation.due import plan_refresh
+    from seller_platform.orchestration.automation.runs import plan_runs
 
     history_start = place.settings.history_start
     if selection.whole:

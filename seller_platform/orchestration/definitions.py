@@ -7,17 +7,17 @@ import dagster as dg
 
 from seller_platform.contract import DATASETS, LISTS, Source
 from seller_platform.logs import write_json_logs
-from seller_platform.orchestration.alerts import alert_definitions
-from seller_platform.orchestration.assets import asset_for
-from seller_platform.orchestration.costs import cost_definitions
-from seller_platform.orchestration.discovery import discovery_definitions
-from seller_platform.orchestration.export import export_definitions
-from seller_platform.orchestration.freshness import freshness_for
-from seller_platform.orchestration.marts import mart_definitions
+from seller_platform.orchestration.alerting.sensors import alert_definitions
+from seller_platform.orchestration.assets.accounts import discovery_definitions
+from seller_platform.orchestration.assets.cost_periods import cost_definitions
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.exports import export_definitions
+from seller_platform.orchestration.assets.freshness import freshness_for
+from seller_platform.orchestration.assets.marts import mart_definitions
+from seller_platform.orchestration.assets.reports import report_definitions
+from seller_platform.orchestration.automation.schedules import schedule_definitions
 from seller_platform.orchestration.partitions import asset_key
-from seller_platform.orchestration.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.orchestration.schedules import schedule_definitions
 from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import send_traces
 

@@ -27,7 +27,12 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from seller_platform.orchestration.check_states import Check, CheckedPartitions, check_states, checked_partitions
+from seller_platform.orchestration.instance.check_states import (
+    Check,
+    CheckedPartitions,
+    check_states,
+    checked_partitions,
+)
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url

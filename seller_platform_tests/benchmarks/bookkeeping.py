@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations
-from seller_platform.orchestration.events import materialization
+from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations
+from seller_platform.orchestration.assets.events import materialization
 from seller_platform.orchestration.partitions import account_months, add_accounts, asset_key, partition_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from seller_platform.contract import LISTS, Dataset, Window
-from seller_platform.orchestration.checks import checks_of, evaluations
-from seller_platform.orchestration.events import materialization
+from seller_platform.orchestration.assets.checks import checks_of, evaluations
+from seller_platform.orchestration.assets.events import materialization
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

@@ -28,7 +28,7 @@ from seller_platform.cli.upstreams import examine_connection, examine_settings_t
 from seller_platform.contract import Account
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
-from seller_platform.orchestration.instance import open_instance
+from seller_platform.orchestration.instance.home import open_instance
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection

@@ -20,7 +20,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.ingest.loads.slices import Wanted, load_slice, window_to_load
-from seller_platform.orchestration.checks import evaluations
+from seller_platform.orchestration.assets.checks import evaluations
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import AccountDay

@@ -15,8 +15,8 @@ from seller_platform.contract import dataset_named
 from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavailableError
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.ingest.loads.slices import Wanted, load_wanted
-from seller_platform.orchestration.checks import evaluations
-from seller_platform.orchestration.events import ROW_COUNT_CHECK
+from seller_platform.orchestration.assets.checks import evaluations
+from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.loads.receipts import latest_receipts
 from seller_platform_tests.faults import proxy
 from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, JANUARY, Broken

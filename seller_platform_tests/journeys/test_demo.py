@@ -12,7 +12,7 @@ import pytest
 
 import seller_platform
 from seller_platform.contract import LISTS
-from seller_platform.orchestration.instance import shipped_file
+from seller_platform.orchestration.instance.home import shipped_file
 from seller_platform_tests.journeys.processes import COMMAND, document, environment, left_behind, run
 from seller_platform_tests.support.skipping import skip_except_in_ci
 

@@ -20,7 +20,7 @@ from sqlalchemy import text
 
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper
-from seller_platform.orchestration.instance import shipped_file
+from seller_platform.orchestration.instance.home import shipped_file
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.tags import RUN_TAG
 from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
@@ -38,7 +38,7 @@ import dagster as dg
 
 warnings.simplefilter("ignore")
 
-from seller_platform.orchestration.reports import report_definitions
+from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 
 warehouse = WarehouseResource(database_url=dg.EnvVar("SELLER_PLATFORM_DATABASE_URL"))

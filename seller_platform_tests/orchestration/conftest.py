@@ -13,8 +13,8 @@ from seller_platform.contract import LISTS, Dataset, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper
-from seller_platform.orchestration.assets import asset_for
-from seller_platform.orchestration.discovery import accounts_asset
+from seller_platform.orchestration.assets.accounts import accounts_asset
+from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import ACCOUNTS as ACCOUNT_PARTITIONS
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource

@@ -17,9 +17,9 @@ from seller_platform.errors import (
     SellerPlatformError,
     UpstreamUnavailableError,
 )
-from seller_platform.orchestration.alerts import alert_definitions
-from seller_platform.orchestration.discovery import AUTHORIZED_CHECK
-from seller_platform.orchestration.events import judged
+from seller_platform.orchestration.alerting.sensors import alert_definitions
+from seller_platform.orchestration.assets.accounts import AUTHORIZED_CHECK
+from seller_platform.orchestration.assets.events import judged
 from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform_tests.journeys import foreign

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
-from seller_platform.orchestration.checks import checks_of
-from seller_platform.orchestration.events import ROW_COUNT_CHECK, table_schema
+from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, table_schema
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import CHANGED, REFRESH_TAG
 from seller_platform.warehouse.schema.tables import table_for

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seller_platform.orchestration.causes import RUN, Alerts, Failure, cause_of, redacted, slack_payload
+from seller_platform.orchestration.alerting.causes import RUN, Alerts, Failure, cause_of, redacted, slack_payload
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
 ACCOUNTS = frozenset({"A1.US", "B2.DE"})

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from seller_platform.contract import Window
-from seller_platform.orchestration.marts import materialization
+from seller_platform.orchestration.assets.marts import materialization
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build

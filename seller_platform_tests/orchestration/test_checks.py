@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
-from seller_platform.orchestration.checks import SLICE_CHECKS, checks_of
+from seller_platform.orchestration.assets.checks import SLICE_CHECKS, checks_of
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.warehouse.loads.receipts import receipts_of_run
 from seller_platform_tests.journeys import foreign

@@ -13,8 +13,8 @@ from sqlalchemy import text
 from seller_platform.contract import dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS, CostElement, CostPeriod
 from seller_platform.ingest.cost_plans.planning import make_plan
-from seller_platform.orchestration.checks import checks_of
-from seller_platform.orchestration.costs import cost_definitions
+from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE

@@ -8,8 +8,15 @@ import dagster as dg
 from pyarrow import dataset as arrow_dataset
 
 from seller_platform.contract import Dataset, dataset_named
-from seller_platform.orchestration.events import partition_tags
-from seller_platform.orchestration.export import EXPORTED, GROUP, SENSOR, export_asset, export_definitions, export_key
+from seller_platform.orchestration.assets.events import partition_tags
+from seller_platform.orchestration.assets.exports import (
+    EXPORTED,
+    GROUP,
+    SENSOR,
+    export_asset,
+    export_definitions,
+    export_key,
+)
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform_tests.journeys import foreign

@@ -12,7 +12,7 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.freshness import FreshnessDaemon
 
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
-from seller_platform.orchestration.freshness import freshness_for
+from seller_platform.orchestration.assets.freshness import freshness_for
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform_tests.orchestration.instances import postgres_instance
 

@@ -14,11 +14,11 @@ from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
-from seller_platform.orchestration.assets import asset_for
-from seller_platform.orchestration.costs import cost_asset
-from seller_platform.orchestration.discovery import accounts_asset
-from seller_platform.orchestration.events import partition_tags
-from seller_platform.orchestration.marts import SENSOR, mart_definitions, mart_key
+from seller_platform.orchestration.assets.accounts import accounts_asset
+from seller_platform.orchestration.assets.cost_periods import cost_asset
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.events import partition_tags
+from seller_platform.orchestration.assets.marts import SENSOR, mart_definitions, mart_key
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.loads.copy_format import copy_rows

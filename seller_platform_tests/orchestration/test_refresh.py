@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 from seller_platform.contract import LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.orchestration.refresh import plan_refresh
-from seller_platform.orchestration.runs import PlannedRun
+from seller_platform.orchestration.automation.due import plan_refresh
+from seller_platform.orchestration.automation.runs import PlannedRun
 from seller_platform.warehouse.loads.receipts import AccountDay
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.orchestration.test_schedules import read

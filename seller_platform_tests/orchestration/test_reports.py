@@ -15,8 +15,8 @@ from sqlalchemy import text
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper
+from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.partitions import add_accounts, asset_key
-from seller_platform.orchestration.reports import report_definitions
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import RUN_TAG
 from seller_platform.warehouse.connections.accounts import save_accounts, save_connection

@@ -3,7 +3,7 @@
 from datetime import date
 
 from seller_platform.contract import LISTS, Window, dataset_named
-from seller_platform.orchestration.runs import PlannedRun, plan_months, plan_runs, plan_snapshots
+from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_runs, plan_snapshots
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 
 MONTHS = list(Window(date(2024, 12, 1), date(2026, 12, 1)).months())

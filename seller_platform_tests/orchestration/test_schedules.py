@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import insert
 
 from seller_platform.contract import LISTS, Account, Window, dataset_named
-from seller_platform.orchestration.assets import asset_for
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, schedule_definitions
 from seller_platform.orchestration.partitions import add_accounts
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.schedules import CLOSED_MONTHS, schedule_definitions
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
 from seller_platform.warehouse.postgres.database import Database

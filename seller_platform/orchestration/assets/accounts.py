@@ -26,9 +26,14 @@ from seller_platform.errors import (
     connect_command,
 )
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.orchestration.checks import Judgement, check_outputs, check_specs, evaluations_of_connections
-from seller_platform.orchestration.events import definition_metadata, judged, materialization
-from seller_platform.orchestration.failures import fail_each
+from seller_platform.orchestration.assets.checks import (
+    Judgement,
+    check_outputs,
+    check_specs,
+    evaluations_of_connections,
+)
+from seller_platform.orchestration.assets.events import definition_metadata, judged, materialization
+from seller_platform.orchestration.assets.failures import fail_each
 from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, connections

@@ -26,9 +26,9 @@ from seller_platform.ingest.loads.reports import (
     request_report,
     tell_failures,
 )
-from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations
-from seller_platform.orchestration.events import definition_metadata, materialization
-from seller_platform.orchestration.failures import fail_each
+from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations
+from seller_platform.orchestration.assets.events import definition_metadata, materialization
+from seller_platform.orchestration.assets.failures import fail_each
 from seller_platform.orchestration.partitions import ACCOUNTS, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from seller_platform.orchestration.instance import dagster_home, open_instance
+from seller_platform.orchestration.instance.home import dagster_home, open_instance
 from seller_platform.orchestration.partitions import account_partitions
 
 

@@ -17,10 +17,10 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Source, Window
+from seller_platform.orchestration.automation.due import accounts_by_month, alike, newest_month, plan_refresh
+from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_snapshots
 from seller_platform.orchestration.partitions import account_partitions, asset_key
-from seller_platform.orchestration.refresh import accounts_by_month, alike, newest_month, plan_refresh
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.runs import PlannedRun, plan_months, plan_snapshots
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
 from seller_platform.warehouse.postgres.database import Database

@@ -8,10 +8,10 @@ import dagster as dg
 
 from seller_platform.contract import Slicing
 from seller_platform.errors import SellerPlatformError
-from seller_platform.orchestration.charts import Figure, bar_chart, line_chart, markdown_image
-from seller_platform.orchestration.events import judged, partition_tags, table_schema
-from seller_platform.orchestration.failures import fail_partitions
-from seller_platform.orchestration.following import following_sensor, follows_inputs
+from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
+from seller_platform.orchestration.assets.events import judged, partition_tags, table_schema
+from seller_platform.orchestration.assets.failures import fail_partitions
+from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
     ACCOUNTS,

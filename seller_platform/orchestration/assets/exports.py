@@ -14,9 +14,9 @@ import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Slicing
 from seller_platform.errors import SellerPlatformError
-from seller_platform.orchestration.events import partition_tags, table_schema
-from seller_platform.orchestration.failures import fail_partitions
-from seller_platform.orchestration.following import following_sensor, follows_inputs
+from seller_platform.orchestration.assets.events import partition_tags, table_schema
+from seller_platform.orchestration.assets.failures import fail_partitions
+from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import asset_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.postgres.database import Database

@@ -7,8 +7,14 @@ from itertools import chain
 from typing import TypeVar
 
 from seller_platform.contract import Dataset, Window
+from seller_platform.orchestration.automation.runs import (
+    LONGEST_RUN,
+    PlannedRun,
+    plan_months,
+    plan_snapshots,
+    snapshot_groups,
+)
 from seller_platform.orchestration.partitions import read_partition_key
-from seller_platform.orchestration.runs import LONGEST_RUN, PlannedRun, plan_months, plan_snapshots, snapshot_groups
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, pairs_read
 from seller_platform.warehouse.postgres.database import Database
 

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from seller_platform.client.endpoints.webhook import post_message
 from seller_platform.contract.datasets.user import ACCOUNTS as CONNECTED
 from seller_platform.errors import WebhookError, connect_command
-from seller_platform.orchestration.causes import (
+from seller_platform.orchestration.alerting.causes import (
     RUN,
     Alerts,
     Cause,
@@ -35,7 +35,7 @@ from seller_platform.orchestration.causes import (
     resolved_text,
     slack_payload,
 )
-from seller_platform.orchestration.discovery import AUTHORIZED_CHECK
+from seller_platform.orchestration.assets.accounts import AUTHORIZED_CHECK
 from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import Settings, read_settings

@@ -13,7 +13,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Source
 from seller_platform.errors import ContractViolationError, ListChangedError, SellerPlatformError
-from seller_platform.orchestration.events import ROW_COUNT_CHECK, judged
+from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, judged
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.warehouse.loads.slices import Receipt
 

@@ -7,7 +7,7 @@ import dagster as dg
 
 from seller_platform.files import write_atomically
 
-_PACKAGE = Path(__file__).parent
+_FLOOR = Path(__file__).parents[1]
 
 
 def dagster_home(home: Path) -> Path:
@@ -30,6 +30,6 @@ def open_instance(home: Path) -> dg.DagsterInstance:
 
 
 def shipped_file(name: str) -> Path:
-    """Return a file of the project's top level, which a wheel carries beside this module."""
-    carried = _PACKAGE / name
-    return carried if carried.exists() else _PACKAGE.parent.parent / name
+    """Return a file of the project's top level, which a wheel carries in this floor's folder."""
+    carried = _FLOOR / name
+    return carried if carried.exists() else _FLOOR.parents[1] / name

@@ -8,9 +8,9 @@ import dagster as dg
 from seller_platform.contract import Dataset, Slicing
 from seller_platform.errors import NotOfferedError, SellerPlatformError
 from seller_platform.ingest.loads.slices import Outcome, Wanted, load_each, load_wanted
-from seller_platform.orchestration.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
-from seller_platform.orchestration.events import definition_metadata, materialization
-from seller_platform.orchestration.failures import fail_partitions
+from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
+from seller_platform.orchestration.assets.events import definition_metadata, materialization
+from seller_platform.orchestration.assets.failures import fail_partitions
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG

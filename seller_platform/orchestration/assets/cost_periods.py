@@ -11,9 +11,9 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.planning import WAIT_SECONDS, Patience, apply_plan, changes_of
 from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import Wanted, load_each
-from seller_platform.orchestration.assets import report_outcomes
-from seller_platform.orchestration.checks import check_specs
-from seller_platform.orchestration.events import definition_metadata
+from seller_platform.orchestration.assets.checks import check_specs
+from seller_platform.orchestration.assets.datasets import report_outcomes
+from seller_platform.orchestration.assets.events import definition_metadata
 from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE

@@ -1,0 +1,5 @@
+"""Alerts for failed checks and runs.
+
+- `sensors`: watch for failures and send messages
+- `causes`: group failures by their cause
+"""

@@ -1,0 +1,14 @@
+"""Assets and their checks.
+
+- `datasets`: one asset for each list
+- `accounts`: discovery of accounts
+- `cost_periods`: costs read, and written as a plan
+- `reports`: report jobs followed and loaded
+- `marts`: one asset for each mart
+- `exports`: Parquet files
+- `checks`: checks of loads
+- `events`: materializations and evaluations of a partition
+- `failures`: steps that end with some partitions failed
+- `freshness`: freshness policies
+- `charts`: charts in metadata
+"""

@@ -1,0 +1,7 @@
+"""Runs that start by themselves.
+
+- `schedules`: when what is read
+- `due`: the days that are due to be read again
+- `runs`: ranges of partitions planned as runs
+- `conditions`: automation conditions of marts and exports
+"""

@@ -1,0 +1,6 @@
+"""The Dagster instance.
+
+- `home`: its folder and configuration
+- `health`: its state for `doctor`
+- `check_states`: the states of partitioned checks, grouped by PostgreSQL
+"""
