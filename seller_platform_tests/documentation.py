@@ -123,7 +123,7 @@ def _automation() -> str:
 
 
 def _commands() -> str:
-    return _table(("command", "does"), ((f"`seller-platform {name}`", text) for name, text in _COMMANDS.items()))
+    return _table(("command", "does"), ((f"`seller-platform {name}`", text) for name, (_, text) in _COMMANDS.items()))
 
 
 def _errors() -> str:

@@ -18,26 +18,27 @@ from seller_platform.traces import send_traces
 
 _LOG = logging.getLogger(__name__)
 
-# Each command lies in a module of its own, imported when it is used: Dagster alone takes a second to import.
+# Each command is imported when it is used: Dagster alone takes a second to import.
 _COMMANDS = {
-    "demo": "Run the main job on the sandbox: connect, land every list, check, and print the table.",
-    "dev": "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.",
-    "connect": "Authorise the API's user and discover the accounts.",
-    "sync": "Land the API's lists in PostgreSQL, through Dagster.",
-    "costs": "Write product costs back, as a plan that is reviewed before it is applied.",
-    "status": "Show what is covered, how old it is, and how the grants are.",
-    "explain": "Show where a stored row came from: request, page, time and run.",
-    "verify": "Ask source and replica the same questions, and compare the answers.",
-    "metrics": "Serve the warehouse's measures to Prometheus, until Ctrl-C.",
-    "migrate": "Bring the database to the schema of this version: ours and Dagster's.",
-    "backup": "Write the whole database to a file.",
-    "restore": "Fill an empty database from a backup.",
-    "prune": "Remove old snapshots but one a month, and receipts that nothing refers to any more.",
-    "doctor": "Check every prerequisite, and name the next step.",
-    "keys": "Change the key that encrypts grants and client secrets at rest.",
-    "service": "Run the REST API alone, and manage its users, groups and applications.",
-    "sandbox": "Fill the service's database with invented sellers.",
+    "demo": ("sandbox.demo", "Run the main job on the sandbox: connect, land every list, check, and print the table."),
+    "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
+    "connect": ("connect", "Authorise the API's user and discover the accounts."),
+    "sync": ("sync", "Land the API's lists in PostgreSQL, through Dagster."),
+    "costs": ("costs", "Write product costs back, as a plan that is reviewed before it is applied."),
+    "status": ("status", "Show what is covered, how old it is, and how the grants are."),
+    "explain": ("explain", "Show where a stored row came from: request, page, time and run."),
+    "verify": ("verify", "Ask source and replica the same questions, and compare the answers."),
+    "metrics": ("metrics", "Serve the warehouse's measures to Prometheus, until Ctrl-C."),
+    "migrate": ("database", "Bring the database to the schema of this version: ours and Dagster's."),
+    "backup": ("database", "Write the whole database to a file."),
+    "restore": ("database", "Fill an empty database from a backup."),
+    "prune": ("database", "Remove old snapshots but one a month, and receipts that nothing refers to any more."),
+    "doctor": ("doctor.command", "Check every prerequisite, and name the next step."),
+    "keys": ("keys", "Change the key that encrypts grants and client secrets at rest."),
+    "service": ("service", "Run the REST API alone, and manage its users, groups and applications."),
+    "sandbox": ("sandbox.fill", "Fill the service's database with invented sellers."),
 }
+"""The module of each command, and its sentence in `--help`."""
 
 
 class _Commands(click.Group):
@@ -47,13 +48,14 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(import_module(f"seller_platform.cli.{cmd_name}"), cmd_name)
+        module, _ = _COMMANDS[cmd_name]
+        command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl([(name, sentence) for name, (_, sentence) in _COMMANDS.items()])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -4,8 +4,8 @@ import webbrowser
 
 import click
 
+from seller_platform.cli.installation import open_workplace
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.workplace import open_workplace
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,

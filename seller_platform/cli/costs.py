@@ -13,8 +13,8 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
+from seller_platform.cli.installation import Workplace, open_workplace
 from seller_platform.cli.output import Output, fail, json_option
-from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.datasets.costs import CostElement, CostPeriod
 from seller_platform.ingest.connections.upstream import open_api, upstream_of

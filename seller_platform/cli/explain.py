@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 import click
 
+from seller_platform.cli.installation import open_workplace
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.workplace import open_workplace
 from seller_platform.contract import DATASETS, Dataset, Slicing, dataset_named
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings

@@ -2,8 +2,8 @@
 
 import click
 
+from seller_platform.cli.installation import Workplace, open_workplace
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.errors import CheckFailedError
 from seller_platform.ingest.connections.key_rotation import (
     Resealed,

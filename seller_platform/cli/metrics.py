@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from seller_platform.cli.installation import Workplace, open_workplace
 from seller_platform.cli.output import Output
-from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.service.monitoring.prometheus import metrics_page
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.metrics import account_counts, load_measures

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import click
 
+from seller_platform.cli.installation import open_workplace
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.workplace import open_workplace
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.coverage import coverage
 

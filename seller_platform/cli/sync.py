@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from seller_platform.cli.installation import Workplace, open_workplace
 from seller_platform.cli.output import Output, fail, json_option
-from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.contract import DATASETS, LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COSTS
 from seller_platform.contract.datasets.user import ACCOUNTS

@@ -1,29 +1,31 @@
 """`seller-platform verify`: source and replica are asked the same questions, and their answers compared."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
 
+from seller_platform.cli.installation import Workplace, open_workplace
 from seller_platform.cli.output import Output, fail, json_option
-from seller_platform.cli.replica import open_replica
+from seller_platform.cli.processes import await_answer, free_port, running
 from seller_platform.cli.sync import Month, Selection, datasets_named, keys_of, months_of
-from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import LISTS
 from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
+from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.verification.comparison import Finding, Verdict, verify_accounts, verify_each
 from seller_platform.ingest.verification.queries import NOT_ASKED, Coverage, Question, questions_about
 from seller_platform.service.oauth.temporary_access import visit
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
-from seller_platform.warehouse.loads.cost_skus import skus_of_account
-from seller_platform.warehouse.loads.products import accounts_with_products
+from seller_platform.warehouse.loads.products import accounts_with_products, skus_of_account
 from seller_platform.warehouse.loads.receipts import latest_receipts
 
 STATISTICS, VELOCITY = "statistics", "velocity"
@@ -85,6 +87,24 @@ def run_verification(place: Workplace, selection: Selection, output: Output) -> 
                     findings.append(finding)
                     bar.show(done)
     return findings
+
+
+@contextmanager
+def open_replica(place: Workplace) -> Iterator[str]:
+    """Serve the warehouse until the block ends, as `service run` would, and yield the base URL.
+
+    Raises:
+        ServiceStartError: The service does not answer.
+    """
+    port, log = free_port(), place.settings.home / "replica.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--no-worker", "--port", str(port)]
+    # In the environment, where no list of processes shows it.
+    variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": place.database.url}
+    with running("the replica", command, variables, log) as replica:
+        base_url = f"http://127.0.0.1:{port}"
+        await_answer(f"{base_url}{SERVICE_STATUS}", replica)
+        yield base_url
 
 
 def report(output: Output, findings: Sequence[Finding]) -> None:

@@ -14,9 +14,10 @@ import pytest
 from dagster._daemon.types import DaemonHeartbeat
 from sqlalchemy import text
 
-from seller_platform.cli.doctor import examine_dagster, examine_postgresql, examine_secrets
-from seller_platform.cli.findings import Finding, Verdict
-from seller_platform.cli.machine import (
+from seller_platform.cli.doctor.command import examine_dagster, examine_postgresql, examine_secrets
+from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
+from seller_platform.cli.doctor.findings import Finding, Verdict
+from seller_platform.cli.doctor.local_checks import (
     examine_disk,
     examine_history_start,
     examine_home,
@@ -24,7 +25,6 @@ from seller_platform.cli.machine import (
     examine_packages,
     examine_python,
 )
-from seller_platform.cli.upstreams import examine_connection, examine_settings_to_connect
 from seller_platform.contract import Account
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream

@@ -11,7 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 from sqlalchemy import text
 
-from seller_platform.cli.demo import approve
+from seller_platform.cli.sandbox.demo import approve
 from seller_platform.contract import LISTS
 from seller_platform.contract.endpoints import TOKEN
 from seller_platform_tests.faults import proxy

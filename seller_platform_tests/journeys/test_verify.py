@@ -11,10 +11,10 @@ import httpx
 import psycopg
 import pytest
 
-from seller_platform.cli.demo import connect_playground
+from seller_platform.cli.installation import open_workplace
 from seller_platform.cli.output import Output
-from seller_platform.cli.playground import open_playground
-from seller_platform.cli.workplace import open_workplace
+from seller_platform.cli.sandbox.demo import connect_playground
+from seller_platform.cli.sandbox.local_stack import open_playground
 from seller_platform.contract import LISTS
 from seller_platform_tests.journeys import foreign
 from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run

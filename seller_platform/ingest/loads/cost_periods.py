@@ -10,7 +10,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import ProductsUnknownError
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.cost_skus import skus_of_account, was_inventory_loaded
+from seller_platform.warehouse.loads.products import skus_of_account, was_inventory_loaded
 from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 

@@ -10,5 +10,4 @@
 - `daily_totals`: rows and amounts by day
 - `fingerprints`: digests of stored rows
 - `products`: the products of an account
-- `cost_skus`: the products whose costs are read
 """

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from seller_platform.cli.findings import Finding, Verdict, examined, fail, ok, warn
-from seller_platform.cli.machine import examine_machine
+from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
+from seller_platform.cli.doctor.findings import Finding, Verdict, examined, fail, ok, warn
+from seller_platform.cli.doctor.local_checks import examine_machine
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.output import fail as end_with
-from seller_platform.cli.upstreams import examine_connection, examine_settings_to_connect
 from seller_platform.errors import CheckFailedError
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings

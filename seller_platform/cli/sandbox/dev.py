@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from seller_platform.cli.demo import connect_playground
+from seller_platform.cli.installation import open_workplace
 from seller_platform.cli.output import Output
-from seller_platform.cli.playground import GROUP_TITLE, USER_EMAIL, Playground, open_playground
 from seller_platform.cli.processes import Program, await_answer, free_port, port_or_free, running
-from seller_platform.cli.workplace import open_workplace
+from seller_platform.cli.sandbox.demo import connect_playground
+from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, Playground, open_playground
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import read_settings
 

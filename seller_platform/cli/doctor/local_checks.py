@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from seller_platform.cli.findings import Finding, fail, ok, warn
+from seller_platform.cli.doctor.findings import Finding, fail, ok, warn
 from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import key_file, split_keys

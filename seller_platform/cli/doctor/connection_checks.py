@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from seller_platform.cli.findings import Finding, Verdict, fail, failed, ok, warn
+from seller_platform.cli.doctor.findings import Finding, Verdict, fail, failed, ok, warn
 from seller_platform.client.endpoints.status import Probe, probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer

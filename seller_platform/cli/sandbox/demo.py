@@ -10,10 +10,10 @@ from urllib.parse import urljoin
 import click
 import httpx
 
+from seller_platform.cli.installation import Workplace, open_workplace
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.playground import USER_EMAIL, Playground, open_playground
+from seller_platform.cli.sandbox.local_stack import USER_EMAIL, Playground, open_playground
 from seller_platform.cli.sync import Selection, problem_of, report, run_sync
-from seller_platform.cli.workplace import Workplace, open_workplace
 from seller_platform.contract import LISTS
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.authorization import authorize

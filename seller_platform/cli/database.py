@@ -1,0 +1,109 @@
+"""`seller-platform migrate`, `backup`, `restore` and `prune`: care of the whole database."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from seller_platform.cli.installation import open_workplace
+from seller_platform.cli.output import Output, json_option
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.loads.retention import prune as remove_old
+from seller_platform.warehouse.postgres.backup import back_up
+from seller_platform.warehouse.postgres.backup import restore as fill
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
+
+_days = click.IntRange(1)
+
+
+@click.command()
+@json_option
+def migrate(*, as_json: bool) -> None:
+    """Bring the database to the schema of this version: ours and Dagster's.
+
+    Every program does that for itself when it starts; where several start at once, or with fewer rights, run this
+    first. Readers go on reading meanwhile.
+    """
+    from seller_platform.orchestration.instance.home import open_instance
+
+    output = Output(as_json=as_json)
+    with open_workplace() as place:
+        with open_instance(place.settings.home) as instance:
+            instance.upgrade()
+        version = place.database.version()
+        where = place.database.where
+    if as_json:
+        output.document({"database": where, "version": version})
+        return
+    output.say(f"{where} is at version {version}.")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+def backup(*, file: Path, as_json: bool) -> None:
+    """Write the database to FILE: rows, receipts, grants, Dagster's runs and events, as of one moment.
+
+    Grants are in it encrypted; keep the key (SELLER_PLATFORM_SECRET_KEY, or `secret.key` in the home folder) elsewhere.
+    """
+    output = Output(as_json=as_json)
+    back_up(warehouse_url(read_settings()), file)
+    size = file.stat().st_size
+    if as_json:
+        output.document({"file": str(file), "bytes": size})
+        return
+    output.say(f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and try a restore.")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+def restore(*, file: Path, as_json: bool) -> None:
+    """Fill the empty database that the settings name from a backup, and bring it to today's schema.
+
+    Refresh tokens work once: grants that were refreshed after the backup must be authorised again.
+    """
+    output = Output(as_json=as_json)
+    url = warehouse_url(read_settings())
+    fill(url, file)
+    with Database(url) as database:
+        database.migrate()
+        version = database.version()
+    if as_json:
+        output.document({"file": str(file), "version": version})
+        return
+    output.say(f"Restored, at version {version}. Next: `seller-platform doctor`.")
+
+
+@click.command()
+@click.option(
+    "--snapshot-days",
+    default=90,
+    show_default=True,
+    type=_days,
+    help="Keep every daily snapshot so long; then one a month.",
+)
+@click.option(
+    "--receipt-days", default=400, show_default=True, type=_days, help="Keep every receipt so long; then those in use."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@json_option
+def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, as_json: bool) -> None:
+    """Remove old snapshots but one a month, and receipts that nothing refers to any more.
+
+    Rows of dated lists are never removed.
+    """
+    output, today = Output(as_json=as_json), datetime.now(UTC).date()
+    with open_workplace() as place:
+        pruned = remove_old(
+            place.database,
+            snapshots_before=today - timedelta(days=snapshot_days),
+            receipts_before=today - timedelta(days=receipt_days),
+            dry=dry_run,
+        )
+    if as_json:
+        output.document({"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts})
+        return
+    rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
+    output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)

@@ -1,0 +1,7 @@
+"""`seller-platform doctor`.
+
+- `command`: the command
+- `findings`: the findings and how they are printed
+- `local_checks`: checks of this machine
+- `connection_checks`: checks of connections
+"""

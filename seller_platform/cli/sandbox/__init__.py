@@ -1,0 +1,7 @@
+"""Commands on the sandbox.
+
+- `demo`: the main job, once
+- `dev`: everything until Ctrl-C
+- `local_stack`: the sandbox service and the environment that points at it
+- `fill`: fills a service's database
+"""
