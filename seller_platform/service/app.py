@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.endpoints import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
 from seller_platform.contract.wire_errors import error_body
 from seller_platform.errors import ApiError, MissingSettingError, WarehouseUnavailableError
@@ -33,7 +33,7 @@ from seller_platform.service.oauth.developers_page import DELETE, NEW, Developer
 from seller_platform.service.oauth.openapi import oauth_paths
 from seller_platform.service.oauth.token_endpoint import answer_metadata, answer_revocation, answer_token_request
 from seller_platform.service.openapi.document import openapi_document
-from seller_platform.service.openapi.routes import Clock, Route
+from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pages.docs import docs_text
 from seller_platform.service.pages.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT, Login
 from seller_platform.service.pages.rendering import (
@@ -63,11 +63,6 @@ _NO_TELEMETRY: dict[str, Any] = {
     "telemetry": {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 }
 _MOST_ADDRESSES = 16  # under which the service is reached, and its documentation is kept
-
-
-def utc_now() -> datetime:
-    """Return the time."""
-    return datetime.now(UTC)
 
 
 def create_app(

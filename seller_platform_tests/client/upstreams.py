@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import httpx
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.http.retries import Clock
+from seller_platform.client.http.retries import RequestClock
 from seller_platform.contract import Account, Window
 
 BERLIN = Account(1, "Berlin", "DE", "EUR", "Europe/Berlin", "A1PA6795UKMFR9", "S1")
@@ -38,8 +38,8 @@ class FakeTime:
         return datetime(2026, 3, 10, 12, tzinfo=UTC) + timedelta(seconds=self.seconds)
 
     @property
-    def clock(self) -> Clock:
-        return Clock(lambda: self.seconds, self.now)
+    def clock(self) -> RequestClock:
+        return RequestClock(lambda: self.seconds, self.now)
 
 
 def api_of(

@@ -8,7 +8,7 @@ import httpx
 
 from seller_platform.client.http.api import USER_AGENT
 from seller_platform.client.http.responses import PASSING_STATUSES, PassingFault, RawAnswer
-from seller_platform.client.http.retries import Clock, RetryPolicy
+from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.errors import UpstreamUnavailableError, WebhookError
 
 _TIMEOUT = httpx.Timeout(10)
@@ -16,7 +16,7 @@ _ATTEMPTS, _SECONDS = 2, 10.0
 
 
 def post_message(
-    url: str, payload: Mapping[str, object], *, attempts: int = _ATTEMPTS, clock: Clock | None = None
+    url: str, payload: Mapping[str, object], *, attempts: int = _ATTEMPTS, clock: RequestClock | None = None
 ) -> None:
     """Post a JSON document; where the webhook is away for a moment it is posted again, perhaps twice.
 
@@ -27,7 +27,7 @@ def post_message(
     Raises:
         WebhookError: The webhook did not take it.
     """
-    clock, host = clock or Clock(), urlsplit(url).hostname or "?"
+    clock, host = clock or RequestClock(), urlsplit(url).hostname or "?"
 
     def attempt() -> None:
         try:
@@ -61,7 +61,7 @@ def _send(transport: httpx.HTTPTransport, url: str, payload: Mapping[str, object
         response.close()
 
 
-def _judge(answer: RawAnswer, host: str, clock: Clock) -> None:
+def _judge(answer: RawAnswer, host: str, clock: RequestClock) -> None:
     if answer.status in PASSING_STATUSES or answer.status >= 500:
         raise PassingFault(f"status {answer.status}", retry_after_seconds=answer.retry_after_seconds(clock.now()))
     if not 200 <= answer.status < 300:

@@ -15,7 +15,7 @@ from opentelemetry.trace import Span, SpanKind
 
 from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.http.responses import PassingFault, RawAnswer, check_answer, fault_of
-from seller_platform.client.http.retries import Clock, RetryPolicy
+from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
 from seller_platform.traces import mark_failed, span, trace_headers
 
@@ -86,11 +86,11 @@ class SellerApi:
         attempts: int = 6,
         retry_seconds: float = 120,
         silence_seconds: float = SILENCE_SECONDS,
-        clock: Clock | None = None,
+        clock: RequestClock | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self.budget = budget or RequestBudget()
-        self._clock = clock or Clock()
+        self._clock = clock or RequestClock()
         self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
         self._timeout, self._longest_body_seconds = timeout_of(silence_seconds), LONGEST_BODY_SECONDS
         self._http = httpx.Client(

@@ -5,12 +5,12 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import stamina
 
 from seller_platform.client.http.responses import PassingFault
+from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import UpstreamUnavailableError
 
 _FIRST_PAUSE_SECONDS = 0.5
@@ -25,16 +25,12 @@ stamina.instrumentation.set_on_retry_hooks([])
 Result = TypeVar("Result")
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True)
-class Clock:
-    """Time, as far as requests have to do with it."""
+class RequestClock:
+    """The clocks by which requests wait and their answers are dated."""
 
     monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], datetime] = _utc_now
+    now: Clock = utc_now
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class RetryPolicy:
 
     attempts: int
     seconds: float
-    clock: Clock = field(default_factory=Clock)
+    clock: RequestClock = field(default_factory=RequestClock)
 
     def run(self, request: str, attempt: Callable[[], Result], *, twice_is_harmless: bool = True) -> Result:
         """Return what an attempt returns, tried again after each passing fault.

@@ -21,7 +21,7 @@ from seller_platform.client.http.responses import (
     json_object,
     shortened,
 )
-from seller_platform.client.http.retries import Clock, RetryPolicy
+from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import InvalidSettingError, ReauthorizationRequiredError, TokenRefusedError
@@ -118,12 +118,12 @@ class TokenEndpoint:
         attempts: int = 4,
         retry_seconds: float = 60,
         silence_seconds: float = SILENCE_SECONDS,
-        clock: Clock | None = None,
+        clock: RequestClock | None = None,
     ) -> None:
         self._url = base_url.rstrip("/") + TOKEN
         self._application = {"client_id": client_id, "client_secret": client_secret}
         self._redirect_uri, self._transport, self._silence_seconds = redirect_uri, transport, silence_seconds
-        self._clock = clock or Clock()
+        self._clock = clock or RequestClock()
         self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
 
     def exchange(self, code: str, code_verifier: str) -> TokenPair:

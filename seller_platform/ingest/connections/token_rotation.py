@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from seller_platform.client.oauth.tokens import TokenEndpoint
+from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError, TokenRefusedError
 from seller_platform.failpoints import reach
@@ -128,7 +129,7 @@ class GrantKeeper:
         endpoint: TokenEndpoint,
         spool: PairSpool,
         *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Clock = utc_now,
     ) -> None:
         self.connection = connection
         self._grants, self._endpoint, self._spool, self._now = grants, endpoint, spool, now

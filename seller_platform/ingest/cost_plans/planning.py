@@ -24,6 +24,7 @@ from seller_platform.client.endpoints.cost_periods import (
     write_periods,
 )
 from seller_platform.client.http.api import SellerApi
+from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.datasets.costs import CostPeriod, Periods, periods_agree
 from seller_platform.errors import (
     CostsNotWrittenError,
@@ -77,7 +78,7 @@ class Patience:
     seconds: float = WAIT_SECONDS
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    now: Clock = utc_now
 
 
 class What(Enum):

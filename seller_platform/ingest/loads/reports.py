@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from seller_platform.client.endpoints.reports import Download, Standing, download_report, fetch_status
 from seller_platform.client.endpoints.reports import request_report as ask_for_report
 from seller_platform.client.http.api import SellerApi
+from seller_platform.clocks import Clock
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.reports import (
     DATE_SELECTORS,
@@ -60,8 +61,6 @@ _GONE = (404, 410)
 _NOT_READY = 409
 
 _LOG = logging.getLogger(__name__)
-
-Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True)

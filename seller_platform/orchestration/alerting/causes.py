@@ -8,6 +8,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from seller_platform.clocks import is_past
+
 RUN = "Run"
 
 # Whether a cause is resolved is told by a few of the partitions that it struck, not by thousands.
@@ -97,8 +99,8 @@ class Letter:
     not_before: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Whether to send it; one put off for longer than any is was so by a clock that was ahead."""
-        return self.not_before is None or not now < self.not_before <= now + _LONGEST_PAUSE
+        """Whether to send it."""
+        return self.not_before is None or is_past(self.not_before, now, _LONGEST_PAUSE)
 
     def put_off(self, now: datetime) -> "Letter":
         """Return the letter as it is after an attempt that failed."""

@@ -21,6 +21,7 @@ from dagster_shared.error import SerializableErrorInfo
 from pydantic import SecretStr
 
 from seller_platform.client.endpoints.webhook import post_message
+from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract.datasets.user import ACCOUNTS as CONNECTED
 from seller_platform.errors import WebhookError, connect_command
 from seller_platform.orchestration.alerting.causes import (
@@ -63,12 +64,6 @@ _LONGEST_LINE = 500
 _SHORTEST_SECRET = 4
 
 _LOG = logging.getLogger(__name__)
-
-Clock = Callable[[], datetime]
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class AlertsResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
@@ -114,20 +109,19 @@ class _Reading:
         return Failure(kind, cause, place, partition, told, record.run_id, record.storage_id, failed_at)
 
     def has_settled(self, record: EventLogRecord) -> bool:
-        """Whether an event is old enough; one that lies further ahead than any can is of a clock that was ahead."""
-        ahead_seconds = record.timestamp - self.until.timestamp()
-        return ahead_seconds <= 0 or ahead_seconds > _LONGEST_AHEAD.total_seconds()
+        """Whether an event is old enough to be read."""
+        return is_past(datetime.fromtimestamp(record.timestamp, UTC), self.until, _LONGEST_AHEAD)
 
     def is_left_to_the_check(self, failure: Failure) -> bool:
-        """Whether the check of the connections may yet tell of a failure; of a clock that was ahead, it has."""
-        age = self.until - failure.failed_at
-        return _ASKS_TO_CONNECT in failure.sentence and timedelta() <= age < _CHECK_TELLS_WITHIN
+        """Whether the check of the connections may still report a failure."""
+        reported_by = failure.failed_at + _CHECK_TELLS_WITHIN
+        return _ASKS_TO_CONNECT in failure.sentence and not is_past(reported_by, self.until, _CHECK_TELLS_WITHIN)
 
 
 Read = Callable[[_Reading, Alerts], None]
 
 
-def alert_definitions(*, clock: Clock = _utc_now) -> dg.Definitions:
+def alert_definitions(*, clock: Clock = utc_now) -> dg.Definitions:
     """Return the sensors that tell of failures, and their resource `alerts`."""
     told = "once for each cause, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log."
     return dg.Definitions(

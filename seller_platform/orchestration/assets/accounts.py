@@ -6,13 +6,14 @@ the registry, and its rows, its partitions and their history stay.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import dagster as dg
 
+from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS as DATASET
 from seller_platform.errors import (
@@ -42,8 +43,6 @@ from seller_platform.warehouse.loads.receipts import newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
-Clock = Callable[[], datetime]
-
 AUTHORIZED_CHECK = "connection_authorized"
 _AUTHORIZED_DOC = "Every connection has a grant that its upstream honours, and that is not about to die of disuse."
 
@@ -59,11 +58,7 @@ _REQUEST_SECONDS = 10.0
 _CONNECTIONS_AT_ONCE = 4
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def discovery_definitions(*, clock: Clock = _utc_now, tick_seconds: float = _TICK_SECONDS) -> dg.Definitions:
+def discovery_definitions(*, clock: Clock = utc_now, tick_seconds: float = _TICK_SECONDS) -> dg.Definitions:
     """Return everything Dagster needs for discovery, except the resources `warehouse` and `seller_api`."""
     return dg.Definitions(
         assets=[accounts_asset(DATASET)],
@@ -101,7 +96,7 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
             loaded.append((connection, receipt))
         yield from _events(context.instance, warehouse.database, dataset, loaded)
         yield from check_outputs(context, dataset)
-        judgement = _judge(warehouse, _denials(failures, _utc_now()), _utc_now())
+        judgement = _judge(warehouse, _denials(failures, utc_now()), utc_now())
         yield _authorized_evaluation(context.instance, dataset, judgement)
         yield dg.Output(None, output_name=f"{context.op_def.name}_{AUTHORIZED_CHECK}")
         fail_each(
@@ -144,8 +139,9 @@ class _Memory:
         return cls(denials=denials, **kept)
 
     def is_due(self, connection: str, now: datetime) -> bool:
-        """Whether to ask a connection; one put off for longer than any is was so by a clock that was ahead."""
-        return connection not in self.due or not now < datetime.fromisoformat(self.due[connection]) <= now + _ASK_EVERY
+        """Whether to ask a connection."""
+        due = self.due.get(connection)
+        return due is None or is_past(datetime.fromisoformat(due), now, _ASK_EVERY)
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ still to be done stands in the table, and the next tick asks for it anew, in a r
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import islice
 
 import dagster as dg
 from pydantic import Field
 
+from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract.datasets.reports import DPS_DATE, FORMATS, JSON, REPORT_ROWS, SELECTORS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
-    Clock,
     ReportOrder,
     load_report,
     poll_due,
@@ -72,11 +72,7 @@ class RequestReports(dg.Config):
         return ReportOrder(self.selector, self.value, self.format, timedelta(hours=self.give_up_after_hours))
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def report_definitions(history_start: date, *, clock: Clock = _utc_now) -> dg.Definitions:
+def report_definitions(history_start: date, *, clock: Clock = utc_now) -> dg.Definitions:
     """Return everything Dagster needs for reports, except the resources `warehouse` and `seller_api`."""
     job = _request_job(clock)
     asset = _report_asset(history_start, clock)
@@ -242,14 +238,11 @@ def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now
 
 
 def _may_run(job: ReportJob, now: datetime) -> bool:
-    """Whether the next run may be asked for; one that was asked for a moment ago may not be there yet.
-
-    One that was asked for further ahead than any pause was so by a clock that was ahead.
-    """
-    if job.run_asked_at is None or job.run_asked_at > now + _LONGEST_RUN_PAUSE:
+    """Whether the next run may be asked for; one that was asked for a moment ago may not be there yet."""
+    if job.run_asked_at is None:
         return True
-    pause: timedelta = _FIRST_RUN_PAUSE * 2 ** min(job.runs - 1, 20)
-    return now >= job.run_asked_at + min(pause, _LONGEST_RUN_PAUSE)
+    pause: timedelta = min(_FIRST_RUN_PAUSE * 2 ** min(job.runs - 1, 20), _LONGEST_RUN_PAUSE)
+    return is_past(job.run_asked_at + pause, now, pause + _LONGEST_RUN_PAUSE)
 
 
 def _is_exhausted(job: ReportJob) -> bool:

@@ -6,6 +6,7 @@ A group writes to all of its accounts, or to none.
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.clocks import Clock
 from seller_platform.contract.datasets.costs import COST_PERIODS as PERIODS
 from seller_platform.contract.endpoints import COST_PERIODS
 from seller_platform.errors import NotFoundError
@@ -18,7 +19,7 @@ from seller_platform.service.http.parameters import Query, shown
 from seller_platform.service.http.responses import JSON, json_answer
 from seller_platform.service.lists.products import PRODUCT, SKU, ProductSelector, find_skus, read_product
 from seller_platform.service.lists.replica import Need, require_read
-from seller_platform.service.openapi.routes import Clock, Route
+from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
 
 

@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.clocks import Clock
 from seller_platform.contract import LISTS, Dataset
 from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL, last_page_of
 from seller_platform.errors import ApiError, InvalidParametersError, UnknownToReplicaError
@@ -38,7 +39,7 @@ from seller_platform.service.lists.rules import LATEST_END, OWN_DAYS, OWN_NEEDS,
 from seller_platform.service.lists.sql import Days, RowPage, knows_currency, missing_rates, read_page
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.operations import list_description
-from seller_platform.service.openapi.routes import Clock, Route
+from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Connection, Store
 
 START = day_parameter("start_date", "First day, in the account's time zone; by default six days before `end_date`.")

@@ -2,14 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
 
 from seller_platform.service.openapi.operations import Description
-
-Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True)

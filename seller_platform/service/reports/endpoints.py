@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from seller_platform.clocks import Clock
 from seller_platform.contract.endpoints import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.errors import InvalidParametersError, ReportNotReadyError
 from seller_platform.service.access import (
@@ -34,7 +35,7 @@ from seller_platform.service.lists.products import SKU, ProductSelector, find_sk
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.operations import Description, row_schema
-from seller_platform.service.openapi.routes import Clock, Route
+from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.csv import csv_parts
 from seller_platform.service.reports.jobs import (

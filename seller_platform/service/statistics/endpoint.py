@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.clocks import Clock
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.dashboard import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
@@ -29,7 +30,7 @@ from seller_platform.service.lists.endpoints import (
 )
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
-from seller_platform.service.openapi.routes import Clock, Route
+from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping
 from seller_platform.service.statistics.query import knows_parents, read_statistics
