@@ -158,7 +158,7 @@ def written(names: Mapping[str, Any]) -> str:
 
 @cache
 def constants() -> frozenset[object]:
-    """Return every text and number that product code holds, and the names of fields; docstrings are left out."""
+    """Return the texts, numbers and names of fields in product code, without docstrings."""
     return frozenset(value for path in PRODUCT.rglob("*.py") for value in _constants_of(path))
 
 
@@ -256,9 +256,9 @@ def _commands(command: click.Command, name: str) -> Iterator[tuple[str, list[str
     if isinstance(command, click.Group):
         context = click.Context(command)
         for inner in sorted(command.list_commands(context)):
-            found = command.get_command(context, inner)
-            assert found is not None
-            yield from _commands(found, f"{name} {inner}")
+            inner_command = command.get_command(context, inner)
+            assert inner_command is not None
+            yield from _commands(inner_command, f"{name} {inner}")
 
 
 def _parameter(parameter: click.Parameter) -> str:
@@ -278,8 +278,8 @@ def _parameter(parameter: click.Parameter) -> str:
 
 
 def _exit_codes() -> dict[str, int]:
-    found = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
-    return {name: kind.exit_code for name, kind in sorted(found.items()) if issubclass(kind, SellerPlatformError)}
+    classes = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
+    return {name: kind.exit_code for name, kind in sorted(classes.items()) if issubclass(kind, SellerPlatformError)}
 
 
 _COLUMNS = """
@@ -308,7 +308,7 @@ ORDER BY 1, 2
 
 
 def _tables(database_url: str) -> dict[str, dict[str, str]]:
-    """Return the columns, keys and indexes of every table; those of the job queue are its library's own."""
+    """Return the columns, keys and indexes of every table except the job queue's."""
     tables: dict[str, dict[str, str]] = {}
     with psycopg.connect(database_url) as connection:
         for statement in (_COLUMNS, _KEYS):
@@ -325,7 +325,7 @@ def _routes() -> list[str]:
 
 
 def _openapi() -> dict[str, str]:
-    """Return the digest of the served document, and of its parts, which say where two documents differ."""
+    """Return the digests of the served document and of its parts."""
     body = asyncio.run(_answer("/openapi.json"))
     document = json.loads(body)
     parts = {

@@ -1,4 +1,4 @@
-"""What users type and installations store keeps its name: the code may move and be renamed around it."""
+"""The names that users type and installations store stay as they are."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -25,13 +25,13 @@ def test_stored_names_are_those_of_their_file(database_url: str) -> None:
         assert names[section] == expected, f"{section}: see `python -m seller_platform_tests.stored_names`"
 
 
-@pytest.mark.parametrize("place", STORED_WORDS)
-def test_words_inside_stored_values_are_still_in_the_code(place: str) -> None:
+@pytest.mark.parametrize("store", STORED_WORDS)
+def test_words_inside_stored_values_are_still_in_the_code(store: str) -> None:
     texts = [value for value in constants() if isinstance(value, str)]
 
     missing = [
         word
-        for word in STORED_WORDS[place]
+        for word in STORED_WORDS[store]
         if word not in texts and (word.isidentifier() or not any(word in longer for longer in texts))
     ]
 

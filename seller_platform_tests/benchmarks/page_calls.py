@@ -1,0 +1,121 @@
+"""Counts the functions of the product that read one page of orders.
+
+`python -m seller_platform_tests.benchmarks.page_calls` reads a slice of one page from an upstream on a socket. The
+upstream answers every request with the same rows. Each function, generator expression and comprehension counts once,
+in whichever thread it is entered; the number of entries is printed beside it.
+"""
+
+import argparse
+import json
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import CodeType, FrameType
+from urllib.parse import parse_qsl, urlsplit
+
+import seller_platform
+from seller_platform.client.api import SellerApi
+from seller_platform.client.lists import read_slice
+from seller_platform.contract import dataset_named
+from seller_platform_tests.client.upstreams import BERLIN, MARCH, KeptRows, MovingList, day_of_order, orders
+
+_PRODUCT = f"{Path(seller_platform.__file__).parent}/"
+_ROWS = 7
+
+
+@dataclass
+class Calls:
+    """The calls of functions of the product.
+
+    Attributes:
+        entries: How often each function was entered.
+        deepest: The functions above one another where they were most, the innermost first.
+    """
+
+    entries: Counter[CodeType]
+    deepest: list[CodeType]
+
+    @property
+    def modules(self) -> Counter[str]:
+        """How many functions of each module were entered."""
+        return Counter(code.co_filename.removeprefix(_PRODUCT) for code in self.entries)
+
+
+def calls_of_a_page() -> Calls:
+    """Read the page and return the calls, which are fewer after the first page."""
+    calls = Calls(Counter(), [])
+    lock = threading.Lock()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(_PRODUCT):
+            above = [each.f_code for each in _stack(frame) if each.f_code.co_filename.startswith(_PRODUCT)]
+            with lock:
+                calls.entries[frame.f_code] += 1
+                if len(above) > len(calls.deepest):
+                    calls.deepest = above
+
+    with _upstream() as url, SellerApi(f"{url}/api") as api:
+        threading.setprofile(note)
+        sys.setprofile(note)
+        read_slice(api, dataset_named("orders"), BERLIN, MARCH, None, KeptRows())
+        api.close()
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return calls
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+@contextmanager
+def _upstream() -> Iterator[str]:
+    listed = MovingList(orders(_ROWS), day_of=day_of_order)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            body = json.dumps(listed.page(dict(parse_qsl(urlsplit(self.path).query)))).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def main() -> None:
+    """Print the numbers, and the functions with `--functions`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--functions", action="store_true", help="list the functions, module by module")
+    asked = parser.parse_args()
+    calls = calls_of_a_page()
+    print(f"{len(calls.entries)} functions in {len(calls.modules)} modules, {len(calls.deepest)} deep, ", end="")
+    print(f"entered {calls.entries.total()} times")
+    if asked.functions:
+        for code, entries in sorted(calls.entries.items(), key=lambda item: (item[0].co_filename, -item[1])):
+            print(f"{entries:4} {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
+        print("\nthe deepest stack:")
+        for code in reversed(calls.deepest):
+            print(f"     {code.co_filename.removeprefix(_PRODUCT)}:{code.co_firstlineno} {code.co_qualname}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The command: prints the numbers, or what makes them larger than they should be."""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from seller_platform_tests.structure import words
+from seller_platform_tests.structure.functions import CalledOnce, called_once, function_count
+from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
+from seller_platform_tests.structure.names import (
+    broken_paths,
+    folders_without_tests,
+    imported_conftests,
+    largest_folder,
+    long_test_names,
+    repeated_classes,
+    repeated_prefixes,
+    unlisted_modules,
+)
+from seller_platform_tests.structure.source import ROOT, folders, modules
+
+_DOZEN = 12
+_SHORT, _WORTH_A_NAME = 6, 10
+
+
+def _numbers() -> Iterator[tuple[str, object]]:
+    folder, count = largest_folder()
+    yield "modules in the largest folder", f"{count} ({folder.relative_to(ROOT)})"
+    yield "folders of more than a dozen modules", _large_folders()
+    yield "import cycles, those inside functions counted", len(cycles(imported()))
+    yield "imports inside functions without a comment", len(_unexplained_imports())
+    yield "class names with several meanings", len(repeated_classes())
+    once, functions = called_once(), function_count()
+    yield "private functions called once, of all", f"{len(once)} of {functions}, {len(once) / functions:.1%}"
+    yield f"  of {_SHORT} lines or fewer", sum(1 for each in once if each.length <= _SHORT)
+    yield f"  of fewer than {_WORTH_A_NAME} lines", sum(1 for each in once if each.length < _WORTH_A_NAME)
+    yield "own functions entered to read one page of orders", _page_calls()
+    yield "lines of product code without migrations", f"{sum(len(module.lines) for module in modules()):,}"
+    yield "modules that repeat their folder's or siblings' names", len(repeated_prefixes())
+    yield "folders whose docstring does not list what is in them", len(unlisted_modules())
+    yield "folders without a test folder of their name", len(folders_without_tests())
+    yield "dotted paths and file names that name nothing", len(broken_paths())
+    yield "tests with names of more than 70 characters", len(long_test_names())
+    yield "imports of conftest modules", len(imported_conftests())
+
+
+def _large_folders() -> str:
+    large = {str(folder.relative_to(ROOT)): len(inside) for folder, inside in folders().items() if len(inside) > _DOZEN}
+    return ", ".join(f"{name} {count}" for name, count in sorted(large.items(), key=lambda item: -item[1])) or "none"
+
+
+def _unexplained_imports() -> list[str]:
+    return [
+        f"{each.module.path_in_project}:{each.line} imports {each.target}"
+        for each in imports_inside_functions()
+        if not each.has_a_comment
+    ]
+
+
+def _page_calls() -> str:
+    """Return the count of a new process, in which every cache is empty."""
+    command = [sys.executable, "-m", "seller_platform_tests.benchmarks.page_calls"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _print_offenders() -> None:
+    offenders = {
+        "import cycles": [", ".join(group) for group in cycles(imported())],
+        "imports inside functions without a comment": _unexplained_imports(),
+        "class names with several meanings": [f"{name}: {', '.join(at)}" for name, at in repeated_classes().items()],
+        "names of modules": repeated_prefixes(),
+        "docstrings of folders": unlisted_modules(),
+        "folders without a test folder of their name": folders_without_tests(),
+        "paths that name nothing": broken_paths(),
+        "imports of conftest modules": imported_conftests(),
+    }
+    for title, listed in offenders.items():
+        print(f"{title}: {len(listed)}")
+        for line in listed:
+            print(f"  {line}")
+
+
+def _print_private(once: list[CalledOnce]) -> None:
+    for function in once:
+        where = f"{function.module.path_in_project}:{function.line}"
+        print(f"{where} {function.length:3} {function.use:9} {function.name}")
+
+
+def _print_words(below: str) -> None:
+    offences = [offence for offence in words.offences() if offence.path.startswith(below)]
+    for offence in offences:
+        print(f"{offence.path}:{offence.line} [{offence.rule}] {offence.text}")
+    print(f"\n{'folder':45}{''.join(f'{rule:>18}' for rule in words.RULES)}")
+    for folder, count in words.counts(offences).items():
+        print(f"{folder:45}{''.join(f'{count.get(rule, 0):18}' for rule in words.RULES)}")
+    print(f"{'together':45}{''.join(f'{sum(each.rule == rule for each in offences):18}' for rule in words.RULES)}")
+
+
+def main() -> None:
+    """Print what the options ask for; the numbers without any."""
+    parser = argparse.ArgumentParser(prog="python -m seller_platform_tests.structure", description=__doc__)
+    parser.add_argument("--offenders", action="store_true", help="what the numbers count, but for the next three")
+    parser.add_argument("--private", action="store_true", help="private functions called once: lines, use, name")
+    parser.add_argument("--tests", action="store_true", help="tests with long names")
+    parser.add_argument("--words", metavar="PATH", nargs="?", const="", help="sentences and variables, below a path")
+    asked = parser.parse_args()
+    if asked.offenders:
+        _print_offenders()
+    elif asked.private:
+        _print_private(called_once())
+    elif asked.tests:
+        print("\n".join(long_test_names()))
+    elif asked.words is not None:
+        _print_words(asked.words)
+    else:
+        for name, number in _numbers():
+            print(f"{name:56}{number}")
+
+
+if __name__ == "__main__":
+    main()

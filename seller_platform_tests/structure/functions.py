@@ -1,0 +1,78 @@
+"""Finds private functions that are called once."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from seller_platform_tests.structure.source import Function, Module, modules
+
+
+@dataclass(frozen=True)
+class CalledOnce:
+    """A private function that its module names once.
+
+    Attributes:
+        name: The qualified name.
+        length: Lines from `def` to the end, decorators left out.
+        use: How it is named: "called", "passed" without a call, or "decorated".
+    """
+
+    module: Module
+    name: str
+    line: int
+    length: int
+    use: str
+
+
+def function_count() -> int:
+    """Return how many functions the product has, methods and nested functions included."""
+    return sum(1 for module in modules() for _ in functions_of(module.tree))
+
+
+def called_once() -> list[CalledOnce]:
+    """Return the private functions and methods that their own module names exactly once.
+
+    A name begins with one underscore. Every mention counts, a call or not, inside the function itself too; other
+    modules do not count, for they must not name what is private. What a library calls by a decorator alone, such as
+    a validator or a sensor, is named nowhere and is left out; what has a decorator and is named once, such as a
+    context manager or a property, is in.
+    """
+    return sorted(
+        (once for module in modules() for once in _called_once_in(module)),
+        key=lambda once: (once.module.path_in_project, once.line),
+    )
+
+
+def functions_of(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """Yield every function with its qualified name."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{prefix}{child.name}", child
+            yield from functions_of(child, f"{prefix}{child.name}.")
+        elif isinstance(child, ast.ClassDef):
+            yield from functions_of(child, f"{prefix}{child.name}.")
+        else:
+            yield from functions_of(child, prefix)
+
+
+def _called_once_in(module: Module) -> Iterator[CalledOnce]:
+    mentions: Counter[str] = Counter()
+    calls: set[str] = set()
+    for node in ast.walk(module.tree):
+        if name := _mentioned(node):
+            mentions[name] += 1
+        if isinstance(node, ast.Call):
+            calls.add(_mentioned(node.func))
+    for qualified, function in functions_of(module.tree):
+        name = function.name
+        if name.startswith("_") and not name.startswith("__") and mentions[name] == 1:
+            use = "decorated" if function.decorator_list else "called" if name in calls else "passed"
+            length = (function.end_lineno or function.lineno) - function.lineno + 1
+            yield CalledOnce(module, qualified, function.lineno, length, use)
+
+
+def _mentioned(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""

@@ -1,0 +1,186 @@
+"""Checks the names of classes, modules, folders and tests, and the paths that files mention."""
+
+import ast
+import re
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from seller_platform_tests.structure.functions import functions_of
+from seller_platform_tests.structure.imports import imports_of
+from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS, docstrings, folders, modules
+
+LONGEST_TEST_NAME = 70
+_FILES_WITH_PATHS = (
+    "dagster.yaml",
+    "workspace.yaml",
+    "pyproject.toml",
+    "README.md",
+    ".ci/run",
+    ".github/*.md",
+    ".github/workflows/*",
+    "docker/*",
+    "docker/helm/*",
+)
+_DOTTED = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?:\.[A-Za-z_]\w*)+(?::\w+)?(?![\w/-])")
+_IMPORTED = re.compile(r"^from (seller_platform[\w.]*) import (\w+(?:, \w+)*)", re.MULTILINE)
+# A tag of a run looks like a folder of the package: a path has two parts below it, or ends as a file or folder does.
+_FILE = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?:(?:/\w+)+\.py|(?:/\w+)+/|(?:/\w+){2,})")
+
+
+def repeated_classes() -> dict[str, list[str]]:
+    """Return the class names that the product defines more than once, with where."""
+    definitions: dict[str, list[str]] = defaultdict(list)
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                definitions[node.name].append(f"{module.path_in_project}:{node.lineno}")
+    return {name: where for name, where in sorted(definitions.items()) if len(where) > 1}
+
+
+def repeated_prefixes() -> list[str]:
+    """Return the modules that repeat their folder's name or a prefix of two siblings."""
+    offenders = []
+    for folder, inside in folders().items():
+        names = {module.path.stem: module for module in inside}
+        words = Counter(name.partition("_")[0] for name in names if "_" in name)
+        for name, module in names.items():
+            if folder != PRODUCT and name.partition("_")[0] in (folder.name, folder.name.removesuffix("s")):
+                offenders.append(f"{module.path_in_project} repeats the name of its folder")
+            elif "_" in name and words[name.partition("_")[0]] > 2:
+                offenders.append(
+                    f"{module.path_in_project} begins like {words[name.partition('_')[0]] - 1} modules beside it"
+                )
+    return offenders
+
+
+def unlisted_modules() -> list[str]:
+    """Return the folders whose docstring does not name every module and folder in them."""
+    offenders = []
+    packages = [module for module in modules() if module.is_package]
+    inside = folders()
+    for package in packages:
+        folder = package.path.parent
+        document = ast.get_docstring(package.tree) or ""
+        names = [module.path.stem for module in inside[folder] if module.path.stem != "__main__"]
+        names += [other.path.parent.name for other in packages if other.path.parent.parent == folder]
+        missing = [name for name in sorted(names) if not re.search(rf"\b{name}\b", document)]
+        if not document or missing:
+            offenders.append(f"{package.path_in_project} does not list {', '.join(missing) or 'anything'}")
+    return offenders
+
+
+def folders_without_tests() -> list[str]:
+    """Return the folders of the product without a folder of tests of their name."""
+    return [
+        str(folder.relative_to(ROOT))
+        for folder in folders()
+        if folder != PRODUCT and not (TESTS / folder.relative_to(PRODUCT)).is_dir()
+    ]
+
+
+def long_test_names() -> list[str]:
+    """Return the tests whose names are too long, with their length."""
+    return [
+        f"{module.path_in_project}:{function.lineno} {len(function.name)} {function.name}"
+        for module in modules(TESTS)
+        for _, function in functions_of(module.tree)
+        if function.name.startswith("test_") and len(function.name) > LONGEST_TEST_NAME
+    ]
+
+
+def imported_conftests() -> list[str]:
+    """Return the imports of conftest modules."""
+    return [
+        f"{module.path_in_project}:{each.line} imports {each.target}"
+        for module in modules(TESTS)
+        for each in imports_of(module, frozenset())
+        if each.target.rpartition(".")[2] == "conftest"
+    ]
+
+
+def broken_paths() -> list[str]:
+    """Return the dotted paths and file names that name nothing."""
+    return [f"{where} names {path}" for where, path in mentioned_paths() if not _is_there(path)]
+
+
+def mentioned_paths() -> Iterator[tuple[str, str]]:
+    """Yield the dotted paths and file names that the project mentions, with where."""
+    for pattern in _FILES_WITH_PATHS:
+        for path in sorted(path for path in ROOT.glob(pattern) if path.is_file()):
+            yield from ((str(path.relative_to(ROOT)), mentioned) for mentioned in _paths_in(path))
+    for module in modules():
+        documents = {id(node) for _, node in docstrings(module.tree)}
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+                for mentioned in _DOTTED.findall(node.value):
+                    # What else begins like the package is a key of a request, such as "seller_platform.request_id".
+                    if (PRODUCT / re.split(r"[.:]", mentioned)[1]).is_dir():
+                        yield f"{module.path_in_project}:{node.lineno}", mentioned
+
+
+def _paths_in(path: Path) -> Iterator[str]:
+    text = path.read_text()
+    yield from _DOTTED.findall(text)
+    for module, names in _IMPORTED.findall(text):
+        yield from (f"{module}:{name}" for name in names.split(", "))
+    if path.suffix == ".md":
+        yield from _FILE.findall(text)
+    if path.suffix == ".toml":
+        ignored = tomllib.loads(text)["tool"]["ruff"]["lint"]["per-file-ignores"]
+        yield from (name.partition("*")[0] for name in ignored)
+    if path.suffix == ".yaml":
+        for document in yaml.safe_load_all(text):
+            yield from _classes_in(document)
+
+
+def _classes_in(document: Any) -> Iterator[str]:
+    """Yield the classes that Dagster's files name."""
+    if isinstance(document, list):
+        for inner in document:
+            yield from _classes_in(inner)
+    if isinstance(document, dict):
+        module, name = document.get("module"), document.get("class") or document.get("attribute")
+        if str(module).startswith("seller_platform") and name:
+            yield f"{module}:{name}"
+        for inner in document.values():
+            yield from _classes_in(inner)
+
+
+def _is_there(path: str) -> bool:
+    if "/" in path:
+        return (ROOT / path.rstrip(".")).exists()
+    dotted, _, attribute = path.partition(":")
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        if _is_module(".".join(parts[:length])):
+            names = [*parts[length:], *([attribute] if attribute else [])]
+            return not names or _has(".".join(parts[:length]), names)
+    return False
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _has(module: str, names: list[str]) -> bool:
+    value: Any = import_module(module)
+    for name in names:
+        if not hasattr(value, name):
+            return False
+        value = getattr(value, name)
+    return True
+
+
+def largest_folder() -> tuple[Path, int]:
+    """Return the folder of the product with the most modules, and how many those are."""
+    return max(((folder, len(inside)) for folder, inside in folders().items()), key=lambda item: item[1])
