@@ -122,6 +122,7 @@ def _is_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def _new_provider(service_name: str, environment: Mapping[str, str]) -> "TracerProvider":
+    # The extra `opentelemetry` installs these.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

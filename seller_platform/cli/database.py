@@ -25,7 +25,7 @@ def migrate(*, as_json: bool) -> None:
     Every program does that for itself when it starts; where several start at once, or with fewer rights, run this
     first. Readers go on reading meanwhile.
     """
-    from seller_platform.orchestration.instance.home import open_instance
+    from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
 
     output = Output(as_json=as_json)
     with open_workplace() as place:

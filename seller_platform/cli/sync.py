@@ -144,6 +144,7 @@ def _plan(
     place: Workplace, selection: Selection, datasets: Sequence[Dataset], keys: Sequence[str], listed: Sequence[str]
 ) -> list[Any]:
     """Return the runs that load what is selected of these accounts."""
+    # Importing Dagster takes a second; `--help` does without.
     from seller_platform.orchestration.automation.due import plan_refresh
     from seller_platform.orchestration.automation.runs import plan_runs
 

