@@ -19,8 +19,8 @@ from types import CodeType, FrameType
 from urllib.parse import parse_qsl, urlsplit
 
 import seller_platform
-from seller_platform.client.api import SellerApi
-from seller_platform.client.lists import read_slice
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import dataset_named
 from seller_platform_tests.client.upstreams import BERLIN, MARCH, KeptRows, MovingList, day_of_order, orders
 

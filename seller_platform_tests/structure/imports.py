@@ -29,7 +29,7 @@ class Import:
             statement = lines[number].strip()
             if "#" in statement:
                 return True
-            if number != self.line - 1 and not statement.startswith(("import ", "from ")):
+            if number != self.line - 1 and statement and not statement.startswith(("import ", "from ")):
                 return False
             number -= 1
         return False

@@ -51,7 +51,7 @@ def repeated_prefixes() -> list[str]:
         names = {module.path.stem: module for module in inside}
         words = Counter(name.partition("_")[0] for name in names if "_" in name)
         for name, module in names.items():
-            if folder != PRODUCT and name.partition("_")[0] in (folder.name, folder.name.removesuffix("s")):
+            if re.match(rf"{folder.name}(_|$)|{folder.name.removesuffix('s')}(_|$)", name):
                 offenders.append(f"{module.path_in_project} repeats the name of its folder")
             elif "_" in name and words[name.partition("_")[0]] > 2:
                 offenders.append(

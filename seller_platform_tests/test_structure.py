@@ -1,0 +1,49 @@
+"""The rules for where code lies and how its modules, classes and tests are named."""
+
+from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
+from seller_platform_tests.structure.names import (
+    broken_paths,
+    largest_folder,
+    mentioned_paths,
+    repeated_prefixes,
+)
+
+MOST_MODULES = 16
+
+
+def test_no_folder_has_more_modules_than_a_reader_can_scan() -> None:
+    folder, count = largest_folder()
+
+    assert count <= MOST_MODULES, folder
+
+
+def test_no_module_repeats_its_folders_name_or_a_prefix_of_two_others() -> None:
+    assert repeated_prefixes() == []
+
+
+def test_modules_import_one_another_in_no_circle() -> None:
+    assert cycles(imported()) == []
+
+
+def test_a_circle_is_noticed_through_any_number_of_modules() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str](), "e": {"a"}}
+
+    assert cycles(graph) == [["a", "b", "c"]]
+
+
+def test_every_import_inside_a_function_gives_its_reason() -> None:
+    unexplained = [each for each in imports_inside_functions() if not each.has_a_comment]
+
+    assert [f"{each.module.path_in_project}:{each.line} imports {each.target}" for each in unexplained] == []
+
+
+def test_every_path_named_in_files_and_texts_can_be_imported() -> None:
+    paths = {path for _, path in mentioned_paths()}
+
+    assert broken_paths() == []
+    assert {
+        "seller_platform.cli:main",
+        "seller_platform.orchestration.definitions",
+        "seller_platform.orchestration.celery_runs",
+        "seller_platform.service.app:app_from_environment",
+    } <= paths
