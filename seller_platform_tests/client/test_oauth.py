@@ -140,6 +140,7 @@ def test_a_refresh_that_did_not_reach_the_upstream_is_tried_again(fault: Any) ->
         httpx.RemoteProtocolError("cut"),
         httpx.Response(502),
         httpx.Response(200, text="<html>"),
+        httpx.Response(200, json={**ANSWER, "padding": "x" * (1 << 20)}),
         httpx.Response(200, json={"access_token": "two words", "refresh_token": "x"}),
     ],
     ids=repr,

@@ -7,7 +7,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from seller_platform.client.http.api import USER_AGENT
-from seller_platform.client.http.responses import PASSING_STATUSES, PassingFault, RawAnswer
+from seller_platform.client.http.responses import PassingFault, RawAnswer, check_passing
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.errors import UpstreamUnavailableError, WebhookError
 
@@ -62,7 +62,6 @@ def _send(transport: httpx.HTTPTransport, url: str, payload: Mapping[str, object
 
 
 def _judge(answer: RawAnswer, host: str, clock: RequestClock) -> None:
-    if answer.status in PASSING_STATUSES or answer.status >= 500:
-        raise PassingFault(f"status {answer.status}", retry_after_seconds=answer.retry_after_seconds(clock.now()))
+    check_passing(answer, clock.now())
     if not 200 <= answer.status < 300:
         raise WebhookError(host, f"it answered {answer.status}")

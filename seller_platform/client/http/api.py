@@ -3,8 +3,8 @@
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -22,15 +22,23 @@ from seller_platform.traces import mark_failed, span, trace_headers
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
 SILENCE_SECONDS = 60.0
 """How long an upstream may say nothing before a request is given up."""
-LARGEST_BODY_BYTES = 512 << 20
-LONGEST_BODY_SECONDS = 600.0
-LARGEST_DOWNLOAD_BYTES = 16 << 30
-LONGEST_DOWNLOAD_SECONDS = 3600.0
 
 _TALLY = "seller_platform.tally"
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 Decoded = TypeVar("Decoded")
+
+
+@dataclass(frozen=True)
+class BodyLimits:
+    """How large a body may be, and how many seconds it may take to arrive."""
+
+    bytes: int
+    seconds: float
+
+
+_BODY = BodyLimits(512 << 20, 600)
+_DOWNLOAD = BodyLimits(16 << 30, 3600)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class SellerApi:
         self.budget = budget or RequestBudget()
         self._clock = clock or RequestClock()
         self._policy = RetryPolicy(attempts, retry_seconds, self._clock)
-        self._timeout, self._longest_body_seconds = timeout_of(silence_seconds), LONGEST_BODY_SECONDS
+        self._timeout, self._limits = timeout_of(silence_seconds), _BODY
         self._http = httpx.Client(
             auth=auth,
             transport=transport,
@@ -162,23 +170,14 @@ class SellerApi:
         return tally.requests, read_body
 
     def _stream_once(self, request: httpx.Request, name: str, read: Callable[[Iterator[bytes]], Decoded]) -> Decoded:
-        with self.budget.request(), request_span(request, name) as current:
-            try:
-                response = self._http.send(request, stream=True)
-                tell_status(current, response)
+        with self.budget.request(), open_answer(self._http, request, name) as (response, _):
+            if response.is_success:
                 try:
-                    if response.is_success:
-                        return read(self._pieces(response, name, LARGEST_DOWNLOAD_BYTES, LONGEST_DOWNLOAD_SECONDS))
-                    raw = RawAnswer(response.status_code, response.headers, self._body(response, name))
-                finally:
-                    response.close()
-            except httpx.HTTPError as error:
-                raise fault_of(error) from None
-            except UnreadableBodyError as error:
-                raise PassingFault(error.problem) from None
-        if raw.status == 429:
-            self.budget.shrink()
-        check_answer(raw, name, self._clock.now())
+                    return read(read_pieces(response, name, _DOWNLOAD, self._clock))
+                except UnreadableBodyError as error:
+                    raise PassingFault(error.problem) from None
+            raw = read_answer(response, name, self._limits, self._clock)
+        self._check(raw, name)
         raise AssertionError("an answer that is no success is a fault or a refusal")
 
     def impatient(self, seconds: float) -> "SellerApi":
@@ -188,7 +187,7 @@ class SellerApi:
         """
         other = copy.copy(self)
         other._policy = RetryPolicy(1, seconds, self._clock)
-        other._timeout, other._longest_body_seconds = httpx.Timeout(seconds / 2, pool=None), seconds / 2
+        other._timeout, other._limits = httpx.Timeout(seconds / 2, pool=None), replace(_BODY, seconds=seconds / 2)
         return other
 
     def post(
@@ -266,58 +265,66 @@ class SellerApi:
 
     def _send(self, request: httpx.Request, name: str) -> RawAnswer:
         """Send a request once and return its good answer."""
-        with self.budget.request(), request_span(request, name) as current:
-            try:
-                response = self._http.send(request, stream=True)
-                tell_status(current, response)
-                try:
-                    raw = RawAnswer(response.status_code, response.headers, self._body(response, name))
-                finally:
-                    response.close()
-            except httpx.HTTPError as error:
-                raise fault_of(error) from None
+        with self.budget.request(), open_answer(self._http, request, name) as (response, current):
+            raw = read_answer(response, name, self._limits, self._clock)
             current.set_attribute("http.response.body.size", len(raw.body))
-        if raw.status == 429:
-            self.budget.shrink()
-        check_answer(raw, name, self._clock.now())
+        self._check(raw, name)
         self.budget.grow()
         return raw
 
-    def _body(self, response: httpx.Response, name: str) -> bytes:
-        return b"".join(self._pieces(response, name, LARGEST_BODY_BYTES, self._longest_body_seconds))
-
-    def _pieces(self, response: httpx.Response, name: str, largest: int, longest_seconds: float) -> Iterator[bytes]:
-        """Yield the body, as long as it is of reasonable size and arrives in reasonable time."""
-        size, began = 0, self._clock.monotonic()
-        for piece in response.iter_bytes():
-            size += len(piece)
-            if size > largest:
-                raise ContractViolationError(name, f"the body is larger than {largest >> 20} MiB")
-            if self._clock.monotonic() - began > longest_seconds:
-                raise PassingFault("a body that would not end")
-            yield piece
-
-
-def tell_status(current: Span, response: httpx.Response) -> None:
-    """Tell the status of an answer; an error's is a failure of the request."""
-    current.set_attribute("http.response.status_code", response.status_code)
-    if response.status_code >= 400:
-        mark_failed(current, str(response.status_code))
+    def _check(self, raw: RawAnswer, name: str) -> None:
+        if raw.status == 429:
+            self.budget.shrink()
+        check_answer(raw, name, self._clock.now())
 
 
 @contextmanager
-def request_span(request: httpx.Request, name: str) -> Iterator[Span]:
-    """Trace one sending of a request, and name the span to the upstream.
+def open_answer(http: httpx.Client, request: httpx.Request, name: str) -> Iterator[tuple[httpx.Response, Span]]:
+    """Send a request once, in a span of its own, and yield the answer, whose body is not read yet.
 
     Args:
-        name: Method and path; the query, which may hold titles, is told to nobody.
+        name: Method and path. The query, which may hold titles, does not enter the span.
+
+    Raises:
+        PassingFault: There was no answer, or it broke off while its body was read.
+        InvalidSettingError: The base URL is none that can be called.
     """
-    told = {
+    attributes = {
         "http.request.method": request.method,
         "url.template": name.partition(" ")[2],
         "server.address": request.url.host,
         "server.port": request.url.port,
     }
-    with span(name, told, kind=SpanKind.CLIENT) as current:
+    with span(name, attributes, kind=SpanKind.CLIENT) as current:
         request.headers.update(trace_headers())
-        yield current
+        try:
+            response = http.send(request, stream=True)
+            current.set_attribute("http.response.status_code", response.status_code)
+            if response.status_code >= 400:
+                mark_failed(current, str(response.status_code))
+            with closing(response):
+                yield response, current
+        except httpx.HTTPError as error:
+            raise fault_of(error) from None
+
+
+def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> RawAnswer:
+    """Return the answer with its whole body."""
+    return RawAnswer(response.status_code, response.headers, b"".join(read_pieces(response, name, limits, clock)))
+
+
+def read_pieces(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:
+    """Yield the body piece by piece, as long as it stays within its limits.
+
+    Raises:
+        ContractViolationError: The body is too large.
+        PassingFault: The body takes too long.
+    """
+    size, began = 0, clock.monotonic()
+    for piece in response.iter_bytes():
+        size += len(piece)
+        if size > limits.bytes:
+            raise ContractViolationError(name, f"the body is larger than {limits.bytes >> 20} MiB")
+        if clock.monotonic() - began > limits.seconds:
+            raise PassingFault("a body that would not end")
+        yield piece

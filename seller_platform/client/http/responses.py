@@ -13,8 +13,8 @@ import httpx
 from seller_platform.contract.wire_errors import REASON
 from seller_platform.errors import InvalidSettingError, RequestRefusedError, UnreadableBodyError
 
-PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-UNTOUCHED_STATUSES = frozenset({429, 503})
+_PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+_UNTOUCHED_STATUSES = frozenset({429, 503})
 """Answers which say that the request was not acted upon: even one that must not happen twice may be sent again."""
 
 _LONGEST_MESSAGE = 300
@@ -83,14 +83,7 @@ def check_answer(answer: RawAnswer, request: str, now: datetime) -> None:
         PassingFault: Another attempt may do better.
         RequestRefusedError: No other attempt would.
     """
-    if answer.status in PASSING_STATUSES:
-        raise PassingFault(
-            f"status {answer.status}",
-            was_untouched=answer.status in UNTOUCHED_STATUSES,
-            retry_after_seconds=answer.retry_after_seconds(now),
-        )
-    if answer.status >= 500:
-        raise PassingFault(f"status {answer.status}")
+    check_passing(answer, now)
     if not 200 <= answer.status < 300:
         raise refusal(answer, request, now)
     if answer.status == 204:  # it has no body (RFC 9110 section 15.3.5)
@@ -99,6 +92,20 @@ def check_answer(answer: RawAnswer, request: str, now: datetime) -> None:
         check_looks_like_json(answer.body)
     except UnreadableBodyError as error:
         raise PassingFault(error.problem) from None
+
+
+def check_passing(answer: RawAnswer, now: datetime) -> None:
+    """Return if the status is none that may pass.
+
+    Raises:
+        PassingFault: Another attempt may do better.
+    """
+    if answer.status in _PASSING_STATUSES or answer.status >= 500:
+        raise PassingFault(
+            f"status {answer.status}",
+            was_untouched=answer.status in _UNTOUCHED_STATUSES,
+            retry_after_seconds=answer.retry_after_seconds(now),
+        )
 
 
 def check_looks_like_json(body: bytes) -> None:

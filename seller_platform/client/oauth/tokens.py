@@ -11,21 +11,26 @@ from urllib.parse import urlencode
 
 import httpx
 
-from seller_platform.client.http.api import SILENCE_SECONDS, USER_AGENT, request_span, tell_status, timeout_of
-from seller_platform.client.http.responses import (
-    PASSING_STATUSES,
-    UNTOUCHED_STATUSES,
-    PassingFault,
-    RawAnswer,
-    fault_of,
-    json_object,
-    shortened,
+from seller_platform.client.http.api import (
+    SILENCE_SECONDS,
+    USER_AGENT,
+    BodyLimits,
+    open_answer,
+    read_answer,
+    timeout_of,
 )
+from seller_platform.client.http.responses import PassingFault, RawAnswer, check_passing, json_object, shortened
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.errors import InvalidSettingError, ReauthorizationRequiredError, TokenRefusedError
+from seller_platform.errors import (
+    ContractViolationError,
+    InvalidSettingError,
+    ReauthorizationRequiredError,
+    TokenRefusedError,
+)
 
+_REQUEST = f"POST {TOKEN}"
 _LARGEST_ANSWER_BYTES = 1 << 20
 _LONGEST_LIFE_SECONDS = 10 * 365 * 86_400
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -157,10 +162,12 @@ class TokenEndpoint:
         def attempt() -> TokenPair:
             asked_at = self._clock.now()
             answer = self._send(secret)
-            self._check(answer, secret)
+            check_passing(answer, self._clock.now())
+            if answer.status != 200:
+                raise _refusal(answer, secret)
             return _pair(answer, form.get("refresh_token"), asked_at)
 
-        return self._policy.run(f"POST {TOKEN}", attempt, twice_is_harmless=False)
+        return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)
 
     def _send(self, form: Mapping[str, str]) -> RawAnswer:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
@@ -168,41 +175,14 @@ class TokenEndpoint:
             timeout = timeout_of(self._silence_seconds)
             with httpx.Client(transport=self._transport, timeout=timeout, headers=headers) as http:
                 request = http.build_request("POST", self._url, data=form)
-                with request_span(request, f"POST {TOKEN}") as current:
-                    response = http.send(request, stream=True)
-                    tell_status(current, response)
-                    return RawAnswer(response.status_code, response.headers, self._body(response))
+                with open_answer(http, request, _REQUEST) as (response, _):
+                    # Other processes wait for the grant meanwhile, so the answer has no more time than silence has.
+                    limits = BodyLimits(_LARGEST_ANSWER_BYTES, self._silence_seconds)
+                    return read_answer(response, _REQUEST, limits, self._clock)
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
-        except httpx.HTTPError as error:
-            raise fault_of(error) from None
-
-    def _body(self, response: httpx.Response) -> bytes:
-        """Return the body, if it is of reasonable size and arrives in reasonable time: others wait for the grant."""
-        body, began = b"", self._clock.monotonic()
-        for piece in response.iter_bytes():
-            body += piece
-            if len(body) > _LARGEST_ANSWER_BYTES or self._clock.monotonic() - began > self._silence_seconds:
-                raise PassingFault("a body that would not end")
-        return body
-
-    def _check(self, answer: RawAnswer, form: Mapping[str, str]) -> None:
-        """Return if the answer is a token response."""
-        if answer.status == 200:
-            return
-        if answer.status in PASSING_STATUSES or answer.status >= 500:
-            raise PassingFault(
-                f"status {answer.status}",
-                was_untouched=answer.status in UNTOUCHED_STATUSES,
-                retry_after_seconds=answer.retry_after_seconds(self._clock.now()),
-            )
-        told = json_object(answer.body)
-        error = told.get("error")
-        description = told.get("error_description") or told.get("message") or ""
-        raise TokenRefusedError(
-            _without(form, error) if isinstance(error, str) and error else f"http_{answer.status}",
-            _without(form, description) if isinstance(description, str) else "",
-        )
+        except ContractViolationError:  # of its size
+            raise PassingFault("a body that would not end") from None
 
 
 def authorization_url(auth_url: str, client_id: str, redirect_uri: str, state: str, code_challenge: str) -> str:
@@ -227,6 +207,17 @@ def code_challenge(verifier: str) -> str:
     """Return the S256 challenge of a verifier (RFC 7636 section 4.2)."""
     digest = hashlib.sha256(verifier.encode("ascii")).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+
+
+def _refusal(answer: RawAnswer, form: Mapping[str, str]) -> TokenRefusedError:
+    """Return the OAuth error that the answer holds (RFC 6749 section 5.2)."""
+    told = json_object(answer.body)
+    error = told.get("error")
+    description = told.get("error_description") or told.get("message") or ""
+    return TokenRefusedError(
+        _without(form, error) if isinstance(error, str) and error else f"http_{answer.status}",
+        _without(form, description) if isinstance(description, str) else "",
+    )
 
 
 def _pair(answer: RawAnswer, superseded: str | None, issued_at: datetime) -> TokenPair:
