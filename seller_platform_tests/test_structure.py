@@ -6,6 +6,7 @@ from seller_platform_tests.structure.names import (
     largest_folder,
     mentioned_paths,
     repeated_prefixes,
+    unlisted_modules,
 )
 
 MOST_MODULES = 16
@@ -19,6 +20,10 @@ def test_no_folder_has_more_modules_than_a_reader_can_scan() -> None:
 
 def test_no_module_repeats_its_folders_name_or_a_prefix_of_two_others() -> None:
     assert repeated_prefixes() == []
+
+
+def test_the_docstring_of_every_folder_lists_what_is_in_it() -> None:
+    assert unlisted_modules() == []
 
 
 def test_modules_import_one_another_in_no_circle() -> None:

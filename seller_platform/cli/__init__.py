@@ -1,4 +1,21 @@
-"""The `seller-platform` command: parses arguments, joins the floors, prints."""
+"""The `seller-platform` command: parses arguments, joins the floors, prints.
+
+- `connect`: authorises a connection
+- `sync`: loads through Dagster
+- `status`: coverage, age and grants
+- `explain`: the source of a stored row
+- `verify`: compares the upstream with a replica
+- `costs`: product costs, planned and applied
+- `metrics`: metrics for Prometheus
+- `database`: `migrate`, `backup`, `restore` and `prune`
+- `keys`: encryption keys
+- `service`: the REST API, its users, groups and applications
+- `doctor`: the checks of `seller-platform doctor`
+- `sandbox`: commands on invented sellers
+- `installation`: settings, warehouse and key of an installation
+- `output`: tables, progress and JSON
+- `processes`: processes started by a command
+"""
 
 import logging
 import os

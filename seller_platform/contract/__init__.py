@@ -1,6 +1,19 @@
-"""The API on paper: datasets, columns, endpoints, accounts, windows, the envelope and the errors on the wire.
+"""The promises of the API: datasets, columns, endpoints, accounts and windows.
 
-Standard library only, and no input or output: every other floor reads this one.
+It has no input or output and needs the standard library only; every other floor reads it.
+
+- `dataset`: what a dataset is
+- `datasets`: every dataset
+- `columns`: the columns of a dataset
+- `accounts`: accounts and their keys
+- `window`: half-open ranges of days
+- `currencies`: currency codes of ISO 4217
+- `dashboard`: the views of the statistics dashboard
+- `endpoints`: paths and limits of other endpoints
+- `envelope`: the envelope around a page
+- `wire_errors`: bodies of answers that refuse a request
+- `tokens`: the token pair of a grant
+- `tables`: the datasets as a table in Markdown
 """
 
 from seller_platform.contract.accounts import Account, account_key

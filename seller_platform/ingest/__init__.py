@@ -1,1 +1,7 @@
-"""Where the API meets the warehouse: authorisation, discovery, and the load of one slice; no Dagster."""
+"""Loads from the API into the warehouse, without Dagster.
+
+- `connections`: authorization, upstreams, and rotation of tokens and keys
+- `loads`: slices, accounts, cost periods and reports
+- `cost_plans`: product costs written back as a reviewed plan
+- `verification`: source and replica compared
+"""

@@ -1,1 +1,14 @@
-"""Dagster: assets, checks, partitions, resources, and the storage of its own."""
+"""Dagster: assets, checks, partitions, schedules, sensors and storage.
+
+- `definitions`: everything Dagster loads
+- `assets`: assets and their checks
+- `automation`: schedules and planned runs
+- `alerting`: alerts for failed checks and runs
+- `instance`: the Dagster instance
+- `resources`: the warehouse and the API
+- `partitions`: accounts, and accounts by month
+- `tags`: names of run tags and metadata
+- `storage`: Dagster's storage on PostgreSQL
+- `celery_runs`: runs on several machines
+- `downstream`: asset specs and the IO manager for other code locations
+"""

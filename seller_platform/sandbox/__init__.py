@@ -1,4 +1,22 @@
-"""Invented sellers: accounts, products, and rows whose numbers agree with each other, for the service to serve."""
+"""Invented sellers, with rows whose numbers agree with each other.
+
+- `load`: fills a database in one transaction
+- `account_history`: the days of one account, one after the other
+- `marketplaces`: marketplaces and accounts
+- `catalogue`: products with parents and variants
+- `demand`: orders of a day, by product and price
+- `orders`: orders and daily product sales
+- `ledger`: transactions
+- `stock`: stock in the marketplace's network
+- `shipments`: inbound shipments
+- `snapshots`: inventory and warehouse stock of today
+- `notifications`: alerts on stock and prices
+- `costs`: cost periods
+- `rates`: exchange rates
+- `local_days`: local days and their timestamps
+- `random_numbers`: random numbers that repeat for a seed
+- `copy_buffer`: rows gathered for COPY
+"""
 
 from seller_platform.sandbox.load import SandboxReport, load_sandbox
 

@@ -1,5 +1,18 @@
-"""The API served over HTTP, from the tables of a warehouse: OAuth server, lists, costs, reports, pages.
+"""The API served over HTTP from the tables of a warehouse.
 
-`app` joins the parts and `server` runs them. Endpoints that list a dataset all come from `lists.route_for`;
-what is true of one dataset only stands in `particulars`.
+- `app`: joins routes, error answers and the pool
+- `server`: runs the service as a process
+- `access`: decides which accounts a caller may read
+- `pool`: the pool of connections to PostgreSQL
+- `metrics`: metrics of requests, logins and connections
+- `http`: parameters, bodies, answers and middleware
+- `openapi`: endpoints and their description
+- `pages`: pages for people
+- `users`: users, groups and passwords
+- `oauth`: the OAuth server
+- `lists`: the list endpoints
+- `statistics`: the statistics endpoint
+- `costs`: the cost period endpoints
+- `reports`: the report endpoints and their worker
+- `monitoring`: metrics for Prometheus, and the status endpoint
 """

@@ -1,1 +1,11 @@
-"""Where rows live: the PostgreSQL server, the tables, slices and receipts, grants, and reading back."""
+"""The warehouse: PostgreSQL, its tables, and the SQL that writes and reads them.
+
+- `postgres`: the server and the database
+- `schema`: the tables
+- `migrations`: numbered changes of the tables
+- `connections`: accounts, grants and secrets
+- `loads`: slices, receipts and coverage
+- `jobs`: report jobs and cost plans
+- `marts`: tables computed from the datasets
+- `readers`: stored rows, read back
+"""

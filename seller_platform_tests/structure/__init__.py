@@ -1,7 +1,7 @@
 """Measures the structure of the code: `python -m seller_platform_tests.structure` prints the numbers.
 
 - `source`: the modules of both packages, parsed
-- `imports`: which module imports which, and cycles among them
+- `imports`: imports between modules, and cycles among them
 - `functions`: private functions that are called once
 - `names`: names of classes, modules, folders and tests, and dotted paths in files
 - `words`: sentences and variable names that break the rules for plain words

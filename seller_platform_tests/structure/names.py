@@ -70,7 +70,7 @@ def unlisted_modules() -> list[str]:
         document = ast.get_docstring(package.tree) or ""
         names = [module.path.stem for module in inside[folder] if module.path.stem != "__main__"]
         names += [other.path.parent.name for other in packages if other.path.parent.parent == folder]
-        missing = [name for name in sorted(names) if not re.search(rf"\b{name}\b", document)]
+        missing = [name for name in sorted(names) if f"\n- `{name}`: " not in document]
         if not document or missing:
             offenders.append(f"{package.path_in_project} does not list {', '.join(missing) or 'anything'}")
     return offenders

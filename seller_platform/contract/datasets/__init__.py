@@ -1,4 +1,13 @@
-"""Every dataset of the API, one module per area, each declared once."""
+"""Every dataset of the API, one module per area, each declared once.
+
+- `user`: accounts
+- `sales`: orders, daily sales, transactions and statistics
+- `inventory`: stock in the marketplace's network
+- `warehouse`: stock in the seller's warehouses, and shipments
+- `notifications`: alerts on stock and prices
+- `costs`: cost periods
+- `reports`: rows of reports
+"""
 
 from seller_platform.contract.dataset import Dataset, Source
 from seller_platform.contract.datasets.costs import COSTS

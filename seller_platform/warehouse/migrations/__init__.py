@@ -1,0 +1,4 @@
+"""Numbered changes of the tables, run by Alembic.
+
+- `env`: runs them on a connection
+"""
