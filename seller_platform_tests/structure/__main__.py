@@ -88,12 +88,13 @@ def _print_private(once: list[CalledOnce]) -> None:
 
 
 def _print_words(below: str) -> None:
-    offences = [offence for offence in words.offences() if offence.path.startswith(below)]
+    folder = f"{below.rstrip('/')}/" if below and not below.endswith((".py", ".html")) else below
+    offences = [offence for offence in words.offences() if offence.path.startswith(folder)]
     for offence in offences:
         print(f"{offence.path}:{offence.line} [{offence.rule}] {offence.text}")
     print(f"\n{'folder':45}{''.join(f'{rule:>18}' for rule in words.RULES)}")
-    for folder, count in words.counts(offences).items():
-        print(f"{folder:45}{''.join(f'{count.get(rule, 0):18}' for rule in words.RULES)}")
+    for name, count in words.counts(offences).items():
+        print(f"{name:45}{''.join(f'{count.get(rule, 0):18}' for rule in words.RULES)}")
     print(f"{'together':45}{''.join(f'{sum(each.rule == rule for each in offences):18}' for rule in words.RULES)}")
 
 
