@@ -2,19 +2,19 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any
 
 import msgspec
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
+from starlette import routing
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ExceptionHandler
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.endpoints import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
@@ -58,10 +58,6 @@ DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
 TRACED_AS = "seller-platform-service"
 
-# FastAPI's own would tell queries, and with them codes and titles, wherever OpenTelemetry is set up.
-_NO_TELEMETRY: dict[str, Any] = {
-    "telemetry": {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-}
 _MOST_ADDRESSES = 16  # under which the service is reached, and its documentation is kept
 
 
@@ -73,7 +69,7 @@ def create_app(
     wait_seconds: float = 3.0,
     worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
-) -> FastAPI:
+) -> Starlette:
     """Return the service over a migrated database.
 
     Args:
@@ -90,7 +86,7 @@ def create_app(
     store = Store(database_url, connections=connections, wait_seconds=wait_seconds, measures=measures)
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def life(_: Starlette) -> AsyncIterator[None]:
         await store.open()
         worker = WorkerThread(database_url, worker_pace) if worker_pace is not None else None
         if worker is not None:
@@ -103,17 +99,6 @@ def create_app(
             await store.close()
             await asyncio.to_thread(flush_traces)
 
-    app = FastAPI(
-        lifespan=life,
-        **_NO_TELEMETRY,
-        openapi_url=None,
-        redirect_slashes=False,
-        middleware=[Middleware(Envelop, measures=measures), Middleware(Compress)],
-    )
-    for error in (ApiError, WarehouseUnavailableError):
-        app.add_exception_handler(error, _answer_error)
-    app.add_exception_handler(HTTPException, _answer_http_error)
-    app.add_exception_handler(404, _answer_http_error)
     routes = (
         status_route(store),
         *user_routes(store),
@@ -122,15 +107,26 @@ def create_app(
         *cost_routes(store, clock),
         *report_routes(store, clock),
     )
-    for route in routes:
-        _add_endpoint(app, route)
-    _add_oauth(app, store)
-    _add_pages(app, store)
-    _add_documentation(app, routes)
+    app = Starlette(
+        routes=[
+            *(routing.Route(route.path, route.answer, methods=[route.method]) for route in routes),
+            *_oauth_routes(store),
+            *_page_routes(store),
+            *_documentation_routes(routes),
+        ],
+        middleware=[Middleware(Envelop, measures=measures), Middleware(Compress)],
+        exception_handlers={
+            ApiError: _answer_error,
+            WarehouseUnavailableError: _answer_error,
+            HTTPException: _answer_without_route(routes),
+        },
+        lifespan=life,
+    )
+    app.router.redirect_slashes = False
     return app
 
 
-def app_from_environment() -> FastAPI:
+def app_from_environment() -> Starlette:
     """Return the service over the database that the environment names.
 
     Raises:
@@ -143,29 +139,21 @@ def app_from_environment() -> FastAPI:
     return create_app(database_url, worker_pace=None if os.environ.get(NO_WORKER) else Pace())
 
 
-def _add_endpoint(app: FastAPI, route: Route) -> None:
-    app.add_api_route(
-        route.path,
-        _endpoint(route.answer),
-        methods=[route.method],
-        response_class=Response,
-        response_model=None,
-    )
-
-
-def _add_oauth(app: FastAPI, store: Store) -> None:
+def _oauth_routes(store: Store) -> list[routing.Route]:
     async def answer_token(request: Request) -> Response:
         return await answer_token_request(request, store)
 
     async def answer_revoke(request: Request) -> Response:
         return await answer_revocation(request, store)
 
-    app.add_route(TOKEN, answer_token, ["POST"])
-    app.add_route(REVOKE, answer_revoke, ["POST"])
-    app.add_route(METADATA, answer_metadata, ["GET"])
+    return [
+        routing.Route(TOKEN, answer_token, methods=["POST"]),
+        routing.Route(REVOKE, answer_revoke, methods=["POST"]),
+        routing.Route(METADATA, answer_metadata),
+    ]
 
 
-def _add_pages(app: FastAPI, store: Store) -> None:
+def _page_routes(store: Store) -> list[routing.Route]:
     login, authorization, developers = Login(store), Authorization(store), Developers(store)
     approvals = Approvals(store)
     pages: tuple[tuple[str, str, Page], ...] = (
@@ -184,13 +172,13 @@ def _add_pages(app: FastAPI, store: Store) -> None:
         ("GET", END, approvals.show_end),
         ("POST", END, approvals.end),
     )
-    for method, path, page in pages:
-        app.add_route(path, page_of(page), [method])
-    for path in (STYLE, SCRIPT):
-        app.add_route(path, answer_static, ["GET"])
+    return [
+        *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in pages),
+        *(routing.Route(path, answer_static) for path in (STYLE, SCRIPT)),
+    ]
 
 
-def _add_documentation(app: FastAPI, routes: Sequence[Route]) -> None:
+def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
     @lru_cache(_MOST_ADDRESSES)
     def documentation(base_url: str) -> tuple[bytes, str]:
         document = openapi_document(routes, oauth_paths(), base_url)
@@ -202,45 +190,37 @@ def _add_documentation(app: FastAPI, routes: Sequence[Route]) -> None:
     async def answer_docs(request: Request) -> Response:
         return page_with_script(documentation(base_url_of(request))[1])
 
-    app.add_route(OPENAPI, answer_document, ["GET"])
-    app.add_route(DOCS, page_of(answer_docs), ["GET"])
-
-
-def _endpoint(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    """Return the endpoint in the form in which FastAPI passes the request and looks at nothing else."""
-
-    async def endpoint(request: Request) -> Response:
-        response: Response = await answer(request)
-        return response
-
-    return endpoint
+    return [routing.Route(OPENAPI, answer_document), routing.Route(DOCS, page_of(answer_docs))]
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:
     return error_answer(error)
 
 
-async def _answer_http_error(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    if status == 405:
-        methods = allowed_methods(request)
-        allow = {"Allow": ", ".join(methods)}
-        if request.method == "OPTIONS":
-            return Response(None, 204, allow)
-        message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
-        return _told(request, 405, message, allow)
-    message = f"there is nothing at {request.scope['path'][:100]!a}" if status == 404 else str(error)
-    return _told(request, status, message, {})
+def _answer_without_route(routes: Sequence[Route]) -> ExceptionHandler:
+    """Return what answers a request that no route takes."""
+    api = {_first_part(route.path) for route in routes}
 
+    async def answer(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path = request.scope["path"]
+        headers: Mapping[str, str] = {}
+        message = str(error)
+        if error.status_code == 404:
+            message = f"there is nothing at {path[:100]!a}"
+        elif error.status_code == 405:
+            methods = allowed_methods(request)
+            headers = {"Allow": ", ".join(methods)}
+            if request.method == "OPTIONS":
+                return Response(None, 204, headers)
+            message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
+        # A browser that asks for what belongs to no part of the API gets a page.
+        is_page = _first_part(path) not in api and path not in (TOKEN, REVOKE, METADATA, OPENAPI)
+        if is_page and "text/html" in request.headers.get("accept", ""):
+            return render_message(error.status_code, f"{message[0].upper()}{message[1:]}.", headers)
+        return json_answer(error_body(error.status_code, message), error.status_code, headers)
 
-def _told(request: Request, status: int, message: str, headers: Mapping[str, str]) -> Response:
-    """Return an error as JSON, or as a page where a browser asks for what belongs to no part of the API."""
-    path = request.scope["path"]
-    api = {_first_part(route.path) for route in request.app.routes if isinstance(route, APIRoute)}
-    is_page = _first_part(path) not in api and path not in (TOKEN, REVOKE, METADATA, OPENAPI)
-    if is_page and "text/html" in request.headers.get("accept", ""):
-        return render_message(status, f"{message[0].upper()}{message[1:]}.", headers)
-    return json_answer(error_body(status, message), status, headers)
+    return answer
 
 
 def _first_part(path: str) -> str:

@@ -55,11 +55,7 @@ def noted(scope: Scope) -> Noted:
 
 def endpoint_of(scope: Scope) -> str:
     """Return the path of the route that took a request, with names where its parameters are; `none` without one."""
-    if "endpoint" not in scope:
-        return _NOWHERE
-    # FastAPI names the route in the scope where it is one of the API; those of pages are found by their pattern.
-    routes = [scope["route"]] if "route" in scope else scope["app"].routes
-    return next((route.path for route in routes if route.path_regex.match(scope["path"])), _NOWHERE)
+    return scope["route"].path if "route" in scope else _NOWHERE
 
 
 def method_of(method: str) -> str:

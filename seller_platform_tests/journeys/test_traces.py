@@ -108,8 +108,7 @@ def test_a_load_is_traced_over_its_requests_into_the_service_and_tells_no_secret
         insert_rows(database, INVENTORY, "S1.US", _products(2 * max(INVENTORY.page_sizes) + 7))
         client_id, client_secret = add_application(database, "Traced", callback)
         token = issue_token(database, ANN)
-    # FastAPI would send its own spans, and in them whole queries, if it were let.
-    sending = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url, "FASTAPI_OTEL_AUTO_CONFIGURE": "true"}
+    sending = {"OTEL_EXPORTER_OTLP_ENDPOINT": traced.url}
     warehouse = postgres.database("test_traces_warehouse", template="template_seller")
     with _service(database_url, tmp_path, **sending) as (base_url, log):
         variables = environment(

@@ -12,17 +12,21 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from starlette.routing import Route as ServedRoute
 
 from seller_platform.contract import Dataset, Kind
-from seller_platform.contract.endpoints import AUTHORIZE, METADATA, REVOKE, TOKEN
+from seller_platform.contract.endpoints import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
 from seller_platform.service.app import create_app
 from seller_platform.service.lists.endpoints import SERVED, ListParameters
+from seller_platform.service.oauth.approvals_page import END
+from seller_platform.service.oauth.developers_page import DELETE, NEW
 from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
 from seller_platform.service.openapi.operations import Description
 from seller_platform.service.openapi.routes import Route
+from seller_platform.service.pages.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT
+from seller_platform.service.pages.rendering import HOME, SCRIPT, STYLE
 from seller_platform_tests.service.conftest import ANN, Served, execute
 from seller_platform_tests.service.test_statistics import PERIODS, label_of
 
@@ -36,6 +40,7 @@ _TYPES = {
     Kind.TIMESTAMP: "string",
 }
 _FORMATS = {Kind.DATE: "date", Kind.TIMESTAMP: "date-time"}
+_PAGES = {HOME, LOGIN, LOGOUT, DEVELOPERS, NEW, DELETE, APPROVALS, END, STYLE, SCRIPT, OPENAPI, DOCS}
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +67,18 @@ def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
-def test_every_route_of_the_api_is_described(document: dict[str, Any]) -> None:
+def test_every_route_is_described_but_those_of_pages(document: dict[str, Any]) -> None:
     app = create_app("postgresql://nobody@127.0.0.1:1/nothing")
-    served = {
-        (method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in route.methods or ()
-    }
+    routes = [route for route in app.routes if isinstance(route, ServedRoute)]
+    served = {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}}
 
     described = {(method, path) for method, path, _ in operations(document)}
 
-    assert served <= described
+    assert len(routes) == len(app.routes)
+    assert described <= served
     assert {("POST", TOKEN), ("POST", REVOKE), ("GET", AUTHORIZE)} <= described
+    # The form of the consent page leads back to it.
+    assert {path for method, path in served - described if (method, path) != ("POST", AUTHORIZE)} == _PAGES
 
 
 def test_every_operation_has_a_name_an_area_and_its_errors(document: dict[str, Any]) -> None:

@@ -67,7 +67,6 @@ def allowed_methods(request: Request) -> list[str]:
     """Return the methods that some route takes at the path of a request."""
     methods = {"OPTIONS"}
     for route in request.app.routes:
-        matches = getattr(route, "path_regex", None)
-        if matches is not None and matches.match(request.scope["path"]):
-            methods |= set(getattr(route, "methods", None) or ())
-    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+        if route.path_regex.match(request.scope["path"]):
+            methods |= route.methods
+    return sorted(methods)
