@@ -14,6 +14,7 @@ from seller_platform.errors import RequestError
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
 from seller_platform.sandbox.rates import rates
 from seller_platform.warehouse.loads.daily_totals import forget_sums, write_sums
+from seller_platform.warehouse.postgres.advisory_locks import lock_number
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.schema.tables import table_for
@@ -87,7 +88,7 @@ def load_sandbox(
     period = _period(months, today)
     chosen = tuple(account_at(place, seed) for place in range(accounts))
     with database.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        lock_number(connection, _LOCK)
         _clear(connection, chosen)
         rows = _fill(connection, chosen, period, orders_per_month=orders_per_month, seed=seed, progress=progress)
         for table in (_ACCOUNTS, *_OF_ACCOUNTS, EXCHANGE_RATES):

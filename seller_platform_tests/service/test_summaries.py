@@ -16,9 +16,10 @@ from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.daily_totals import LOCK
+from seller_platform.warehouse.loads.daily_totals import lock_name
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.service.conftest import ANN, Served, connect, execute, insert_rows
 
@@ -80,7 +81,7 @@ def _kept(database: Database) -> dict[tuple[str, str], int]:
 @contextmanager
 def _somebody_summing(url: str, account: str) -> Iterator[None]:
     with psycopg.connect(url) as connection:
-        assert connection.execute(LOCK, {"account": account}).fetchone() == (True,)
+        assert connection.execute(TRY_LOCK, {"name": lock_name(account)}).fetchone() == (True,)
         yield
 
 

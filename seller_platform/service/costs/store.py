@@ -21,6 +21,7 @@ from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.http.bodies import parse_json
 from seller_platform.service.lists.sql import newest_day
 from seller_platform.service.pool import Connection
+from seller_platform.warehouse.postgres.advisory_locks import LOCK
 
 ELEMENT_FIELDS = ("cost_element", "amount", "currency", "provider", "notes")
 
@@ -34,7 +35,6 @@ WHERE period.local_day = {newest_day}
 ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, period.to_date
 """
 
-_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods ' || %s, 0))"
 _SNAPSHOT = "SELECT max(local_day) FROM seller.cost_periods WHERE account = %s"
 _FORGET = "DELETE FROM seller.cost_periods WHERE account = %s AND local_day < %s"
 
@@ -148,7 +148,7 @@ async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
                 "change its costs there, and the next load brings them here"
             )
     for key in sorted(account.key for account in selected.accounts):
-        await connection.execute(_LOCK, (key,))
+        await connection.execute(LOCK, {"name": f"seller.cost_periods {key}"})
 
 
 async def _snapshot(connection: Connection, account: ServedAccount) -> date | None:

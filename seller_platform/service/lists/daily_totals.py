@@ -12,7 +12,8 @@ from psycopg import errors, sql
 from seller_platform.contract import Dataset
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.pool import Connection
-from seller_platform.warehouse.loads.daily_totals import IS_CURRENT, LOCK, sum_statement
+from seller_platform.warehouse.loads.daily_totals import IS_CURRENT, lock_name, sum_statement
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 
@@ -83,7 +84,7 @@ async def _sum(connection: Connection, dataset: Dataset, accounts: Sequence[str]
         values = {"dataset": dataset.name, "account": account}
         try:
             async with connection.transaction():
-                is_ours = await (await connection.execute(LOCK, values)).fetchone()
+                is_ours = await (await connection.execute(TRY_LOCK, {"name": lock_name(account)})).fetchone()
                 if is_ours != (True,):
                     return False
                 await connection.execute(sum_statement(dataset), values)

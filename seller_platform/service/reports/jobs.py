@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.pool import Connection, Store
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
 RETENTION_DAYS = 7
 QUEUE = "reports"
@@ -68,10 +69,7 @@ WHERE id = %s AND state = 'processing'
 """
 _OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
 # A worker that hangs, or whose machine is gone, loses its transaction and with it the lock.
-_LOCK = """
-SELECT pg_try_advisory_xact_lock(hashtextextended('service.report_jobs ' || %s, 0)),
-       set_config('idle_in_transaction_session_timeout', '60s', true)
-"""
+_RESERVE = f"{TRY_LOCK}, set_config('idle_in_transaction_session_timeout', '60s', true)"
 _PROGRESS = """
 UPDATE service.report_jobs SET progress = greatest(progress, %s) WHERE id = %s AND state = 'processing'
 """
@@ -139,7 +137,7 @@ async def read_chunks(store: Store, job: ReportJob) -> AsyncIterator[bytes]:
 
 async def reserve_report(connection: Connection, report_id: int) -> bool:
     """Try to become the only one who writes a report, until the end of the transaction."""
-    found = await (await connection.execute(_LOCK, (str(report_id),))).fetchone()
+    found = await (await connection.execute(_RESERVE, {"name": f"service.report_jobs {report_id}"})).fetchone()
     return found is not None and bool(found[0])
 
 

@@ -28,6 +28,7 @@ from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.cleanup import delete_what_is_over
 from seller_platform.service.reports.jobs import QUEUE, TASK
 from seller_platform.service.reports.writing import ReportBusyError, may_try_again, write_report
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK_NUMBER
 from seller_platform.warehouse.postgres.database import conninfo
 
 _LOG = logging.getLogger("seller_platform.service.reports.worker")
@@ -216,7 +217,7 @@ async def _is_alone(connection: Connection, lock: int) -> bool:
 
     Where two workers rescued at once, the second could put back what the first has already begun again.
     """
-    found = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (lock,))).fetchone()
+    found = await (await connection.execute(TRY_LOCK_NUMBER, {"number": lock})).fetchone()
     return found is not None and bool(found[0])
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Self
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
 from seller_platform.files import create_atomically, write_atomically
+from seller_platform.warehouse.postgres.advisory_locks import lock_number, share_number
 from seller_platform.warehouse.postgres.database import Database
 
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
@@ -161,7 +162,7 @@ def write_keys(path: Path, keys: Sequence[str]) -> None:
 def sealing(database: Database) -> Iterator[Connection]:
     """Open a transaction in which secrets may be sealed and stored: the keys do not change until it has ended."""
     with database.begin() as transaction:
-        transaction.execute(text("SELECT pg_advisory_xact_lock_shared(:lock)"), {"lock": _SEALING_LOCK})
+        share_number(transaction, _SEALING_LOCK)
         yield transaction
 
 
@@ -169,7 +170,7 @@ def sealing(database: Database) -> Iterator[Connection]:
 def resealing(database: Database) -> Iterator[Connection]:
     """Open a transaction in which the keys may change: nobody seals anything for the database until it has ended."""
     with database.begin() as transaction:
-        transaction.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _SEALING_LOCK})
+        lock_number(transaction, _SEALING_LOCK)
         yield transaction
 
 

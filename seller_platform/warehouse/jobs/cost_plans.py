@@ -37,11 +37,11 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from seller_platform.contract.datasets.costs import CostElement, CostPeriod, Periods
 from seller_platform.errors import CostWritesBusyError, UnknownCostPlanError, UnknownTableError
+from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import METADATA, PLATFORM
 
 _TABLE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_$]*)\.([A-Za-z_][A-Za-z0-9_$]*)")
-_LOCK = "hashtextextended('cost writes of ' || :account, 0)"
 
 
 class WriteState(Enum):
@@ -183,19 +183,12 @@ def hold_costs(database: Database, accounts: Sequence[str]) -> Iterator[None]:
     Raises:
         CostWritesBusyError: Somebody is writing costs of one of them.
     """
-    with database.connect() as connection:
-        try:
-            for account in sorted(accounts):
-                held = connection.execute(text(f"SELECT pg_try_advisory_lock({_LOCK})"), {"account": account})
-                if not held.scalar_one():
-                    raise CostWritesBusyError(account)
-            connection.commit()
-            yield
-        finally:
-            if not connection.invalidated:
-                connection.rollback()
-                connection.execute(text("SELECT pg_advisory_unlock_all()"))
-                connection.commit()
+    with database.connect() as connection, releasing(connection):
+        for account in sorted(accounts):
+            if not try_hold(connection, f"cost writes of {account}"):
+                raise CostWritesBusyError(account)
+        connection.commit()
+        yield
 
 
 def looks_like_a_table(name: str) -> bool:

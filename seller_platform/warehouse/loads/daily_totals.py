@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from seller_platform.contract import LISTS, Dataset
 from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.schema.service_tables import DAILY_COUNTS, DAILY_FEES, SERVICE, SUMMARIES
 from seller_platform.warehouse.schema.tables import SELLER
 
@@ -29,10 +30,6 @@ IS_CURRENT = """NOT EXISTS (
     )"""
 """Whether the sums of `summary` are those of the stored rows: a condition on a row of service.summaries."""
 
-LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('service.summaries ' || %(account)s, 0))"
-"""Whether nobody else writes the sums of an account; true reserves them until the transaction ends."""
-
-_WAIT = "SELECT pg_advisory_xact_lock(hashtextextended('service.summaries ' || %(account)s, 0))"
 _FORGET = "DELETE FROM service.summaries WHERE account = %(account)s"
 
 # Everything in one statement, so of one moment. What is inserted does not see what is deleted, and need not.
@@ -96,6 +93,11 @@ CHARGED = """
 _OF_WINDOWS = """account = %(account)s AND local_day >= windows.first_day AND local_day < windows.end_day"""
 
 
+def lock_name(account: str) -> str:
+    """Return the name of the lock under which the sums of an account are written."""
+    return f"service.summaries {account}"
+
+
 @cache
 def sum_statement(dataset: Dataset) -> sql.Composed:
     """Return the statement that brings the sums of an account's dataset up to date.
@@ -115,7 +117,7 @@ def forget_sums(connection: Connection, accounts: Sequence[str]) -> None:
     """Let the sums of accounts count for nothing, and nobody make others before the transaction ends."""
     driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
     for account in accounts:
-        driver.execute(_WAIT, {"account": account})
+        lock(connection, lock_name(account))
         driver.execute(_FORGET, {"account": account})
 
 

@@ -22,6 +22,7 @@ from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.errors import ContractViolationError, SpoolError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import Row, RowDigest, RowWriter, copy_statement
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import CONNECTION, LOADS, LOCAL_DAY, table_for
 
@@ -278,14 +279,9 @@ def open_load(database: Database, wanted: Slice) -> Iterator[Load]:
     Raises:
         WarehouseUnavailableError: The server cannot be reached.
     """
-    with database.connect() as connection:
-        locks = [
-            f"{wanted.dataset.name}|{wanted.account}|{month.start:%Y-%m}"
-            for window in wanted.window.months()
-            for month in [Window.month_of(window.start)]
-        ]
-        for lock in locks:
-            connection.execute(text("SELECT pg_advisory_lock(hashtextextended(:lock, 0))"), {"lock": lock})
+    with database.connect() as connection, releasing(connection):
+        for window in wanted.window.months():
+            hold(connection, f"{wanted.dataset.name}|{wanted.account}|{Window.month_of(window.start).start:%Y-%m}")
         load_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))"))
         load = Load(connection, wanted, load_id.scalar_one())
         connection.commit()
@@ -293,10 +289,6 @@ def open_load(database: Database, wanted: Slice) -> Iterator[Load]:
             yield load
         finally:
             load.spool.close()
-            if not connection.invalidated:
-                connection.rollback()
-                connection.execute(text("SELECT pg_advisory_unlock_all()"))
-                connection.commit()
 
 
 def _latest_receipt(connection: Connection, wanted: Slice) -> Receipt | None:

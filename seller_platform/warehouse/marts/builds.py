@@ -15,6 +15,7 @@ from seller_platform.contract import Slicing, Window
 from seller_platform.errors import MartBuildError, RequestError
 from seller_platform.warehouse.marts.declaration import Input, Mart, MartCheck, Query
 from seller_platform.warehouse.marts.tables import ACCOUNT, BUILD_ID, BUILDS
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS
 
@@ -162,17 +163,10 @@ def _held(database: Database, mart: Mart, account: str, window: Window | None) -
     The lock is the connection's, not the transaction's: a transaction sees what was committed before it began, and
     must begin when the lock is ours.
     """
-    lock = {"lock": f"{mart.table}|{account}|{window}"}
-    with database.connect() as connection:
-        connection.execute(text("SELECT pg_advisory_lock(hashtextextended(:lock, 0))"), lock)
+    with database.connect() as connection, releasing(connection):
+        hold(connection, f"{mart.table}|{account}|{window}")
         connection.commit()
-        try:
-            yield connection
-        finally:
-            if not connection.invalidated:
-                connection.rollback()
-                connection.execute(text("SELECT pg_advisory_unlock_all()"))
-                connection.commit()
+        yield connection
 
 
 @contextmanager

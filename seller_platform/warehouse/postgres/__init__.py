@@ -5,5 +5,6 @@
 - `location`: the URL of the warehouse
 - `backup`: dump and restore
 - `health`: the state of the database for `doctor`
+- `advisory_locks`: locks by name or number, held by a transaction or a connection
 - `process_locks`: locks that a process holds while it runs
 """

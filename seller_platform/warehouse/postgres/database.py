@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, column, create_engine, func, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from seller_platform.errors import InvalidSettingError, SchemaVersionError, WarehouseUnavailableError
+from seller_platform.warehouse.postgres.advisory_locks import lock_number
 
 VERSION_TABLE = "schema_version"
 VERSION_SCHEMA = "platform"
@@ -100,7 +101,7 @@ class Database:
         from alembic.config import Config
 
         with self.begin() as connection:
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+            lock_number(connection, _MIGRATION_LOCK)
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
             found = _version(connection)
             if found is not None and found not in revisions():

@@ -3,13 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import text
-
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
 from seller_platform.warehouse.postgres.database import Database
-
-_HOLD = text("SELECT pg_advisory_lock(hashtextextended(:name, 0))")
-_RELEASE = text("SELECT pg_advisory_unlock(hashtextextended(:name, 0))")
-_TRY = text("SELECT pg_try_advisory_xact_lock(hashtextextended(:name, 0))")
 
 
 @contextmanager
@@ -29,16 +24,12 @@ def hold_queue(database: Database, queue: str) -> Iterator[None]:
 def is_held(database: Database, run_id: str) -> bool:
     """Whether some process works on the run."""
     with database.begin() as connection:
-        return not connection.execute(_TRY, {"name": f"run|{run_id}"}).scalar_one()
+        return not try_lock(connection, f"run|{run_id}")
 
 
 @contextmanager
 def _hold(database: Database, name: str) -> Iterator[None]:
-    with database.connect() as connection:
-        connection.execute(_HOLD, {"name": name})
+    with database.connect() as connection, releasing(connection):
+        hold(connection, name)
         connection.commit()
-        try:
-            yield
-        finally:
-            connection.execute(_RELEASE, {"name": name})
-            connection.commit()
+        yield

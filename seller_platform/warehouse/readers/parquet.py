@@ -21,12 +21,13 @@ from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import parquet
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 
 from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.errors import ExportFolderError, NotLoadedError
 from seller_platform.failpoints import reach
 from seller_platform.files import draft_beside
+from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
 from seller_platform.warehouse.readers.relations import ACCOUNT, Part, Relation, relation_of
@@ -106,9 +107,8 @@ def path_of(folder: Path, dataset: Dataset, account: str, name: str = "") -> Pat
 def _place(database: Database, folder: Path, dataset: Dataset, account: str, name: str = "") -> Iterator[Path]:
     """Lend the folder of a slice, to one export at a time, whatever machine it runs on."""
     place = path_of(folder, dataset, account, name)
-    lock = f"export|{place.relative_to(folder)}"
     with database.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:lock, 0))"), {"lock": lock})
+        lock(connection, f"export|{place.relative_to(folder)}")
         try:
             place.mkdir(parents=True, exist_ok=True)
             yield place

@@ -1,0 +1,71 @@
+"""Advisory locks of PostgreSQL, held by a transaction or by a connection.
+
+A lock has a number, or a name of which PostgreSQL computes the number. Programs of several versions may run side by
+side: names and numbers never change. The service executes the statements itself, on asynchronous connections.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import LiteralString
+
+from sqlalchemy import Connection
+
+LOCK: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
+"""Waits for the lock of a name and holds it until the transaction ends."""
+
+TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(hashtextextended(%(name)s, 0))"
+"""Returns whether the lock of a name was free; if so, holds it until the transaction ends."""
+
+TRY_LOCK_NUMBER: LiteralString = "SELECT pg_try_advisory_xact_lock(%(number)s)"
+"""Returns whether the lock of a number was free; if so, holds it until the transaction ends."""
+
+_LOCK_NUMBER = "SELECT pg_advisory_xact_lock(%(number)s)"
+_SHARE_NUMBER = "SELECT pg_advisory_xact_lock_shared(%(number)s)"
+_HOLD = "SELECT pg_advisory_lock(hashtextextended(%(name)s, 0))"
+_TRY_HOLD = "SELECT pg_try_advisory_lock(hashtextextended(%(name)s, 0))"
+_RELEASE = "SELECT pg_advisory_unlock_all()"
+
+
+def lock(connection: Connection, name: str) -> None:
+    """Wait for the lock of a name and hold it until the transaction ends."""
+    connection.exec_driver_sql(LOCK, {"name": name})
+
+
+def lock_number(connection: Connection, number: int) -> None:
+    """Wait for the lock of a number and hold it until the transaction ends."""
+    connection.exec_driver_sql(_LOCK_NUMBER, {"number": number})
+
+
+def share_number(connection: Connection, number: int) -> None:
+    """Hold the lock of a number, together with others that share it, until the transaction ends."""
+    connection.exec_driver_sql(_SHARE_NUMBER, {"number": number})
+
+
+def try_lock(connection: Connection, name: str) -> bool:
+    """Return whether the lock of a name was free; if so, hold it until the transaction ends."""
+    return bool(connection.exec_driver_sql(TRY_LOCK, {"name": name}).scalar_one())
+
+
+@contextmanager
+def releasing(connection: Connection) -> Iterator[None]:
+    """Release what `hold` and `try_hold` have locked when the block ends, after a rollback.
+
+    A connection that is lost releases its locks too, so that the death of a process leaves none.
+    """
+    try:
+        yield
+    finally:
+        if not connection.invalidated:
+            connection.rollback()
+            connection.exec_driver_sql(_RELEASE)
+            connection.commit()
+
+
+def hold(connection: Connection, name: str) -> None:
+    """Wait for the lock of a name and hold it until it is released, over any number of transactions."""
+    connection.exec_driver_sql(_HOLD, {"name": name})
+
+
+def try_hold(connection: Connection, name: str) -> bool:
+    """Return whether the lock of a name was free; if so, hold it until it is released."""
+    return bool(connection.exec_driver_sql(_TRY_HOLD, {"name": name}).scalar_one())
