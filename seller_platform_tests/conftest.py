@@ -14,7 +14,7 @@ from psycopg import sql
 
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.databases import TEMPLATE, Databases
+from seller_platform_tests.support.postgres import TEMPLATE, Databases
 
 
 def pytest_configure() -> None:

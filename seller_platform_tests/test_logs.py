@@ -20,9 +20,9 @@ import pytest
 
 from seller_platform.logs import JsonLines, facts, log_context
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import COMMAND, connect, environment, foreign_environment, free_port, run
-from seller_platform_tests.service.conftest import ANN, PASSWORD, Served, served
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import COMMAND, connect, environment, foreign_environment, free_port, run
+from seller_platform_tests.support.served import ANN, PASSWORD, Served, served
 
 MONTH = ("--from", "2026-01", "--to", "2026-01")
 
@@ -93,7 +93,7 @@ def test_threads_tell_the_context_that_they_were_started_in(written: tuple[loggi
 
 @pytest.mark.journey
 def test_loads_tell_their_run_account_and_dataset_and_errors_their_next_step(database_url: str, tmp_path: Path) -> None:
-    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/callback") as upstream:
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/callback") as upstream:
         variables = foreign_environment(upstream, database_url, tmp_path / "home")
         variables |= {"SELLER_PLATFORM_LOG_FORMAT": "json"}
         connected = connect(variables)
@@ -107,7 +107,9 @@ def test_loads_tell_their_run_account_and_dataset_and_errors_their_next_step(dat
     assert (synced.returncode, failed.returncode, refused.returncode) == (0, 4, 2), synced.stderr + failed.stderr
     lines = _objects(synced.stderr)
     stored = [line for line in lines if line.get("dataset") == "orders" and "verdict" in line]
-    assert {line["account"] for line in stored} == {foreign.KEYS[each["seller_id"]] for each in foreign.ACCOUNTS}
+    assert {line["account"] for line in stored} == {
+        independent_upstream.KEYS[each["seller_id"]] for each in independent_upstream.ACCOUNTS
+    }
     assert all(line["rows"] == 10 and line["verdict"] == "match" and line["run_id"] for line in stored)
     assert all(line["window"] == "2026-01-01..2026-01-31" for line in stored)
     (again,) = (line for line in lines if "trying again" in line["message"])
@@ -120,7 +122,7 @@ def test_loads_tell_their_run_account_and_dataset_and_errors_their_next_step(dat
     assert (told["level"], told["error"], told["exit_code"]) == ("ERROR", "UnknownDatasetError", 2)
     assert told["next_step"]
     log = synced.stderr + failed.stderr + refused.stderr + connected.partition("\n")[2]
-    assert [token for token in (*tokens, foreign.CLIENT_SECRET) if token in log] == []
+    assert [token for token in (*tokens, independent_upstream.CLIENT_SECRET) if token in log] == []
 
 
 def test_a_bug_is_one_line_too(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
-from seller_platform_tests.journeys.deployment import Deployment, awaited, deployment
-from seller_platform_tests.journeys.processes import document, environment, run
+from seller_platform_tests.support.deployment import Deployment, awaited, deployment
+from seller_platform_tests.support.processes import document, environment, run
 
 DATASETS = ("orders", "daily_product_sales", "transactions")
 _LONGEST_SECONDS = 3_000

@@ -29,8 +29,8 @@ from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.serving import month_before
-from seller_platform_tests.journeys.processes import environment, free_port
-from seller_platform_tests.orchestration.instances import postgres_instance
+from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.processes import environment, free_port
 
 DATED = [dataset for dataset in LISTS if dataset.is_dated]
 _PAGES = {

@@ -22,7 +22,7 @@ import seller_platform
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import dataset_named
-from seller_platform_tests.client.upstreams import BERLIN, MARCH, KeptRows, MovingList, day_of_order, orders
+from seller_platform_tests.support.http_upstream import BERLIN, MARCH, KeptRows, MovingList, day_of_order, orders
 
 _PRODUCT = f"{Path(seller_platform.__file__).parent}/"
 _ROWS = 7

@@ -20,7 +20,7 @@ from rich.table import Table
 from seller_platform.service.access import hash_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.service.conftest import ANN, Served, execute, served
+from seller_platform_tests.support.served import ANN, Served, execute, served
 
 AT_ONCE = 8
 

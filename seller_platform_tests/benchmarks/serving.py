@@ -44,8 +44,8 @@ from seller_platform.service.oauth.temporary_access import visit
 from seller_platform.warehouse.loads.daily_totals import write_sums
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.journeys.processes import COMMAND, free_port
-from seller_platform_tests.service.conftest import list_accounts
+from seller_platform_tests.support.processes import COMMAND, free_port
+from seller_platform_tests.support.served import list_accounts
 
 PAGE, DAYS, TURNS, READERS = 2_000, 31, 21, 64
 FIRST_DAY = date(2026, 1, 1)

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.ingest.cost_shop import DE, GB, SKUS, US, Shop, add_products, open_shop, period
-from seller_platform_tests.journeys.processes import COMMAND, document, run
+from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, add_products, open_shop, period
+from seller_platform_tests.support.processes import COMMAND, document, run
 
 HEADER = "account,sku,from_date,to_date,cost_element,amount,currency,provider,notes"
 TEA = SKUS[2].replace('"', '""')

@@ -12,14 +12,22 @@ from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
 from seller_platform.orchestration.partitions import partition_key
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import document, environment, run
-from seller_platform_tests.orchestration.conftest import MONTHS, Platform
-from seller_platform_tests.orchestration.conftest import platform as _platform
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
+from seller_platform_tests.support.processes import document, environment, run
 
-platform = _platform
-KEYS = sorted(foreign.KEYS.values())
+KEYS = sorted(independent_upstream.KEYS.values())
 ORDER = "A1FOREIGN-platform-02-650"
+
+
+@pytest.fixture
+def platform(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Platform]:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    with open_platform(database, database_url, tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -60,7 +68,7 @@ def test_the_request_that_is_shown_brings_the_row_again(platform: Platform, vari
         "daily_product_sales": ("date=2026-02-02", "date", "2026-02-02"),
     }
     for name, (word, field, value) in asked.items():
-        (row,) = _rows(variables, name, word, "--account", foreign.KEYS["A1FOREIGN"])
+        (row,) = _rows(variables, name, word, "--account", independent_upstream.KEYS["A1FOREIGN"])
 
         assert value in [each[field] for each in _ask(platform, row["request"]["url"])], name
 
@@ -81,7 +89,7 @@ def test_a_row_of_a_paged_list_is_explained_with_its_page_load_and_run(
 
 def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, variables: dict[str, str]) -> None:
     (before,) = _rows(variables, "orders", ORDER)
-    february = partition_key(foreign.KEYS["A1FOREIGN"], MONTHS[1])
+    february = partition_key(independent_upstream.KEYS["A1FOREIGN"], MONTHS[1])
     platform.run([dataset_named("orders")], february, february)
     (confirmed,) = _rows(variables, "orders", ORDER)
     with platform.database.begin() as connection:

@@ -12,7 +12,7 @@ from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.journeys.processes import COMMAND, environment
+from seller_platform_tests.support.processes import COMMAND, environment
 
 STOCK = dataset_named("warehouse_stock")
 SHOP = Account(1, 'Shop "1"', "US", "USD", "America/Los_Angeles", "US", "S1")

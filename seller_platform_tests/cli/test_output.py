@@ -9,7 +9,7 @@ import pytest
 
 from seller_platform import errors
 from seller_platform.errors import SellerPlatformError
-from seller_platform_tests.journeys.processes import environment, run
+from seller_platform_tests.support.processes import environment, run
 
 
 def test_an_unknown_command_is_a_usage_error(tmp_path: Path) -> None:

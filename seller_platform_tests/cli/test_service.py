@@ -11,7 +11,7 @@ from seller_platform.contract import Account
 from seller_platform.errors import AccountNotGrantedError
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.service.conftest import list_accounts
+from seller_platform_tests.support.served import list_accounts
 
 ANN = "ann@shop.example"
 

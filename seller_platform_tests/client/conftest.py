@@ -2,7 +2,7 @@
 
 import pytest
 
-from seller_platform_tests.client.upstreams import FakeTime
+from seller_platform_tests.support.http_upstream import FakeTime
 
 
 class _Nap:

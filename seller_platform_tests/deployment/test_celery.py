@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from seller_platform_tests.deployment.test_compose import TOP
-from seller_platform_tests.journeys.processes import environment
+from seller_platform_tests.support.processes import environment
 
 pytestmark = pytest.mark.journey
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from cryptography.fernet import Fernet
 
-from seller_platform_tests.journeys.processes import environment, free_port
+from seller_platform_tests.support.processes import environment, free_port
 
 pytestmark = pytest.mark.journey
 

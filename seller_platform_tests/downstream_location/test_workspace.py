@@ -16,7 +16,7 @@ from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.journeys.processes import environment, free_port
+from seller_platform_tests.support.processes import environment, free_port
 
 pytestmark = pytest.mark.journey
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from seller_platform.contract import LISTS, Slicing
 from seller_platform_tests.faults.figures import Figure, print_figures
-from seller_platform_tests.journeys.deployment import (
+from seller_platform_tests.support.deployment import (
     DAEMON,
     POSTGRESQL,
     RUN_WORKER,

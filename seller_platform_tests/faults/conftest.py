@@ -1,72 +1,27 @@
-"""An upstream behind the fault proxy, and a connection to it whose grant is kept in a real warehouse."""
+"""A connection through the fault proxy."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from seller_platform.client.http.api import SILENCE_SECONDS, SellerApi
-from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
-from seller_platform.ingest.loads.slices import load_slice
-from seller_platform.warehouse.connections.accounts import KnownAccount, save_connection
+from seller_platform.ingest.connections.upstream import open_keeper
+from seller_platform.warehouse.connections.accounts import save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
-from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.faults.proxy import Proxy, open_proxy
-from seller_platform_tests.faults.sites import Site
-from seller_platform_tests.journeys import foreign
-
-JANUARY, FEBRUARY = (Window.month_of(date(2026, month, 1)) for month in (1, 2))
-BERLIN = KnownAccount(
-    foreign.KEYS["A1FOREIGN"],
-    "default",
-    Account(41, "Sons", "DE", "EUR", "Europe/Berlin", "market.example", "A1FOREIGN"),
-)
-
-
-@dataclass
-class Broken:
-    """A connection to an upstream behind a proxy."""
-
-    upstream: foreign.Foreign
-    proxy: Proxy
-    database: Database
-    home: Path
-    silence_seconds: float = SILENCE_SECONDS
-
-    @contextmanager
-    def api(self) -> Iterator[SellerApi]:
-        box, silence = secret_box(self.home, None), self.silence_seconds
-        with open_api(self.known, "default", self.database, box, self.home, silence_seconds=silence) as api:
-            yield api
-
-    @property
-    def known(self) -> Upstream:
-        base_url = f"{self.proxy.url}/api"
-        return Upstream(base_url, base_url, foreign.CLIENT_ID, foreign.CLIENT_SECRET, self.upstream.redirect_uri)
-
-    @property
-    def site(self) -> Site:
-        return Site(self.database.url, self.home, self.known)
-
-    def load(self, dataset: Dataset, window: Window = JANUARY) -> Receipt:
-        """Load a slice as a process of its own would: with nothing but what is stored."""
-        with self.api() as api:
-            return load_slice(api, self.database, BERLIN, dataset, window, run_id=None)
-
-    def forget_tokens(self) -> None:
-        """Let the upstream honour no access token that it has issued; refresh tokens stay."""
-        self.upstream.access.clear()
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.broken_connection import Broken
+from seller_platform_tests.support.fault_proxy import open_proxy
 
 
 @pytest.fixture
 def broken(database: Database, tmp_path: Path) -> Iterator[Broken]:
-    with foreign.foreign_upstream("http://127.0.0.1:1/cb") as upstream, open_proxy(upstream.url) as proxy:
+    with (
+        independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
+        open_proxy(upstream.url) as proxy,
+    ):
         built = Broken(upstream, proxy, database, tmp_path)
         save_connection(database, built.known.as_connection("default"))
         tokens = upstream.issue()

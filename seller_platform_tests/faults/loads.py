@@ -33,7 +33,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.faults.figures import Figure, print_figures
-from seller_platform_tests.faults.sites import begin, temporary_server
+from seller_platform_tests.support.installation import begin, temporary_server
 
 LEDGER = dataset_named("transactions")
 MONTHS = tuple(Window.month_of(date(2026, month, 1)) for month in range(1, 5))

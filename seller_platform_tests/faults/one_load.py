@@ -19,7 +19,7 @@ from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform_tests.faults.sites import Site
+from seller_platform_tests.support.installation import Site
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ from seller_platform.ingest.loads.slices import Wanted, load_each, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.faults import proxy
 from seller_platform_tests.faults.figures import Figure, print_figures
-from seller_platform_tests.faults.proxy import Fault, Proxy, Request, open_proxy
-from seller_platform_tests.faults.sites import Site, temporary_warehouse
-from seller_platform_tests.journeys import foreign
+from seller_platform_tests.support import fault_proxy, independent_upstream
+from seller_platform_tests.support.fault_proxy import Fault, Proxy, Request, open_proxy
+from seller_platform_tests.support.installation import Site, temporary_warehouse
 
 SHARE = 0.3
 AT_ONCE = 4
@@ -32,7 +31,11 @@ MOST_REQUESTS = 1.5  # of the fewest
 _TOKEN = "/api/oauth/token"
 _PAUSES = (1, 2)
 _SELLERS = tuple(
-    KnownAccount(foreign.KEYS[seller], "default", Account(number, seller, None, None, zone, "market.example", seller))
+    KnownAccount(
+        independent_upstream.KEYS[seller],
+        "default",
+        Account(number, seller, None, None, zone, "market.example", seller),
+    )
     for number, seller, zone in ((41, "A1FOREIGN", "Europe/Berlin"), (42, "A.2|FOREIGN", "Australia/Adelaide"))
 )
 _DATASETS = tuple(map(dataset_named, ("orders", "transactions", "daily_product_sales")))
@@ -67,16 +70,25 @@ class Breaking:
                 seconds = self.chance.choice(_PAUSES)
                 self._until[asked] = now + seconds
                 self.told += 1
-                return proxy.status(429, retry_after=seconds)
-            return proxy.status(503) if kind == 1 else proxy.reset_at_once()
+                return fault_proxy.status(429, retry_after=seconds)
+            return fault_proxy.status(503) if kind == 1 else fault_proxy.reset_at_once()
 
 
 def load_in_spite(database_url: str, home: Path, *, slices: int, seed: int = 7) -> list[Figure]:
     """Load so many slices undisturbed and then in spite of the refusals, and compare."""
-    with foreign.foreign_upstream("http://127.0.0.1:1/cb") as upstream, open_proxy(upstream.url) as between:
+    with (
+        independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
+        open_proxy(upstream.url) as between,
+    ):
         upstream.token_seconds = 86_400
         base_url = f"{between.url}/api"
-        known = Upstream(base_url, base_url, foreign.CLIENT_ID, foreign.CLIENT_SECRET, upstream.redirect_uri)
+        known = Upstream(
+            base_url,
+            base_url,
+            independent_upstream.CLIENT_ID,
+            independent_upstream.CLIENT_SECRET,
+            upstream.redirect_uri,
+        )
         site = Site(database_url, home, known)
         site.connect(upstream.issue())
         wanted = [SLICES[number % len(SLICES)] for number in range(slices)]

@@ -27,8 +27,8 @@ from seller_platform.warehouse.connections.accounts import KnownAccount, KnownCo
 from seller_platform.warehouse.jobs.report_jobs import claim_due, ready_jobs
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.faults.figures import Figure, print_figures
-from seller_platform_tests.faults.sites import temporary_warehouse
-from seller_platform_tests.ingest.report_upstream import ACCOUNTS, NOON
+from seller_platform_tests.support.installation import temporary_warehouse
+from seller_platform_tests.support.report_upstream import ACCOUNTS, NOON
 
 LONGEST_HOURS, FAILING, VANISHING, DYING_CLAIMS = 3.0, 0.10, 0.05, 0.02
 POLLERS = 2

@@ -19,8 +19,8 @@ from pathlib import Path
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.connections.upstream import Upstream
 from seller_platform_tests.faults.figures import Figure, print_figures
-from seller_platform_tests.faults.sites import Site, begin, temporary_warehouse
-from seller_platform_tests.journeys import foreign
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.installation import Site, begin, temporary_warehouse
 
 PROCESSES = 16
 FAILPOINTS = ("intended", "received", "spooled", "replaced", "committed", "cleared")
@@ -33,7 +33,7 @@ _OK = "ok"
 class Shared:
     """A grant that processes share."""
 
-    upstream: foreign.Foreign
+    upstream: independent_upstream.IndependentUpstream
     site: Site
 
     def expire(self) -> None:
@@ -59,10 +59,16 @@ class Shared:
 @contextmanager
 def shared_grant(database_url: str, home: Path) -> Iterator[Shared]:
     """Connect to an upstream whose tokens expire when they are told to."""
-    with foreign.foreign_upstream("http://127.0.0.1:1/cb") as upstream:
+    with independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream:
         upstream.token_seconds = 86_400
         base_url = f"{upstream.url}/api"
-        known = Upstream(base_url, base_url, foreign.CLIENT_ID, foreign.CLIENT_SECRET, upstream.redirect_uri)
+        known = Upstream(
+            base_url,
+            base_url,
+            independent_upstream.CLIENT_ID,
+            independent_upstream.CLIENT_SECRET,
+            upstream.redirect_uri,
+        )
         shared = Shared(upstream, Site(database_url, home, known))
         shared.authorise()
         yield shared

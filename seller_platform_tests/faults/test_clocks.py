@@ -18,10 +18,10 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.ingest.loads.slices import Wanted, window_to_load
-from seller_platform_tests.faults import proxy
-from seller_platform_tests.faults.conftest import BERLIN, JANUARY, Broken
 from seller_platform_tests.faults.one_load import Ended, load_apart
-from seller_platform_tests.faults.proxy import Fault, Request
+from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support.broken_connection import BERLIN, JANUARY, Broken
+from seller_platform_tests.support.fault_proxy import Fault, Request
 
 TRANSACTIONS = dataset_named("transactions")
 PATH, TOKEN = "/api/sales/transactions", "/api/oauth/token"
@@ -92,7 +92,7 @@ def test_the_stored_rows_are_those_of_the_last_load_whatever_its_clock_said(brok
 
     first = load(broken, clock(AHEAD))
     rows = stored(broken)
-    broken.proxy.plan = lambda request: proxy.rewritten(halve) if request.path == PATH else None
+    broken.proxy.plan = lambda request: fault_proxy.rewritten(halve) if request.path == PATH else None
     changed = load(broken, clock(RIGHT))
     halved = stored(broken)
     broken.proxy.plan = lambda _: None
@@ -112,7 +112,7 @@ def test_a_date_to_come_back_at_is_one_of_the_upstreams_clock(broken: Broken, ho
             return None
         asked.append(time.monotonic())
         headers = {"date": format_datetime(right), "retry-after": format_datetime(right + timedelta(seconds=3))}
-        return proxy.status(503, headers=headers) if len(asked) == 1 else None
+        return fault_proxy.status(503, headers=headers) if len(asked) == 1 else None
 
     broken.proxy.plan = plan
     with time_machine.travel(right + timedelta(hours=hours)):
@@ -135,7 +135,7 @@ def test_a_clock_that_jumps_while_a_list_is_read_neither_hurries_nor_hangs_the_l
         if len(asked) > 1:
             return None
         jump.start()
-        return proxy.status(429, retry_after=2)
+        return fault_proxy.status(429, retry_after=2)
 
     broken.proxy.plan = plan
     try:

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER
-from seller_platform_tests.faults import proxy
-from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, Broken
 from seller_platform_tests.faults.one_load import Ended, load_apart
-from seller_platform_tests.faults.proxy import Fault
+from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Broken
+from seller_platform_tests.support.fault_proxy import Fault
 
 TOKEN = "/api/oauth/token"
 
@@ -58,7 +58,7 @@ def widened(width: int) -> Fault:
             row["product_name"] = "x" * width
         return document
 
-    return proxy.rewritten(widen)
+    return fault_proxy.rewritten(widen)
 
 
 def stored(broken: Broken) -> tuple[int, int]:
@@ -162,7 +162,7 @@ def test_tokens_that_were_received_are_kept_on_a_disk_that_filled_up_meanwhile(
                      "WHERE datname = current_database() AND pid <> pg_backend_pid()")
             )  # fmt: skip
 
-    broken.proxy.plan = lambda request: proxy.after(strike) if request.path == TOKEN and not fillers else None
+    broken.proxy.plan = lambda request: fault_proxy.after(strike) if request.path == TOKEN and not fillers else None
     refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
     kept = [path.name for path in disk.glob("*.pair")]
     ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)

@@ -27,9 +27,9 @@ from seller_platform.warehouse.loads.receipts import AccountDay
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.faults import proxy
-from seller_platform_tests.faults.proxy import Proxy, open_proxy
-from seller_platform_tests.service import conftest as ours
+from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support import served as ours
+from seller_platform_tests.support.fault_proxy import Proxy, open_proxy
 
 ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
 STEP = timedelta(minutes=30)
@@ -130,7 +130,7 @@ def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
     with served(postgres, shop) as (api, between):
         one_by_one = [load(Window.day(each)) for each in shop.window.each_day()]
         after_days = stored(database)
-        between.plan = lambda _: proxy.rewritten(_in_utc)
+        between.plan = lambda _: fault_proxy.rewritten(_in_utc)
         together = load(shop.window)
         in_utc = stored(database)
         between.plan = lambda _: None

@@ -18,35 +18,34 @@ from seller_platform.ingest.loads.slices import Wanted, load_wanted
 from seller_platform.orchestration.assets.checks import evaluations
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.loads.receipts import latest_receipts
-from seller_platform_tests.faults import proxy
-from seller_platform_tests.faults.conftest import BERLIN, FEBRUARY, JANUARY, Broken
-from seller_platform_tests.faults.proxy import Fault, Plan, Request
-from seller_platform_tests.journeys import foreign
+from seller_platform_tests.support import fault_proxy, independent_upstream
+from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, JANUARY, Broken
+from seller_platform_tests.support.fault_proxy import Fault, Plan, Request
 
 ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
 TOKEN = "/api/oauth/token"
 
 # Faults in which the upstream was not asked: a request may be sent again, whatever it is.
 UNTOUCHED: dict[str, Callable[[], Fault]] = {
-    "500": lambda: proxy.status(500),
-    "502 with a page": lambda: proxy.html_page(502),
-    "503": lambda: proxy.status(503),
-    "503 with Retry-After": lambda: proxy.status(503, retry_after=1),
-    "504": lambda: proxy.status(504),
-    "429 with seconds": lambda: proxy.status(429, retry_after=1),
-    "429 with a date": lambda: proxy.status(429, retry_after=proxy.retry_date(2)),
-    "429 without a word": lambda: proxy.status(429),
-    "a page with 200": lambda: proxy.html_page(200),
+    "500": lambda: fault_proxy.status(500),
+    "502 with a page": lambda: fault_proxy.html_page(502),
+    "503": lambda: fault_proxy.status(503),
+    "503 with Retry-After": lambda: fault_proxy.status(503, retry_after=1),
+    "504": lambda: fault_proxy.status(504),
+    "429 with seconds": lambda: fault_proxy.status(429, retry_after=1),
+    "429 with a date": lambda: fault_proxy.status(429, retry_after=fault_proxy.retry_date(2)),
+    "429 without a word": lambda: fault_proxy.status(429),
+    "a page with 200": lambda: fault_proxy.html_page(200),
 }
 # Faults that eat an answer: the upstream has acted.
 EATEN: dict[str, Callable[[], Fault]] = {
-    "an answer that is lost": proxy.lost_answer,
-    "a reset in the body": proxy.reset_in_the_body,
-    "JSON that is cut": proxy.truncated,
-    "a body that was not begun": lambda: proxy.reset_in_the_body(0),
+    "an answer that is lost": fault_proxy.lost_answer,
+    "a reset in the body": fault_proxy.reset_in_the_body,
+    "JSON that is cut": fault_proxy.truncated,
+    "a body that was not begun": lambda: fault_proxy.reset_in_the_body(0),
 }
-HARMLESS: dict[str, Callable[[], Fault]] = {"a slow drip": lambda: proxy.drip(2)}
-PASSING = {**UNTOUCHED, **EATEN, **HARMLESS, "a reset at once": proxy.reset_at_once}
+HARMLESS: dict[str, Callable[[], Fault]] = {"a slow drip": lambda: fault_proxy.drip(2)}
+PASSING = {**UNTOUCHED, **EATEN, **HARMLESS, "a reset at once": fault_proxy.reset_at_once}
 
 
 def first(times: int, path: str, fault: Callable[[], Fault]) -> Plan:
@@ -73,7 +72,7 @@ def test_accounts_are_discovered_in_spite_of_a_passing(broken: Broken, fault: Ca
     with broken.api() as api:
         found, _ = discover(api, broken.database, broken.known.as_connection("default"), run_id=None)
 
-    assert {each.key for each in found} == set(foreign.KEYS.values())
+    assert {each.key for each in found} == set(independent_upstream.KEYS.values())
 
 
 @pytest.mark.parametrize("fault", UNTOUCHED.values(), ids=UNTOUCHED)
@@ -117,7 +116,7 @@ def test_a_grant_that_is_revoked_stops_the_load_and_is_not_asked_for_again(broke
     assert broken.proxy.seen["POST", TOKEN] == 1
 
 
-@pytest.mark.parametrize("fault", [proxy.status(503), proxy.reset_at_once()], ids=["503", "resets"])
+@pytest.mark.parametrize("fault", [fault_proxy.status(503), fault_proxy.reset_at_once()], ids=["503", "resets"])
 def test_an_upstream_that_stays_away_is_given_up_and_the_stored_slice_stays(broken: Broken, fault: Fault) -> None:
     before = broken.load(TRANSACTIONS)
     broken.proxy.plan = lambda request: fault if request.path == "/api/sales/transactions" else None
@@ -134,9 +133,9 @@ def test_an_upstream_that_stays_away_is_given_up_and_the_stored_slice_stays(brok
 
 # Silences: before the upstream is asked, after it has acted, and in the middle of its answer.
 STALLS: dict[str, Callable[[], Fault]] = {
-    "a stall": proxy.stall,
-    "a stall after the upstream has acted": lambda: proxy.stall(asked=True),
-    "a stall in the body": lambda: proxy.stall(share=0.9),
+    "a stall": fault_proxy.stall,
+    "a stall after the upstream has acted": lambda: fault_proxy.stall(asked=True),
+    "a stall in the body": lambda: fault_proxy.stall(share=0.9),
 }
 
 
@@ -156,7 +155,7 @@ def test_a_list_is_read_whole_in_spite_of(broken: Broken, fault: Callable[[], Fa
 def test_an_upstream_that_says_nothing_any_more_is_given_up_and_the_stored_slice_stays(broken: Broken) -> None:
     before = broken.load(TRANSACTIONS)
     broken.silence_seconds = 0.3
-    broken.proxy.plan = lambda request: proxy.stall() if request.path == "/api/sales/transactions" else None
+    broken.proxy.plan = lambda request: fault_proxy.stall() if request.path == "/api/sales/transactions" else None
 
     with pytest.raises(UpstreamUnavailableError, match=r"no answer \(ReadTimeout\) after 6 attempts"):
         broken.load(TRANSACTIONS)
@@ -167,7 +166,7 @@ def test_an_upstream_that_says_nothing_any_more_is_given_up_and_the_stored_slice
 def test_a_refresh_that_stalls_before_the_upstream_is_asked_spends_nothing(broken: Broken) -> None:
     broken.forget_tokens()
     broken.silence_seconds = 0.5
-    broken.proxy.plan = first(1, TOKEN, proxy.stall)
+    broken.proxy.plan = first(1, TOKEN, fault_proxy.stall)
 
     with pytest.raises(UpstreamUnavailableError, match="ReadTimeout"):
         broken.load(TRANSACTIONS)
@@ -179,7 +178,11 @@ def test_a_refresh_that_stalls_before_the_upstream_is_asked_spends_nothing(broke
 
 @pytest.mark.parametrize(
     "fault",
-    [lambda: proxy.stall(asked=True), lambda: proxy.stall(share=0.9), lambda: proxy.drip(20, pieces=100)],
+    [
+        lambda: fault_proxy.stall(asked=True),
+        lambda: fault_proxy.stall(share=0.9),
+        lambda: fault_proxy.drip(20, pieces=100),
+    ],
     ids=["a stall", "a stall in the body", "a slow drip"],
 )
 def test_a_refresh_whose_answer_does_not_come_is_given_up_and_ends_with_the_command_to_authorise_again(
@@ -212,7 +215,7 @@ def test_a_list_that_moves_while_it_is_read_is_read_again(broken: Broken) -> Non
     undisturbed = broken.load(ORDERS, FEBRUARY)
     moves = iter([True])
     broken.proxy.plan = lambda request: (
-        proxy.rewritten(one_row_less) if of_a_later_page(request) and next(moves, False) else None
+        fault_proxy.rewritten(one_row_less) if of_a_later_page(request) and next(moves, False) else None
     )
 
     receipt = broken.load(ORDERS, FEBRUARY)
@@ -226,7 +229,7 @@ def test_a_list_that_moves_while_it_is_read_is_read_again(broken: Broken) -> Non
 def test_a_total_that_lies_is_asked_for_again_and_told_if_it_stays(broken: Broken, lies: int | None) -> None:
     count = itertools.count()
     broken.proxy.plan = lambda request: (
-        proxy.rewritten(lambda document: document | {"total": 99})
+        fault_proxy.rewritten(lambda document: document | {"total": 99})
         if request.path == "/api/sales/transactions" and (lies is None or next(count) < lies)
         else None
     )
@@ -248,7 +251,11 @@ def test_a_third_of_all_answers_broken_costs_half_as_many_requests_again_at_most
     for window in (FEBRUARY,):
         broken.load(ORDERS, window)
     least, chance = broken.proxy.requests, random.Random(7)
-    faults = [lambda: proxy.status(429, retry_after=1), lambda: proxy.status(503), proxy.reset_at_once]
+    faults = [
+        lambda: fault_proxy.status(429, retry_after=1),
+        lambda: fault_proxy.status(503),
+        fault_proxy.reset_at_once,
+    ]
     told: dict[tuple[str, str], float] = {}
     early: list[float] = []
 

@@ -13,7 +13,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.faults import loads, refusals, report_jobs, rotations, walks
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.faults.rotations import Shared, shared_grant
-from seller_platform_tests.faults.sites import temporary_server
+from seller_platform_tests.support.installation import temporary_server
 
 
 def broken_promises(figures: list[Figure]) -> list[Figure]:

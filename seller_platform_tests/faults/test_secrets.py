@@ -12,8 +12,8 @@ import pytest
 from cryptography.fernet import Fernet
 
 from seller_platform.warehouse.postgres.backup import back_up
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import connect, foreign_environment, free_port, run
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import connect, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
 
@@ -57,7 +57,7 @@ def _text_of(folder: Path) -> str:
 def test_no_secret_is_where_anybody_could_read_it(database_url: str, tmp_path: Path) -> None:
     key = Fernet.generate_key().decode()
     issued: list[str] = []
-    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/callback") as upstream:
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/callback") as upstream:
         honest = upstream.issue
 
         def issue() -> dict[str, object]:
@@ -102,7 +102,11 @@ def test_no_secret_is_where_anybody_could_read_it(database_url: str, tmp_path: P
         "what the commands printed": "\n".join(outputs[1:]),
         "the list of processes": "\n".join(processes),
     }
-    secrets = {"the client secret": foreign.CLIENT_SECRET, "the key": key, **{f"token {t}": t for t in issued}}
+    secrets = {
+        "the client secret": independent_upstream.CLIENT_SECRET,
+        "the key": key,
+        **{f"token {t}": t for t in issued},
+    }
     found = [f"{name} is in {place}" for place, text in places.items() for name, s in secrets.items() if s in text]
     assert found == []
     assert any("sync" in process for process in processes)

@@ -21,7 +21,8 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import Verdict, read_slice
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.errors import ListChangedError
-from seller_platform_tests.client.upstreams import (
+from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.support.http_upstream import (
     BERLIN,
     MARCH,
     TODAY,
@@ -33,7 +34,6 @@ from seller_platform_tests.client.upstreams import (
     orders,
     stock,
 )
-from seller_platform_tests.faults.figures import Figure, print_figures
 
 ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
 ROWS, PAGE = 200, 20

@@ -9,20 +9,20 @@ from typing import Any
 import psycopg
 import pytest
 
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import connect, document, environment, foreign_environment, free_port, run
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import connect, document, environment, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
 
 MONTH = ("--from", "2026-01", "--to", "2026-01")
-ANA, BEN = (foreign.KEYS[account["seller_id"]] for account in foreign.ACCOUNTS)
+ANA, BEN = (independent_upstream.KEYS[account["seller_id"]] for account in independent_upstream.ACCOUNTS)
 
 
 @dataclass
 class Shell:
     """A person's shell: both upstreams, and variables that name none of them."""
 
-    upstreams: dict[str, foreign.Foreign]
+    upstreams: dict[str, independent_upstream.IndependentUpstream]
     database_url: str
     home: Path
 
@@ -51,8 +51,10 @@ class Shell:
 def shell(database_url: str, tmp_path: Path) -> Iterator[Shell]:
     with ExitStack() as stack:
         upstreams = {}
-        for name, account in zip(("ana", "ben"), foreign.ACCOUNTS, strict=True):
-            upstreams[name] = stack.enter_context(foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back"))
+        for name, account in zip(("ana", "ben"), independent_upstream.ACCOUNTS, strict=True):
+            upstreams[name] = stack.enter_context(
+                independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back")
+            )
             upstreams[name].accounts = [account]
         yield Shell(upstreams, database_url, tmp_path / "a home")
 
@@ -70,7 +72,7 @@ def test_once_connected_both_are_read_with_no_variable_of_either(shell: Shell) -
     assert shell.query("SELECT count(*) FROM seller.orders") == [(20,)]
     assert all(upstream.replayed == 0 for upstream in shell.upstreams.values())
     dumped = str(shell.query("SELECT c.*, encode(client_secret, 'escape') FROM platform.connections c"))
-    assert foreign.CLIENT_SECRET not in dumped
+    assert independent_upstream.CLIENT_SECRET not in dumped
 
 
 def test_variables_of_one_are_not_used_for_the_other(shell: Shell) -> None:
@@ -136,7 +138,7 @@ def test_doctor_finds_nothing_wrong_with_a_sound_installation_and_shows_no_secre
         finding["subject"] for finding in told["findings"]
     }
     shown = str(told)
-    assert foreign.CLIENT_SECRET not in shown
+    assert independent_upstream.CLIENT_SECRET not in shown
     assert (shell.home / "secret.key").read_text() not in shown
 
 

@@ -13,7 +13,7 @@ import pytest
 import seller_platform
 from seller_platform.contract import LISTS
 from seller_platform.orchestration.instance.home import shipped_file
-from seller_platform_tests.journeys.processes import COMMAND, document, environment, left_behind, run
+from seller_platform_tests.support.processes import COMMAND, document, environment, left_behind, run
 from seller_platform_tests.support.skipping import skip_except_in_ci
 
 pytestmark = pytest.mark.journey

@@ -5,8 +5,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from seller_platform_tests.journeys.deployment import DAEMON, LOADED, RUN_WORKER, awaited, deployment
-from seller_platform_tests.journeys.processes import left_behind
+from seller_platform_tests.support.deployment import DAEMON, LOADED, RUN_WORKER, awaited, deployment
+from seller_platform_tests.support.processes import left_behind
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
 

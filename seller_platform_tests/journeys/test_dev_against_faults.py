@@ -14,9 +14,8 @@ from sqlalchemy import text
 from seller_platform.cli.sandbox.demo import approve
 from seller_platform.contract import LISTS
 from seller_platform.contract.endpoints import TOKEN
-from seller_platform_tests.faults import proxy
-from seller_platform_tests.faults.proxy import Fault, Proxy, Request, open_proxy
-from seller_platform_tests.journeys.deployment import (
+from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support.deployment import (
     DAEMON,
     LOADED,
     POSTGRESQL,
@@ -26,18 +25,19 @@ from seller_platform_tests.journeys.deployment import (
     awaited,
     deployment,
 )
-from seller_platform_tests.journeys.processes import environment, left_behind, try_to_connect
+from seller_platform_tests.support.fault_proxy import Fault, Proxy, Request, open_proxy
+from seller_platform_tests.support.processes import environment, left_behind, try_to_connect
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
 
 FAULTS: dict[str, Callable[[], Fault]] = {
-    "429 with seconds": lambda: proxy.status(429, retry_after=1),
-    "a reset in the body": proxy.reset_in_the_body,
-    "503": lambda: proxy.status(503),
-    "JSON that is cut": proxy.truncated,
-    "429 with a date": lambda: proxy.status(429, retry_after=proxy.retry_date(2)),
-    "a page with 200": proxy.html_page,
-    "an answer that is lost": proxy.lost_answer,
+    "429 with seconds": lambda: fault_proxy.status(429, retry_after=1),
+    "a reset in the body": fault_proxy.reset_in_the_body,
+    "503": lambda: fault_proxy.status(503),
+    "JSON that is cut": fault_proxy.truncated,
+    "429 with a date": lambda: fault_proxy.status(429, retry_after=fault_proxy.retry_date(2)),
+    "a page with 200": fault_proxy.html_page,
+    "an answer that is lost": fault_proxy.lost_answer,
 }
 # The first code is spent for an answer that nobody sees; then a code and a refresh are refused once, untouched.
 TOKEN_FAULTS = {1: "an answer that is lost", 2: "503", 4: "429 with a date"}

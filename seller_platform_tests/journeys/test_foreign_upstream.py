@@ -8,20 +8,20 @@ from typing import Any
 import psycopg
 import pytest
 
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import connect, document, foreign_environment, free_port, run
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import connect, document, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
 
 
 @pytest.fixture
-def upstream() -> Iterator[foreign.Foreign]:
-    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as served:
+def upstream() -> Iterator[independent_upstream.IndependentUpstream]:
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as served:
         yield served
 
 
 @pytest.fixture
-def variables(upstream: foreign.Foreign, database_url: str, tmp_path: Path) -> dict[str, str]:
+def variables(upstream: independent_upstream.IndependentUpstream, database_url: str, tmp_path: Path) -> dict[str, str]:
     return foreign_environment(upstream, database_url, tmp_path / "a home")
 
 
@@ -31,18 +31,18 @@ def _query(url: str, statement: str) -> list[Any]:
 
 
 def test_connect_and_sync_hold_exactly_its_rows(
-    upstream: foreign.Foreign, variables: dict[str, str], database_url: str
+    upstream: independent_upstream.IndependentUpstream, variables: dict[str, str], database_url: str
 ) -> None:
     said = connect(variables)
     result = run(["sync", "--from", "2026-01", "--to", "2026-03", "--json"], variables)
 
     loads = {(load["dataset"], load["account"]): load for load in document(result)["loads"]}
-    for seller, key in foreign.KEYS.items():
+    for seller, key in independent_upstream.KEYS.items():
         expected = sorted(
             (row["platform_order_id"], Decimal(row["order_total"].replace(",", "")), channel, row["product_name"])
-            for month in foreign.MONTHS
+            for month in independent_upstream.MONTHS
             for channel in ("platform", "non-platform")
-            for row in foreign.order_rows(seller, channel, month)
+            for row in independent_upstream.order_rows(seller, channel, month)
         )
         stored = _query(
             database_url,
@@ -75,7 +75,7 @@ def test_connect_and_sync_hold_exactly_its_rows(
     assert str(zones[0][0]) == "2026-01-01 00:00:00"
     assert upstream.refreshes > 0
     assert upstream.replayed == 0
-    assert foreign.CLIENT_SECRET not in said + result.stdout + result.stderr
+    assert independent_upstream.CLIENT_SECRET not in said + result.stdout + result.stderr
 
 
 def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], database_url: str) -> None:
@@ -93,7 +93,7 @@ def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], d
 
 
 def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
-    upstream: foreign.Foreign, variables: dict[str, str]
+    upstream: independent_upstream.IndependentUpstream, variables: dict[str, str]
 ) -> None:
     connect(variables)
     upstream.refresh.clear()
@@ -106,7 +106,7 @@ def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
 
 
 def test_statistics_that_the_upstream_does_not_offer_are_named_and_stop_nothing(
-    upstream: foreign.Foreign, variables: dict[str, str]
+    upstream: independent_upstream.IndependentUpstream, variables: dict[str, str]
 ) -> None:
     upstream.missing = ("/sales/statistics-dashboard",)
     connect(variables)
@@ -122,7 +122,7 @@ def test_statistics_that_the_upstream_does_not_offer_are_named_and_stop_nothing(
 
 
 def test_an_upstream_that_is_away_ends_with_exit_code_4(database_url: str, tmp_path: Path) -> None:
-    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
         variables = foreign_environment(upstream, database_url, tmp_path / "a home")
         connect(variables)
 

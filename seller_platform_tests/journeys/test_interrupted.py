@@ -12,8 +12,8 @@ from seller_platform.contract import LISTS
 from seller_platform.warehouse.loads.fingerprints import Fingerprint, fingerprints
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import COMMAND, connect, document, foreign_environment, free_port, run
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import COMMAND, connect, document, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
 _SYNC = ["sync", "--from", "2026-01", "--to", "2026-03", "--json"]
@@ -29,7 +29,7 @@ def test_a_sync_that_is_killed_at_any_moment_ends_in_the_same_rows_when_run_agai
 ) -> None:
     chance = random.Random(7)
     urls = {name: postgres.database(name, template="template_seller") for name in ("unharmed", "harmed")}
-    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
         # A pair that is lost on its way here is told of, and looked at elsewhere: `faults/rotations.py`.
         upstream.token_seconds = 3_600
         unharmed = foreign_environment(upstream, urls["unharmed"], tmp_path / "unharmed")

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from seller_platform.warehouse.connections.secrets import new_key
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import connect, document, foreign_environment, free_port, run
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import connect, document, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
 
 
 @pytest.fixture
 def variables(database_url: str, tmp_path: Path) -> Iterator[dict[str, str]]:
-    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
         yield foreign_environment(upstream, database_url, tmp_path / "a home")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from seller_platform_tests.journeys.processes import COMMAND, document, environment, run
+from seller_platform_tests.support.processes import COMMAND, document, environment, run
 
 pytestmark = pytest.mark.journey
 

@@ -26,7 +26,7 @@ from seller_platform.orchestration.tags import RUN_TAG
 from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.ingest.report_upstream import ACCOUNTS, ROWS, ReportUpstream, report_upstream
+from seller_platform_tests.support.report_upstream import ACCOUNTS, ROWS, ReportUpstream, report_upstream
 
 pytestmark = pytest.mark.journey
 

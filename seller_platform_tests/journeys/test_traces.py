@@ -18,10 +18,10 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.collector import Collected, Collector, collector
-from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
-from seller_platform_tests.service.conftest import ACCOUNTS, ANN, PASSWORD, insert_rows, issue_token, rows_of, submit
-from seller_platform_tests.service.conftest import served as populated
+from seller_platform_tests.support.collector import Collected, Collector, collector
+from seller_platform_tests.support.processes import COMMAND, document, environment, free_port, run
+from seller_platform_tests.support.served import ACCOUNTS, ANN, PASSWORD, insert_rows, issue_token, rows_of, submit
+from seller_platform_tests.support.served import served as populated
 
 pytestmark = pytest.mark.journey
 

@@ -16,8 +16,8 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.sandbox.demo import connect_playground
 from seller_platform.cli.sandbox.local_stack import open_playground
 from seller_platform.contract import LISTS
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.journeys.processes import COMMAND, document, environment, free_port, run
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import COMMAND, document, environment, free_port, run
 
 pytestmark = pytest.mark.journey
 
@@ -202,15 +202,15 @@ def test_nothing_connected_is_said(tmp_path: Path, database_url: str) -> None:
 
 
 def test_an_upstream_that_spells_its_values_otherwise_is_equal_all_the_same(database_url: str, tmp_path: Path) -> None:
-    with foreign.foreign_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
         variables = environment(
             tmp_path,
             SELLER_PLATFORM_DATABASE_URL=database_url,
             SELLER_PLATFORM_HISTORY_START="2026-01-01",
             SELLER_API_BASE_URL=f"{upstream.url}/api/",
             SELLER_API_AUTH_URL=f"{upstream.url}/login",
-            SELLER_API_CLIENT_ID=foreign.CLIENT_ID,
-            SELLER_API_CLIENT_SECRET=foreign.CLIENT_SECRET,
+            SELLER_API_CLIENT_ID=independent_upstream.CLIENT_ID,
+            SELLER_API_CLIENT_SECRET=independent_upstream.CLIENT_SECRET,
             SELLER_API_REDIRECT_URI=upstream.redirect_uri,
         )
         with subprocess.Popen(

@@ -1,64 +1,12 @@
-"""The definitions over a real upstream on a socket, a real PostgreSQL and a real Dagster instance."""
+"""The definitions over a real upstream, a real PostgreSQL and a real Dagster instance."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
-import dagster as dg
 import pytest
 
-from seller_platform.contract import LISTS, Dataset, Window
-from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.tokens import TokenPair
-from seller_platform.ingest.connections.upstream import Upstream, open_keeper
-from seller_platform.orchestration.assets.accounts import accounts_asset
-from seller_platform.orchestration.assets.datasets import asset_for
-from seller_platform.orchestration.partitions import ACCOUNTS as ACCOUNT_PARTITIONS
-from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.connections.accounts import save_connection
-from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.journeys import foreign
-
-HISTORY_START = date(2026, 1, 1)
-MONTHS = [Window.month_of(month) for month in foreign.MONTHS]
-
-
-@dataclass
-class Platform:
-    """Everything a run needs, and what runs leave behind."""
-
-    upstream: foreign.Foreign
-    database: Database
-    instance: dg.DagsterInstance
-    resources: dict[str, Any]
-    assets: dict[str, dg.AssetsDefinition] = field(default_factory=dict)
-
-    def discover(self) -> dg.ExecuteInProcessResult:
-        return dg.materialize([self.assets["accounts"]], instance=self.instance, resources=self.resources)
-
-    def run(self, datasets: list[Dataset], first: str, last: str, **tags: str) -> dg.ExecuteInProcessResult:
-        return dg.materialize(
-            [self.assets[dataset.name] for dataset in datasets],
-            instance=self.instance,
-            resources=self.resources,
-            raise_on_error=False,
-            tags={
-                "dagster/asset_partition_range_start": first,
-                "dagster/asset_partition_range_end": last,
-                **tags,
-            },
-        )
-
-    def months(self, dataset: Dataset, *, first: Window = MONTHS[0], last: Window = MONTHS[-1]) -> Any:
-        keys = sorted(foreign.KEYS.values())
-        return self.run([dataset], partition_key(keys[0], first), partition_key(keys[-1], last))
-
-    def materialized(self, dataset: Dataset) -> set[str]:
-        return self.instance.get_materialized_partitions(asset_key(dataset))
+from seller_platform_tests.support.platform import Platform, open_platform
 
 
 @pytest.fixture
@@ -66,28 +14,5 @@ def platform(
     database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Platform]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    with foreign.foreign_upstream("http://127.0.0.1:1/cb") as upstream, dg.DagsterInstance.ephemeral() as instance:
-        warehouse = WarehouseResource(database_url=database_url)
-        base_url = f"{upstream.url}/api"
-        secret = foreign.CLIENT_SECRET
-        resources = {
-            "warehouse": warehouse,
-            "seller_api": SellerApiResource(
-                warehouse=warehouse,
-                base_url=base_url,
-                client_id=foreign.CLIENT_ID,
-                client_secret=secret,
-                redirect_uri=upstream.redirect_uri,
-            ),
-        }
-        known = Upstream(base_url, base_url, foreign.CLIENT_ID, secret, upstream.redirect_uri)
-        save_connection(database, known.as_connection("default"))
-        tokens = upstream.issue()
-        keeper = open_keeper(known, "default", database, secret_box(tmp_path, None), tmp_path)
-        keeper.adopt(
-            TokenPair(tokens["access_token"], tokens["refresh_token"], datetime.now(UTC), int(tokens["expires_in"]))
-        )
-        assets = {dataset.name: asset_for(dataset, HISTORY_START) for dataset in LISTS}
-        built = Platform(upstream, database, instance, resources, {**assets, "accounts": accounts_asset(ACCOUNTS)})
-        assert ACCOUNT_PARTITIONS.name is not None
-        yield built
+    with open_platform(database, database_url, tmp_path) as opened:
+        yield opened

@@ -15,11 +15,11 @@ from seller_platform.orchestration.partitions import partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform_tests.journeys import foreign
-from seller_platform_tests.orchestration.conftest import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
 
 ORDERS, TRANSACTIONS, INVENTORY = map(dataset_named, ("orders", "transactions", "inventory"))
-KEYS = sorted(foreign.KEYS.values())
+KEYS = sorted(independent_upstream.KEYS.values())
 FEBRUARY = str(partition_key(KEYS[0], MONTHS[1]))
 
 
@@ -50,8 +50,8 @@ def _materialize(platform: Platform, name: str, partition: str) -> dict[str, Any
 
 
 def _orders(channel: str) -> list[dict[str, Any]]:
-    seller = next(seller for seller, key in foreign.KEYS.items() if key == KEYS[0])
-    return foreign.order_rows(seller, channel, foreign.MONTHS[1])
+    seller = next(seller for seller, key in independent_upstream.KEYS.items() if key == KEYS[0])
+    return independent_upstream.order_rows(seller, channel, independent_upstream.MONTHS[1])
 
 
 def test_an_asset_of_another_location_reads_the_same_partition(landed: Platform) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy import text
 
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.orchestration.instances import postgres_instance
+from seller_platform_tests.support.dagster_instance import postgres_instance
 
 _ENDING_THE_FIRST = """
     CREATE SEQUENCE inserts;

@@ -3,7 +3,7 @@
 import pytest
 
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.sandbox.tables import rows
+from seller_platform_tests.support.sandbox_tables import rows
 
 _SALES = """
     SELECT account, local_day, sku, sales_channel, sum(quantity_ordered) AS units, sum(order_total) AS total,

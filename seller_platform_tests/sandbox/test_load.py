@@ -11,7 +11,7 @@ from sqlalchemy import text
 from seller_platform.errors import RequestError
 from seller_platform.sandbox import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.sandbox.tables import TABLES, contents, rows
+from seller_platform_tests.support.sandbox_tables import TABLES, contents, rows
 
 TODAY = date(2026, 4, 15)
 

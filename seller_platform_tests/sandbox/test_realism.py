@@ -9,7 +9,7 @@ from seller_platform.contract.datasets.notifications import NOTIFICATIONS
 from seller_platform.contract.datasets.sales import SALES_CHANNEL
 from seller_platform.sandbox.shipments import STATUSES
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.sandbox.tables import TABLES, rows
+from seller_platform_tests.support.sandbox_tables import TABLES, rows
 
 KEYED = [dataset for dataset in DATASETS if dataset.table in TABLES and dataset.key]
 

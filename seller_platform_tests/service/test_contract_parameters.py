@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform_tests.service.conftest import ANN, Served
-from seller_platform_tests.service.known_rows import BOWL, MUG, US
+from seller_platform_tests.support.known_rows import BOWL, MUG, US
+from seller_platform_tests.support.served import ANN, Served
 
 ORDERS, DASHBOARD, DAILY = "/sales/orders", "/sales/statistics-dashboard", "/sales/per-day-per-product"
 TRANSACTIONS, INVENTORY = "/sales/transactions", "/inventory/list"

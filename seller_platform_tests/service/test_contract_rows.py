@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform_tests.service.conftest import ACCOUNTS, ANN, OF_ANN, Served
-from seller_platform_tests.service.known_rows import (
+from seller_platform_tests.support.known_rows import (
     BOWL,
     DAILY,
     INVENTORY,
@@ -24,6 +23,7 @@ from seller_platform_tests.service.known_rows import (
     TRANSACTION,
     US,
 )
+from seller_platform_tests.support.served import ACCOUNTS, ANN, OF_ANN, Served
 
 _MARCH = {"start_date": "2026-03-05", "end_date": "2026-03-09"}
 _LISTS = {

@@ -9,7 +9,8 @@ import pytest
 
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.service.reports.worker import Pace
-from seller_platform_tests.service.conftest import (
+from seller_platform_tests.support.known_rows import MUG, US, fill
+from seller_platform_tests.support.served import (
     ANN,
     CALLBACK,
     PASSWORD,
@@ -19,7 +20,6 @@ from seller_platform_tests.service.conftest import (
     running_app,
     submit,
 )
-from seller_platform_tests.service.known_rows import MUG, US, fill
 
 _PACE = Pace(heartbeat_seconds=0.2, poll_seconds=0.1, grace_seconds=0.2, again_seconds=0)
 _DPS = {"dps_date": "2026-03-05"}

@@ -18,7 +18,7 @@ import pytest
 
 from seller_platform.contract import dataset_named
 from seller_platform.service.lists.endpoints import SERVED
-from seller_platform_tests.service.conftest import ANN, Served, execute, insert_rows, issue_token, rows_of
+from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token, rows_of
 
 _CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 _CASES_OF_COVERAGE = 1_500  # at least; they are made for each keyword of each schema, however many others there are

@@ -26,7 +26,7 @@ from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.service.conftest import (
+from seller_platform_tests.support.served import (
     CALLBACK,
     PASSWORD,
     execute,

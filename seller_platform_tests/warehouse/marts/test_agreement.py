@@ -18,7 +18,7 @@ from seller_platform.service.statistics.query import read_statistics
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database, conninfo
-from seller_platform_tests.warehouse.marts.conftest import MONTHS, TODAY
+from seller_platform_tests.support.shop import MONTHS, TODAY
 
 Built = tuple[Database, Mapping[tuple[str, str, Window | None], Build]]
 

@@ -11,7 +11,7 @@ from seller_platform.contract import Window
 from seller_platform.errors import MartBuildError, RequestError
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
-from seller_platform_tests.warehouse.marts.conftest import ACCOUNT, MARCH, Shop
+from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 
 PROFIT, HEALTH, PLAN = map(mart_named, ("account_profit_daily", "inventory_health", "restock_plan"))
 FEBRUARY = Window.month_of(date(2026, 2, 1))

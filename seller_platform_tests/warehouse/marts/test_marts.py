@@ -12,7 +12,7 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform.warehouse.readers.frames import read_mart
-from seller_platform_tests.warehouse.marts.conftest import ACCOUNT, MARCH, Shop
+from seller_platform_tests.support.shop import ACCOUNT, MARCH, Shop
 
 PROFIT = mart_named("account_profit_daily")
 PRODUCTS = mart_named("product_performance_monthly")

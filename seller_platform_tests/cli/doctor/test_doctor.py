@@ -1,0 +1,448 @@
+"""`doctor`: each thing that can be wrong is found, by its name, with a step that mends it."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dagster._daemon.types import DaemonHeartbeat
+from sqlalchemy import text
+
+from seller_platform.cli.doctor.command import examine_dagster, examine_postgresql, examine_secrets
+from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
+from seller_platform.cli.doctor.findings import Finding, Verdict
+from seller_platform.cli.doctor.local_checks import (
+    examine_disk,
+    examine_history_start,
+    examine_home,
+    examine_key,
+    examine_packages,
+    examine_python,
+)
+from seller_platform.contract import Account
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
+from seller_platform.orchestration.instance.home import open_instance
+from seller_platform.orchestration.partitions import add_accounts
+from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.health import Condition, condition_of
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import free_port
+
+TODAY = date(2026, 3, 1)
+SHOP = Account(41, "Shop", "DE", "EUR", "Europe/Berlin", "market.example", "A1FOREIGN")
+SOUND = Condition(
+    major=16,
+    version="16.2",
+    is_read_only=False,
+    may_create=True,
+    size_bytes=10 << 20,
+    may_read=True,
+    schema="0008",
+    newest_schema="0008",
+    is_known_schema=True,
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for field in Settings.model_fields.values():
+        monkeypatch.delenv(str(field.alias), raising=False)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
+
+
+def only(findings: Iterator[Finding] | list[Finding], verdict: Verdict) -> Finding:
+    """Return the one finding of a verdict, which must name a next step unless all is well."""
+    found = [finding for finding in findings if finding.verdict is verdict]
+    assert len(found) == 1, found
+    assert bool(found[0].next_step) == (verdict is not Verdict.OK)
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict", "told"),
+    [
+        (examine_python((3, 11, 7)), Verdict.OK, "3.11.7"),
+        (examine_python((3, 10, 14)), Verdict.FAIL, "3.10.14 is too old"),
+        (examine_packages(["dagster>=1", "absent; extra == 'test'"]), Verdict.OK, "dagster 1."),
+        (examine_packages(["dagster==0.1"]), Verdict.FAIL, "is installed, ==0.1 is needed"),
+        (examine_packages(["seller-platform-absent>=2"]), Verdict.FAIL, "seller-platform-absent is not installed"),
+        (examine_history_start(date(2025, 1, 1), TODAY), Verdict.OK, "2025-01-01"),
+        (examine_history_start(date(2026, 3, 2), TODAY), Verdict.FAIL, "in the future"),
+        (examine_history_start(date(1996, 1, 1), TODAY), Verdict.WARN, "360 months"),
+        (examine_disk("disk", 64 << 30, Path("/x")), Verdict.OK, "64.0 GiB free at /x"),
+        (examine_disk("disk", 500 << 20, Path("/x")), Verdict.WARN, "0.5 GiB"),
+        (examine_disk("disk", 1 << 20, Path("/x")), Verdict.FAIL, "0.0 GiB"),
+    ],
+)
+def test_the_machine(finding: Finding, verdict: Verdict, told: str) -> None:
+    assert told in only([finding], verdict).told
+
+
+def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
+    secret_box(tmp_path / "made", None)
+
+    assert "made on first use" in only(examine_home(tmp_path / "new"), Verdict.OK).told
+    assert only(examine_home(tmp_path / "made"), Verdict.OK).told == str(tmp_path / "made")
+
+
+@pytest.mark.parametrize(
+    ("home", "told"),
+    [
+        (Path("/proc/nowhere"), "cannot be made in /proc"),
+        (Path("/proc/self"), "cannot be written"),
+        (Path(__file__) / "home", "is not a folder"),
+    ],
+)
+def test_a_home_folder_that_cannot_be_used(home: Path, told: str) -> None:
+    assert told in only(examine_home(home), Verdict.FAIL).told
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [(0o733, Verdict.FAIL), (0o755, Verdict.WARN)])
+def test_a_home_folder_that_others_can_use(tmp_path: Path, mode: int, verdict: Verdict) -> None:
+    tmp_path.chmod(mode)
+
+    assert str(tmp_path) in only(examine_home(tmp_path), verdict).next_step
+
+
+@pytest.mark.parametrize("name", ["secret.key", "grants/default.pair"])
+def test_a_secret_file_that_others_can_read(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home"
+    secret_box(home, None)
+    (home / name).parent.mkdir(exist_ok=True)
+    (home / name).touch()
+    (home / name).chmod(0o640)
+
+    assert "chmod 600" in only(examine_home(home), Verdict.FAIL).next_step
+
+
+def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = key_file(tmp_path / "home")
+
+    missing = only(examine_key(read_settings()), Verdict.OK)
+    secret_box(file.parent, None)
+    sound = only(examine_key(read_settings()), Verdict.OK)
+    write_keys(file, (new_key(), new_key()))
+    rotating = only(examine_key(read_settings()), Verdict.WARN)
+    file.write_text("canary")
+    broken = only(examine_key(read_settings()), Verdict.FAIL)
+    monkeypatch.setenv("SELLER_PLATFORM_SECRET_KEY", "canary")
+    wrong = only(examine_key(read_settings()), Verdict.FAIL)
+
+    assert "made on first use" in missing.told
+    assert sound.told == str(file)
+    assert "keys rotate" in rotating.next_step
+    assert "canary" not in str((broken, wrong))
+    assert "SELLER_PLATFORM_SECRET_KEY" in wrong.told
+
+
+@pytest.mark.parametrize(
+    ("condition", "verdict", "told"),
+    [
+        (replace(SOUND, major=13, version="13.14"), Verdict.FAIL, "13.14 is too old"),
+        (replace(SOUND, is_read_only=True), Verdict.FAIL, "can only be read"),
+        (replace(SOUND, schema=None), Verdict.WARN, "there is none yet"),
+        (replace(SOUND, schema=None, may_create=False), Verdict.FAIL, "this user may not make it"),
+        (replace(SOUND, schema=None, may_read=False), Verdict.FAIL, "this user may not read it"),
+        (replace(SOUND, schema="0001"), Verdict.FAIL, "version 0001, and 0008 is needed"),
+        (replace(SOUND, schema="9999", is_known_schema=False), Verdict.FAIL, "9999 is newer than this program"),
+    ],
+)
+def test_postgresql(condition: Condition, verdict: Verdict, told: str) -> None:
+    assert told in only(examine_postgresql(condition, "host/name"), verdict).told
+
+
+def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Database) -> None:
+    sound = condition_of(database)
+    with Database(postgres.database("to_be_looked_at")) as empty:
+        new = condition_of(empty)
+        empty.migrate(to="0001")
+        old = condition_of(empty)
+        with empty.begin() as connection:
+            connection.execute(text("ALTER DATABASE to_be_looked_at SET default_transaction_read_only = on"))
+            connection.execute(text("CREATE ROLE nobody_special LOGIN"))
+    with Database(postgres.url("to_be_looked_at").replace("postgres@", "nobody_special@")) as restricted:
+        theirs = condition_of(restricted)
+    postgres.drop_database("to_be_looked_at")
+
+    assert [finding.verdict for finding in examine_postgresql(sound, "x")] == [Verdict.OK, Verdict.OK]
+    assert (new.schema, new.may_create, new.is_read_only) == (None, True, False)
+    assert (old.schema, old.is_known_schema) == ("0001", True)
+    assert old.newest_schema == sound.schema
+    assert (theirs.may_create, theirs.is_read_only, theirs.may_read) == (False, True, False)
+
+
+@pytest.fixture
+def home(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
+    return tmp_path / "home"
+
+
+def _dagster(home: Path, database: Database, verdict: Verdict, subject: str) -> Finding:
+    found = list(examine_dagster(read_settings(), database, datetime.now(UTC)))
+    return only([finding for finding in found if finding.subject == subject], verdict)
+
+
+def _alive(home: Path, age: timedelta, **but: bool) -> None:
+    with open_instance(home) as instance:
+        at = (datetime.now(UTC) - age).timestamp()
+        for kind in instance.get_required_daemon_types():
+            if but.get(kind.lower(), True):
+                instance.add_daemon_heartbeat(DaemonHeartbeat(at, kind, "id", []))
+
+
+def test_a_daemon_that_never_ran_lives_is_silent_or_half_alive(home: Path, database: Database) -> None:
+    never = _dagster(home, database, Verdict.OK, "Dagster daemon")
+    _alive(home, timedelta(hours=1))
+    silent = _dagster(home, database, Verdict.WARN, "Dagster daemon")
+    _alive(home, timedelta(), sensor=False)
+    half = _dagster(home, database, Verdict.WARN, "Dagster daemon")
+    _alive(home, timedelta())
+    alive = _dagster(home, database, Verdict.OK, "Dagster daemon")
+
+    assert "none ever ran" in never.told
+    assert "last sign of life" in silent.told
+    assert "sensor" in half.told
+    assert "alive at" in alive.told
+
+
+def test_an_account_without_its_partition(home: Path, database: Database) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    save_accounts(database, "default", [("S1.DE", SHOP)])
+
+    missing = _dagster(home, database, Verdict.WARN, "partitions")
+    with open_instance(home) as instance:
+        add_accounts(instance, ["S1.DE"])
+
+    assert "S1.DE" in missing.told
+    assert "1 accounts have theirs" in _dagster(home, database, Verdict.OK, "partitions").told
+
+
+def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(
+    home: Path, database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    (tmp_path / "dagster.yaml").write_text("storage: {custom: {module: absent, class: X, config: {}}}")
+
+    broken = _dagster(home, database, Verdict.FAIL, "Dagster")
+    (tmp_path / "dagster.yaml").unlink()
+    bare = _dagster(home, database, Verdict.FAIL, "Dagster")
+
+    assert "cannot be opened" in broken.told
+    assert "no dagster.yaml" in bare.told
+
+
+@dataclass
+class Connected:
+    """A connection to the independent upstream, and what `doctor` says of it."""
+
+    upstream: independent_upstream.IndependentUpstream
+    known: Upstream
+    database: Database
+    box: SecretBox
+    home: Path
+
+    def store(self, known: Upstream | None = None) -> None:
+        store_upstream(known or self.known, "ana", self.database, self.box)
+
+    def adopt(self, *, age: timedelta = timedelta()) -> None:
+        tokens = self.upstream.issue()
+        pair = TokenPair(tokens["access_token"], tokens["refresh_token"], datetime.now(UTC) - age, 1_296_000)
+        open_keeper(self.known, "ana", self.database, self.box, self.home).adopt(pair)
+
+    def change(self, statement: str) -> None:
+        with self.database.begin() as connection:
+            connection.execute(text(statement))
+
+    def findings(self, box: SecretBox | None = None) -> list[Finding]:
+        return list(examine_connection("ana", read_settings(), self.database, box or self.box, datetime.now(UTC)))
+
+
+@pytest.fixture
+def connected(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connected]:
+    monkeypatch.setattr(independent_upstream, "TOKEN_SECONDS", 600)
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+        url = f"{upstream.url}/api"
+        known = Upstream(
+            url, url, independent_upstream.CLIENT_ID, independent_upstream.CLIENT_SECRET, upstream.redirect_uri
+        )
+        built = Connected(upstream, known, database, secret_box(tmp_path / "home", None), tmp_path / "home")
+        built.store()
+        built.adopt()
+        save_accounts(database, "ana", [("S1.DE", SHOP)])
+        yield built
+
+
+def test_a_connection_that_works_is_found_to_and_costs_no_refresh(connected: Connected) -> None:
+    found = connected.findings()
+
+    assert [finding.verdict for finding in found] == [Verdict.OK] * 4
+    assert connected.upstream.refreshes == 0
+    assert independent_upstream.CLIENT_SECRET not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("statement", "verdict", "told", "step"),
+    [
+        ("DELETE FROM platform.grants", Verdict.FAIL, "no grant", "connect --connection ana"),
+        ("UPDATE platform.grants SET refused = 'said no'", Verdict.FAIL, "said no", "connect --connection ana"),
+        ("UPDATE platform.accounts SET retired_at = now()", Verdict.WARN, "reads no account", "ask"),
+        (
+            "UPDATE platform.connections SET client_secret = NULL",
+            Verdict.FAIL,
+            "SELLER_API_CLIENT_SECRET is not set",
+            "as said",
+        ),
+        (
+            "UPDATE platform.connections SET base_url = 'http://127.0.0.1:1'",
+            Verdict.FAIL,
+            "does not answer",
+            "--replace --keep-grant",
+        ),
+    ],
+)
+def test_a_connection_that_does_not(
+    connected: Connected, statement: str, verdict: Verdict, told: str, step: str
+) -> None:
+    connected.change(statement)
+
+    found = only(connected.findings(), verdict)
+
+    assert told in found.told
+    assert step in found.next_step
+    assert found.subject == "connection ana"
+
+
+def test_a_grant_that_is_dying_is_rejected_or_was_not_tried(connected: Connected) -> None:
+    connected.adopt(age=timedelta(days=26))
+    dying = only(connected.findings(), Verdict.WARN)
+    connected.adopt()
+    connected.upstream.access.clear()
+    rejected = only(connected.findings(), Verdict.WARN)
+    connected.adopt(age=timedelta(days=16))
+    expired = connected.findings()
+
+    assert "is not honoured after" in dying.told
+    assert "access token is rejected" in rejected.told
+    assert [finding.verdict for finding in expired] == [Verdict.OK] * 4
+    assert any("was not tried" in finding.told for finding in expired)
+    assert connected.upstream.refreshes == 0
+
+
+def test_a_redirect_port_that_is_taken_matters_to_those_who_must_connect(connected: Connected) -> None:
+    port = int(connected.known.redirect_uri.split(":")[2].split("/")[0])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        with_grant = only(connected.findings(), Verdict.WARN)
+        connected.change("DELETE FROM platform.grants")
+        without = [finding for finding in connected.findings() if finding.verdict is Verdict.FAIL]
+
+    assert f"port {port}" in with_grant.told
+    assert [str(port) in finding.told for finding in without] == [False, True]
+
+
+def test_secrets_that_another_key_sealed(connected: Connected, home: Path) -> None:
+    other = SecretBox(new_key())
+
+    found = only(examine_secrets(read_settings(), connected.database, other), Verdict.FAIL)
+    of_connection = only(connected.findings(other), Verdict.FAIL)
+
+    assert "the grant of connection 'ana'" in found.told
+    assert "the client secret of connection 'ana'" in found.told
+    assert "SELLER_PLATFORM_SECRET_KEY" in of_connection.told
+
+
+@contextmanager
+def answering(status: int, **headers: str) -> Iterator[str]:
+    """Serve one answer to everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self.send_response_only(status)
+            for name, value in {"Content-Length": "0", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _date(ahead: timedelta) -> str:
+    return f"{datetime.now(UTC) + ahead:%a, %d %b %Y %H:%M:%S} GMT"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "verdict", "told"),
+    [
+        (timedelta(seconds=150), Verdict.WARN, "s ahead of ours"),
+        (timedelta(seconds=-150), Verdict.WARN, "s behind ours"),
+        (timedelta(hours=2), Verdict.FAIL, "s ahead of ours"),
+    ],
+)
+def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: Verdict, told: str) -> None:
+    connected.adopt(age=timedelta(days=16))  # no request needs its token
+    with answering(200, Date=_date(ahead)) as url:
+        connected.store(replace(connected.known, base_url=url))
+
+        assert told in only(connected.findings(), verdict).told
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(503, Verdict.WARN), (404, None), (401, None)])
+def test_an_upstream_that_answers_is_there_whatever_it_says(
+    connected: Connected, status: int, verdict: Verdict | None
+) -> None:
+    connected.adopt(age=timedelta(days=16))
+    with answering(status) as url:
+        connected.store(replace(connected.known, base_url=url))
+        found = connected.findings()
+
+    assert [finding.verdict for finding in found if finding.verdict is not Verdict.OK] == ([verdict] if verdict else [])
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "told"), [(403, Verdict.FAIL, "answers 403"), (500, Verdict.WARN, "tried")]
+)
+def test_a_grant_that_is_of_no_use(connected: Connected, status: int, verdict: Verdict, told: str) -> None:
+    with answering(status) as url:
+        connected.store(replace(connected.known, base_url=url))
+        found = [finding for finding in connected.findings() if "grant" in finding.told]
+
+    assert told in only(found, verdict).told
+
+
+def test_before_the_first_connection_the_settings_are_looked_at(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = only(examine_settings_to_connect(read_settings()), Verdict.WARN)
+    monkeypatch.setenv("SELLER_API_BASE_URL", connected.known.base_url)
+    monkeypatch.setenv("SELLER_API_CLIENT_ID", "id")
+    monkeypatch.setenv("SELLER_API_CLIENT_SECRET", "canary")
+    monkeypatch.setenv("SELLER_API_REDIRECT_URI", "https://elsewhere.example/back")
+    found = list(examine_settings_to_connect(read_settings()))
+
+    assert "SELLER_API_BASE_URL is not set" in without.told
+    assert [finding.verdict for finding in found] == [Verdict.WARN, Verdict.OK, Verdict.FAIL]
+    assert "SELLER_API_REDIRECT_URI" in found[2].told
+    assert "canary" not in str(found)

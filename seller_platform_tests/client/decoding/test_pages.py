@@ -1,0 +1,210 @@
+"""Pages decode to the same rows however an upstream spells them, and to none where they cannot be right."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
+from seller_platform.errors import ContractViolationError, UnreadableBodyError
+from seller_platform_tests.support.spellings import WINDOW, ZONE, page_of, rows_in_two_spellings
+
+ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
+DAILY, INVENTORY = dataset_named("daily_product_sales"), dataset_named("inventory")
+
+ORDER = {
+    "platform_order_id": "O-1",
+    "purchase_date": "2026-10-10T12:00:00+02:00",
+    "order_status": "Shipped",
+    "order_total": 10.10,
+    "currency_code": "EUR",
+    "quantity_ordered": 1,
+    "sku": "A",
+    "asin": None,
+    "product_name": "Tea",
+}
+
+
+def decoder_of(dataset: Dataset, *, window: Window = WINDOW, zone: ZoneInfo = ZONE) -> PageDecoder:
+    return PageDecoder(dataset, zone, window if dataset.is_dated else None, window.start)
+
+
+def decoded(dataset: Dataset, *rows: dict[str, Any] | str) -> list[tuple[Any, ...]]:
+    texts = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    return decoder_of(dataset).decode(page_of(texts)).rows
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(chance=st.data())
+def test_every_spelling_of_a_row_is_the_same_row(dataset: Dataset, chance: st.DataObject) -> None:
+    ours, theirs = chance.draw(rows_in_two_spellings(dataset))
+    container = chance.draw(st.sampled_from(["array", "keyed", "bare"]))
+    counts = chance.draw(st.sampled_from(["numbers", "strings", "absent"]))
+    body = page_of(theirs, container=container, counts=counts)
+    decoder = decoder_of(dataset)
+
+    canonical = decoder_of(dataset).decode(page_of(ours))
+    first, again = decoder.decode(body), decoder.decode(body)
+
+    assert _texts(first.rows) == _texts(again.rows) == _texts(canonical.rows)
+    assert canonical.total == len(ours)
+    assert first.total == again.total == (len(ours) if container != "bare" and counts != "absent" else None)
+
+
+def _texts(rows: list[tuple[Any, ...]]) -> list[list[str]]:
+    """Return rows as COPY would write them: equal numbers of different scale differ."""
+    return [[f"{type(value).__name__} {value}" for value in row] for row in rows]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC"])
+def test_the_local_day_is_the_day_in_the_zone_of_the_account(zone: str) -> None:
+    account, start = ZoneInfo(zone), datetime(2026, 1, 1, tzinfo=UTC)
+    moments = [start + timedelta(minutes=17 * number) for number in range(31_000)]
+    texts = [
+        (moment.isoformat(), moment.astimezone(account).isoformat(), f"{moment:%Y-%m-%dT%H:%M:%S}.5Z")[number % 3]
+        for number, moment in enumerate(moments)
+    ]
+    rows = [json.dumps({"posted_date": text}) for text in texts]
+
+    page = decoder_of(TRANSACTIONS, window=Window(date(2025, 1, 1), date(2028, 1, 1)), zone=account).decode(
+        page_of(rows)
+    )
+
+    assert [row[-1] for row in page.rows] == [moment.astimezone(account).date().isoformat() for moment in moments]
+
+
+def test_money_is_kept_as_it_was_sent() -> None:
+    amounts = ["0.10", "100", "-0.00", "12345678901234567890.123456789", "1E+2", '"1,234.50"', '"+7.1"']
+
+    rows = decoded(
+        TRANSACTIONS, *(f'{{"posted_date": "2026-10-02T00:00:00Z", "amount": {amount}}}' for amount in amounts)
+    )
+
+    told = ["0.10", "100", "-0.00", "12345678901234567890.123456789", "1E+2", "1234.50", "7.1"]
+    assert [str(row[6]) for row in rows] == told
+
+
+def test_fields_the_contract_does_not_know_are_kept_as_they_were_sent() -> None:
+    body = page_of([json.dumps(ORDER), json.dumps(ORDER)[:-1] + ', "gift": {"a": [1.10, null]}, "vat": "x"}'])
+
+    page = decoder_of(ORDERS).decode(body)
+
+    assert page.extras == {1: '{"gift":{"a": [1.10, null]},"vat":"x"}'}
+    assert page.unknown_fields == {"gift", "vat"}
+
+
+def test_the_envelope_is_read_in_every_spelling() -> None:
+    page = decoder_of(ORDERS).decode(
+        b'{"data": [], "total": "1,565", "per_page": 500.0, "last_page": null, "current_page": {}}'
+    )
+
+    assert (page.total, page.per_page, page.last_page, page.current_page) == (1565, 500, None, None)
+
+
+def test_a_period_with_its_dates_in_an_object_is_a_period() -> None:
+    row = {"sku": "A", "dates": {"from_date": "2026-01-01", "to_date": "2026-12-31"}, "cost_elements": []}
+
+    rows = PageDecoder(dataset_named("cost_periods"), ZONE, None, "2026-10-01").decode(json.dumps([row]).encode()).rows
+
+    assert rows == [("A", "2026-01-01", "2026-12-31", "[]", "2026-10-01")]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"platform_order_id": None}, "platform_order_id is missing or null"),
+        ({"purchase_date": None}, "purchase_date is missing or null"),
+        ({"purchase_date": "yesterday"}, "purchase_date is a string of 9 characters"),
+        ({"purchase_date": "2026-10-10"}, "purchase_date is a string of 10 characters"),
+        ({"purchase_date": "2026-10-10T25:00:00Z"}, "purchase_date is a string"),
+        ({"purchase_date": "2026-02-30T10:00:00Z"}, "purchase_date is a string"),
+        ({"purchase_date": "2026-10-10T10:60:00Z"}, "purchase_date is a string"),
+        ({"purchase_date": "2026-10-10T10:00:00+99:00"}, "purchase_date is a string"),
+        ({"purchase_date": "0001-01-01T00:00:00+14:00"}, "purchase_date"),
+        ({"purchase_date": "2026-10-31T23:30:00+00:00"}, "lies on 2026-11-01 in Europe/Berlin.*another calendar"),
+        ({"purchase_date": "2026-09-30T21:59:59+00:00"}, "lies on 2026-09-30 in Europe/Berlin.*another calendar"),
+        ({"order_total": "NaN"}, "order_total is a string of 3 characters"),
+        ({"order_total": "-Infinity"}, "order_total is a string"),
+        ({"order_total": "sNaN12"}, "order_total is a string"),
+        ({"order_total": "1,56"}, "order_total is a string"),
+        ({"order_total": "12 EUR"}, "order_total is a string"),
+        ({"order_total": ""}, "order_total is a string of 0 characters"),
+        ({"order_total": True}, "order_total is a boolean"),
+        ({"order_total": {"amount": 1}}, "order_total is an object"),
+        ({"quantity_ordered": 1.5}, "quantity_ordered is a number"),
+        ({"quantity_ordered": 2**63}, "quantity_ordered is a number"),
+        ({"quantity_ordered": "9e999999"}, "quantity_ordered is a string"),
+        ({"quantity_ordered": -(2**63) - 1}, "quantity_ordered is a number"),
+        ({"quantity_ordered": [1]}, "quantity_ordered is an array"),
+        ({"product_name": "a\0b"}, "product_name is a string of 3 characters"),
+        ({"product_name": {}}, "product_name is an object"),
+        ({"novel": ["\0"]}, "holds a NUL character"),
+    ],
+    ids=repr,
+)
+def test_a_row_that_cannot_be_right_is_refused_by_its_place(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ContractViolationError, match=f"orders: row 2 of the page: .*{problem}"):
+        decoded(ORDERS, ORDER, ORDER | change)
+
+
+def test_a_row_that_is_no_object_is_refused() -> None:
+    with pytest.raises(
+        ContractViolationError, match="row 2 of the page: it is a string of 3 characters, not an object"
+    ):
+        decoded(ORDERS, ORDER, '"abc"')
+
+
+def test_two_names_of_one_field_must_agree() -> None:
+    row = {"date": "2026-10-01", "sku": "A", "taxes": 1, "product_sales_tax": 2}
+
+    with pytest.raises(ContractViolationError, match="taxes and product_sales_tax differ"):
+        decoded(DAILY, row)
+
+
+@pytest.mark.parametrize("text", ["2026-10-1", "20261001", "2026-W40-4", "2026-13-01", "01.10.2026", "0000-01-01"])
+def test_a_date_is_a_day_and_nothing_else(text: str) -> None:
+    with pytest.raises(ContractViolationError, match="restock_date is a string"):
+        decoded(INVENTORY, {"sku": "A", "restock_date": text})
+
+
+def test_a_written_backslash_u0000_is_no_nul() -> None:
+    rows = decoded(ORDERS, ORDER | {"product_name": "C:\\u0000", "novel": "\\\\u0000"})
+
+    assert rows[0][8] == "C:\\u0000"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html></html>",
+        b'{"data": [{"sku": "A"}',
+        b'{"data": [}',
+        b'{"data": [], "total": NaN}',
+        b'{"data": [{"sku": "\xff"}]}',
+        b'{"data": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    ],
+    ids=lambda body: repr(body[:30]),
+)
+def test_a_body_that_is_not_json_may_be_asked_for_again(body: bytes) -> None:
+    with pytest.raises(UnreadableBodyError):
+        decoder_of(ORDERS).decode(body)
+
+
+@pytest.mark.parametrize("body", [b'{"status": "error"}', b'{"data": null}', b'{"data": "none"}', b'{"data": 5}'])
+def test_an_answer_without_rows_is_no_empty_page(body: bytes) -> None:
+    with pytest.raises(ContractViolationError, match="data"):
+        decoder_of(ORDERS).decode(body)
+
+
+def test_numbers_are_exact_whatever_their_size() -> None:
+    rows = decoded(INVENTORY, '{"sku": "A", "velocity_30_days": 0.1000000000000000055511151231257827}')
+
+    assert rows[0][8] == Decimal("0.1000000000000000055511151231257827")

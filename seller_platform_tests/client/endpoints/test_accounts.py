@@ -1,0 +1,69 @@
+"""Discovery finds the user and every account, each under a key of its own."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.client.endpoints.accounts import Discovered, User, fetch_accounts, fetch_user
+from seller_platform.errors import ContractViolationError
+from seller_platform_tests.support.http_upstream import api_of
+
+ACCOUNT = {
+    "id": 7,
+    "account_title": "Tea",
+    "country_code": "DE",
+    "currency_code": "EUR",
+    "timezone": "Europe/Berlin",
+    "marketplace": "M1",
+    "seller_id": "S1",
+}
+
+
+def discovered(*accounts: dict[str, Any]) -> Discovered:
+    with api_of(lambda request: httpx.Response(200, json={"accounts": accounts})) as api:
+        return fetch_accounts(api, "default")
+
+
+def test_accounts_become_keys_and_rows() -> None:
+    found = discovered(ACCOUNT | {"id": "9", "seller_id": "S2", "plan": "gold"}, ACCOUNT)
+
+    assert [account.key for account in found.accounts] == ["S1.M1", "S2.M1"]
+    assert found.rows[0] == (7, "Tea", "DE", "EUR", "Europe/Berlin", "M1", "S1", "default")
+    assert dict(found.extras) == {1: '{"plan":"gold"}'}
+    assert found.unknown_fields == frozenset({"plan"})
+
+
+def test_accounts_of_one_seller_and_marketplace_have_keys_and_selections_of_their_own() -> None:
+    found = discovered(ACCOUNT | {"id": 8, "account_title": "Coffee"}, ACCOUNT)
+
+    assert [account.key for account in found.accounts] == ["S1.M1", "account-8"]
+    assert found.accounts[1].selection == {"account_title": "Coffee"}
+    assert found.rows[1][6] == "S1"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"timezone": None}, "account 7: it has no time zone"),
+        ({"timezone": "Sea/Atlantis"}, "account 7: time zone 'Sea/Atlantis' is not known"),
+        ({"timezone": "../etc"}, "account 7: time zone"),
+        ({"timezone": "Europe"}, "account 7: time zone"),
+        ({"account_title": None, "seller_id": None}, "account 7: it has neither"),
+        ({"id": None}, "row 1 of the page: id is missing or null"),
+    ],
+)
+def test_an_account_that_cannot_be_used_is_named(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ContractViolationError, match=problem):
+        discovered(ACCOUNT | change)
+
+
+def test_the_same_account_twice_is_refused() -> None:
+    with pytest.raises(ContractViolationError, match="listed twice"):
+        discovered(ACCOUNT, ACCOUNT, ACCOUNT)
+
+
+@pytest.mark.parametrize("body", [{"user": {"id": "5", "name": "Ada"}}, {"id": 5, "name": "Ada", "email": 3}])
+def test_the_user_is_found_in_either_form(body: dict[str, Any]) -> None:
+    with api_of(lambda request: httpx.Response(200, json=body)) as api:
+        assert fetch_user(api) == User(5, "Ada", None)

@@ -1,0 +1,343 @@
+"""Downloads of reports: JSON and CSV in every form that is read, and what is not read at all."""
+
+import csv
+import io
+import json
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import repeat
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seller_platform.client.endpoints.reports import Download, ReportStatus, Standing, download_report, fetch_status
+from seller_platform.client.http.api import SellerApi
+from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
+from seller_platform.service.reports.csv import csv_header, csv_lines
+from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, api_of
+
+NAMES = [column.name for column in REPORT_ROWS.columns]
+
+
+class Sink:
+    """Keeps the rows of the last attempt."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.pages: list[int] = []
+        self.restarts = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def digest(self) -> bytes:
+        return b""
+
+    def restart(self) -> None:
+        self.rows, self.pages, self.restarts = [], [], self.restarts + 1
+
+    def write(
+        self,
+        rows: Sequence[tuple[Any, ...]],
+        *,
+        tags: Sequence[str | None],
+        extras: Mapping[int, str],
+        page: int,
+    ) -> None:
+        assert tags == ()
+        for place, row in enumerate(rows):
+            *values, day = row
+            extra = {"extra": json.loads(extras[place], parse_float=Decimal)} if place in extras else {}
+            self.rows.append(dict(zip(NAMES, values, strict=True)) | extra | {"day": day})
+        self.pages.append(page)
+
+
+def download(*bodies: bytes | Iterable[bytes], form: str = "json", **options: Any) -> tuple[Sink, Download]:
+    """Return what a download stores whose first attempts bring those bodies."""
+    answers = iter(bodies)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert dict(request.url.params) == {**BERLIN.selection, "report_id": "7", "format": form}
+        return httpx.Response(200, content=next(answers))
+
+    sink = Sink()
+    with api_of(answer, **{"attempts": len(bodies), **options}) as api:
+        return sink, download_report(api, BERLIN, "7", form, "2026-03-10", sink)
+
+
+def bytewise(body: bytes) -> Iterator[bytes]:
+    return (body[place : place + 1] for place in range(len(body)))
+
+
+def values_of(sink: Sink) -> list[tuple[Any, ...]]:
+    columns = ("sku", "product_name", "units_ordered", "product_sales")
+    return [(*(row[name] for name in columns), row.get("extra")) for row in sink.rows]
+
+
+ROWS = [
+    {"sku": "A", "product_name": 'Cup "12"', "units_ordered": 2, "product_sales": 10.10, "day": "2026-03-09"},
+    {"sku": "椿\n,", "product_name": None, "units_ordered": None, "product_sales": -0.5, "day": None},
+]
+STORED = [
+    ("A", 'Cup "12"', 2, Decimal("10.1"), {"day": "2026-03-09"}),
+    ("椿\n,", None, None, Decimal("-0.5"), {"day": None}),
+]
+JSON = json.dumps(ROWS, ensure_ascii=False).encode()
+CSV = (
+    'sku,product_name,units_ordered,product_sales,day\r\nA,"Cup ""12""",2,10.10,2026-03-09\r\n"椿\n,",,,-0.5,\r\n'
+).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        JSON,
+        b"\xef\xbb\xbf \n" + JSON,
+        json.dumps(ROWS, indent=3).encode(),
+        b'{"data": ' + JSON + b"}",
+        b'{"status": "ok", "n": 12.5, "nested": {"data": [1, "]"]}, "data": ' + JSON + b', "total": 2}\n',
+    ],
+)
+@pytest.mark.parametrize("cut", [iter, bytewise])
+def test_json_is_read_as_an_array_or_as_the_data_of_an_object(body: bytes, cut: Callable[[bytes], Any]) -> None:
+    sink, found = download([body] if cut is iter else cut(body))
+
+    assert values_of(sink) == STORED
+    assert [(row["report_id"], row["position"], row["day"]) for row in sink.rows] == [
+        ("7", 1, "2026-03-10"),
+        ("7", 2, "2026-03-10"),
+    ]
+    assert found == Download(requests=1, bytes=len(body), pages=1, other_columns=frozenset({"day"}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [CSV, b"\xef\xbb\xbf" + CSV, CSV.replace(b"\r\n", b"\n"), CSV.rstrip(), CSV + b"\r\n", b"\r\n" + CSV],
+)
+@pytest.mark.parametrize("cut", [iter, bytewise])
+def test_csv_is_read_with_every_line_end_and_with_a_byte_order_mark(body: bytes, cut: Callable[[bytes], Any]) -> None:
+    sink, found = download([body] if cut is iter else cut(body), form="csv")
+
+    assert values_of(sink) == STORED
+    assert found.bytes == len(body)
+
+
+def test_numbers_keep_their_digits() -> None:
+    sink, _ = download(b'[{"product_sales": 1.100, "units_ordered": "1,565", "rate": 0.1000000000000000055511151231}]')
+
+    assert str(sink.rows[0]["product_sales"]) == "1.100"
+    assert sink.rows[0]["units_ordered"] == 1565
+    assert sink.rows[0]["extra"] == {"rate": Decimal("0.1000000000000000055511151231")}
+
+
+def test_numbers_are_kept_as_they_are_spelled_however_long() -> None:
+    body = b'[{"sku": 1e2, "x": [-0, 1E400, %s]}]' % (b"9" * 5000)
+    texts: list[str] = []
+    sink = Sink()
+    sink.write = lambda rows, **more: texts.extend((rows[0][2], more["extras"][0]))  # type: ignore[method-assign]
+
+    with api_of(lambda _: httpx.Response(200, content=body)) as api:
+        download_report(api, BERLIN, "7", "json", "2026-03-10", sink)
+
+    assert texts == ["1e2", '{"x":[-0, 1E400, %s]}' % ("9" * 5000)]
+
+
+def test_fields_named_like_columns_of_ours_are_kept_apart() -> None:
+    sink, _ = download(b'[{"report_id": 99, "position": 5, "sku": "A"}]')
+
+    assert (sink.rows[0]["report_id"], sink.rows[0]["position"]) == ("7", 1)
+    assert sink.rows[0]["extra"] == {"report_id": 99, "position": 5}
+
+
+def test_rows_may_have_different_columns() -> None:
+    sink, found = download(b'[{"a": 1}, {}, {"sku": "S", "b": [1]}]')
+
+    assert values_of(sink) == [
+        (None, None, None, None, {"a": 1}),
+        (None, None, None, None, None),
+        ("S", None, None, None, {"b": [1]}),
+    ]
+    assert found.other_columns == {"a", "b"}
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"data": []}', b" [ ] \n"])
+def test_an_empty_array_is_an_empty_report(body: bytes) -> None:
+    assert download(body)[0].rows == []
+
+
+@pytest.mark.parametrize("body", [b"sku,units_ordered\r\n", b"sku"])
+def test_a_header_alone_is_an_empty_report(body: bytes) -> None:
+    assert download(body, form="csv")[0].rows == []
+
+
+def test_json_that_comes_in_place_of_csv_is_read_as_what_it_is() -> None:
+    assert values_of(download(JSON, form="csv")[0]) == STORED
+
+
+_TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+
+
+@given(st.lists(st.tuples(_TEXTS.filter(lambda text: not text.startswith("'")), _TEXTS.filter(bool)), max_size=9))
+def test_the_csv_of_our_service_is_read_back_as_it_was(texts: list[tuple[str, str]]) -> None:
+    texts = [(name, other) for name, other in texts if not other.startswith("'")]
+    rows = [{"product_name": name, "other": other} for name, other in texts]
+    body = csv_header(["product_name", "other"])
+    body += csv_lines(["product_name", "other"], ",".join(map(json.dumps, rows)).encode())
+
+    sink, _ = download(body, form="csv")
+
+    assert [(row["product_name"] or "", row["extra"]["other"]) for row in sink.rows] == texts
+
+
+@settings(max_examples=40)
+@given(st.lists(st.dictionaries(_TEXTS, st.recursive(_TEXTS | st.integers() | st.booleans(), st.lists)), max_size=5))
+def test_every_json_is_kept_wherever_its_pieces_are_cut(rows: list[dict[str, Any]]) -> None:
+    rows = [{f"x{name}": value for name, value in row.items()} for row in rows]
+    body = json.dumps({"data": rows}, ensure_ascii=False).encode()
+
+    sink, _ = download(body[place : place + 3] for place in range(0, len(body), 3))
+
+    assert [row.get("extra", {}) for row in sink.rows] == rows
+
+
+@pytest.mark.parametrize(
+    ("form", "body", "problem"),
+    [
+        ("json", JSON[:-1], "cut"),
+        ("json", JSON[: len(JSON) // 2], "cut"),
+        ("json", b'{"data": [{}]', "cut"),
+        ("json", b'[{"a": NaN}]', "not JSON"),
+        ("json", b"[{},]", "not JSON"),
+        ("json", b"[{} {}]", "not JSON"),
+        ("json", b"{1: 2}", "not JSON"),
+        ("json", b"[{}] [{}]", "something after its JSON"),
+        ("json", b"sku\r\nA\r\n", "not JSON"),
+        ("json", b'[{"a": "\xff"}]', "not JSON"),
+        ("json", b'[{"a": "\\ud800"}]', "not JSON"),
+        ("json", b"<html></html>", "an HTML page instead of JSON"),
+        ("csv", b" <!doctype html>", "an HTML page instead of CSV"),
+        ("csv", b"", "an empty body"),
+        ("csv", b"sku,note\r\nA\r\n", "CSV whose row 1 has 1 cells, not 2"),
+        ("csv", b'sku,note\r\nA,"no end', "not CSV"),
+        ("csv", b"sku\r\n\xff\r\n", "not CSV"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_asked_for_again(form: str, body: bytes, problem: str) -> None:
+    time = FakeTime()
+
+    sink, found = download(body, JSON if form == "json" else CSV, form=form, time=time)
+
+    assert values_of(sink) == STORED
+    assert (found.requests, found.pages, sink.restarts, len(time.pauses)) == (2, 1, 2, 1)
+    with pytest.raises(UpstreamUnavailableError, match=problem):
+        download(body, form=form)
+
+
+@pytest.mark.parametrize(("form", "start"), [("json", b'[{"a": "'), ("csv", b"a\r\n"), ("csv", b'a\r\n"')])
+def test_a_value_that_does_not_end_is_not_waited_for(form: str, start: bytes) -> None:
+    pieces = (piece for whole in ([start], repeat(b"x" * 1_000_000, 40)) for piece in whole)
+
+    with pytest.raises(UpstreamUnavailableError, match=f"a body that is not {form.upper()}"):
+        download(pieces, form=form)
+
+    assert next(pieces, b"") != b""
+
+
+def test_a_connection_that_breaks_is_made_again() -> None:
+    def broken() -> Iterator[bytes]:
+        yield JSON[:40]
+        raise httpx.ReadError("the cable")
+
+    sink, _ = download(broken(), JSON, time=FakeTime())
+
+    assert values_of(sink) == STORED
+
+
+@pytest.mark.parametrize(
+    ("form", "body", "problem"),
+    [
+        ("json", b'{"message": "no"}', "there is no data in the answer"),
+        ("json", b'{"data": {"1": {}}}', "its data is no array"),
+        ("json", b"[{}, 5]", "row 2: it is a number, not an object"),
+        ("json", b'[{"units_ordered": 1.5}]', "row 1: units_ordered is a number, which is no integer"),
+        ("json", b'[{"sku": "a\\u0000"}]', "row 1: sku is a string of 2 characters, which is no text"),
+        ("json", b'[{"x": "a\\u0000"}]', "row 1: a text in it holds a NUL character"),
+        ("csv", b"sku,product_sales\r\nA,1\r\nB,--\r\n", "row 2: product_sales is a string of 2 characters"),
+        ("csv", b"x\r\na\0\r\n", "row 1: a text in it holds a NUL character"),
+        ("csv", b"x,x\r\n1,2\r\n", "two of its columns have the same name"),
+    ],
+)
+def test_a_row_that_cannot_be_stored_is_refused_for_good(form: str, body: bytes, problem: str) -> None:
+    with pytest.raises(ContractViolationError, match=problem):
+        download(body, form=form, attempts=3)
+
+
+def test_a_refusal_of_a_download_carries_the_pause_it_asks_for() -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(409, json={"message": "not yet"}, headers={"Retry-After": "7"})
+
+    with api_of(answer) as api, pytest.raises(RequestRefusedError, match="not yet") as refused:
+        download_report(api, BERLIN, "7", "json", "2026-03-10", Sink())
+
+    assert (refused.value.status, refused.value.retry_after_seconds) == (409, 7)
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_download_is_never_held_as_a_whole(form: str) -> None:
+    row = {"sku": "A", "units_ordered": 1, "note": "n" * 200}
+    text = io.StringIO()
+    csv.DictWriter(text, row).writerow(row)
+    piece = (json.dumps(row) + ",") * 200 if form == "json" else text.getvalue() * 200
+    start, end = (b"[", b"{}]") if form == "json" else (b"sku,units_ordered,note\r\n", b"B,,\r\n")
+    sink = Sink()
+    sink.write = lambda rows, **_: None  # type: ignore[method-assign]  # what it keeps does not count here
+    body = (part for whole in ([start], repeat(piece.encode(), 250), [end]) for part in whole)
+
+    with api_of(lambda _: httpx.Response(200, content=body)) as api:
+        tracemalloc.start()
+        found = download_report(api, BERLIN, "7", form, "2026-03-10", sink)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+
+    assert found.bytes > 10_000_000
+    assert peak < 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("document", "status"),
+    [
+        ({"status": "Completed", "progress": 100}, ReportStatus(Standing.COMPLETED, "Completed", None)),
+        ({"status": "done", "message": "a\n b"}, ReportStatus(Standing.COMPLETED, "done", "a b")),
+        ({"status": "queued"}, ReportStatus(Standing.PENDING, "queued", None)),
+        ({"status": "FAILED", "message": ""}, ReportStatus(Standing.FAILED, "FAILED", None)),
+        ({"status": 5, "message": 6}, ReportStatus(Standing.UNKNOWN, "", None)),
+        ([], ReportStatus(Standing.UNKNOWN, "", None)),
+    ],
+)
+def test_a_status_is_read_whatever_its_words(document: object, status: ReportStatus) -> None:
+    with api_of(lambda _: httpx.Response(200, json=document)) as api:
+        assert fetch_status(api, BERLIN, "7") == status
+
+
+def test_the_impatient_send_once_and_share_the_connections() -> None:
+    seen: list[Any] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.extensions["timeout"]["read"])
+        return httpx.Response(500)
+
+    with api_of(answer) as api:
+        hasty: SellerApi = api.impatient(6)
+        with pytest.raises(UpstreamUnavailableError, match="after 1 attempt"):
+            fetch_status(hasty, BERLIN, "7")
+        with pytest.raises(UpstreamUnavailableError, match="after 6 attempts"):
+            fetch_status(api, BERLIN, "7")
+
+    assert seen == [3, *[60] * 6]

@@ -1,0 +1,269 @@
+"""Requests are tried again where that may help, within bounds, and errors of httpx stay inside."""
+
+import gzip
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.concurrency import RequestBudget
+from seller_platform.errors import (
+    InvalidSettingError,
+    RequestRefusedError,
+    SellerPlatformError,
+    UnreadableBodyError,
+    UpstreamUnavailableError,
+)
+from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording
+
+GOOD = httpx.Response(200, json={"data": []})
+
+Answers = Callable[[httpx.Request], httpx.Response]
+
+
+def in_turn(*answers: httpx.Response | Exception) -> Answers:
+    """Return an upstream that gives these answers one after the other."""
+    remaining: Iterator[httpx.Response | Exception] = iter(answers)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        given = next(remaining)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    return answer
+
+
+def test_paths_are_joined_to_a_base_url_with_a_path_of_its_own() -> None:
+    seen: list[httpx.Request] = []
+
+    with api_of(recording(seen, {})) as api:
+        answer = api.get("/sales/orders", {"page": "1"})
+
+    assert str(seen[0].url) == "http://upstream/api/sales/orders?page=1"
+    assert seen[0].headers["User-Agent"].startswith("seller-platform/")
+    assert (answer.status, answer.body, answer.requests) == (200, b"{}", 1)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *(httpx.Response(status) for status in (408, 425, 429, 500, 502, 503, 504)),
+        httpx.Response(200, text="<!doctype html><title>Maintenance</title>"),
+        httpx.Response(200, text='{"data": [{"sku": "A"'),
+        httpx.Response(200, text=""),
+        httpx.ConnectError("refused"),
+        httpx.ReadError("reset"),
+        httpx.ReadTimeout("slow"),
+        httpx.RemoteProtocolError("cut"),
+    ],
+    ids=repr,
+)
+def test_a_passing_fault_is_tried_again(fault: httpx.Response | Exception) -> None:
+    with api_of(in_turn(fault, fault, GOOD)) as api:
+        answer = api.get("/user/me")
+
+    assert answer.requests == 3
+
+
+def test_a_fault_that_does_not_pass_ends_after_the_last_attempt() -> None:
+    with (
+        api_of(lambda request: httpx.Response(503), attempts=3) as api,
+        pytest.raises(UpstreamUnavailableError) as caught,
+    ):
+        api.get("/user/me", {"token_like": "hidden"})
+
+    assert caught.value.attempts == 3
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_fault_that_does_not_pass_ends_when_the_time_is_over() -> None:
+    time = FakeTime()
+
+    with (
+        api_of(lambda request: httpx.Response(503), time=time, attempts=100, retry_seconds=60) as api,
+        pytest.raises(UpstreamUnavailableError),
+    ):
+        api.get("/user/me")
+
+    assert time.seconds <= 60
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_retry_after_is_waited_for_in_both_forms(form: str) -> None:
+    time = FakeTime()
+    value = "17" if form == "seconds" else format_datetime(time.now() + timedelta(seconds=17), usegmt=True)
+
+    with api_of(in_turn(httpx.Response(503, headers={"Retry-After": value}), GOOD), time=time) as api:
+        api.get("/user/me")
+
+    assert time.pauses == [17]
+
+
+def test_a_retry_after_beyond_our_patience_ends_at_once() -> None:
+    time = FakeTime()
+    busy = httpx.Response(429, headers={"Retry-After": "3600"})
+
+    with api_of(lambda request: busy, time=time) as api, pytest.raises(UpstreamUnavailableError) as caught:
+        api.get("/user/me")
+
+    assert (caught.value.retry_after_seconds, time.pauses) == (3600, [])
+
+
+@pytest.mark.parametrize("value", ["soon", "-5", "", "Wed, 99 Nov 2026 99:00:00 GMT", "²"])
+def test_a_retry_after_that_says_nothing_is_passed_over(value: str) -> None:
+    busy = httpx.Response(503, headers=[(b"Retry-After", value.encode())])
+
+    with api_of(in_turn(busy, GOOD)) as api:
+        assert api.get("/user/me").requests == 2
+
+
+def test_a_refusal_is_final_and_says_which_parameter_to_mend() -> None:
+    body = {"status": "error", "code": 422, "message": "Not valid.", "errors": {"per_page": ["must be 250"]}}
+
+    with (
+        api_of(lambda request: httpx.Response(422, json=body)) as api,
+        pytest.raises(RequestRefusedError, match=r"Not valid\.; per_page: must be 250") as caught,
+    ):
+        api.get("/sales/orders")
+
+    assert (caught.value.status, caught.value.parameters) == (422, {"per_page": ["must be 250"]})
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"errors": 3, "message": 5}', b'{"errors": {"a": 1}}'])
+def test_a_refusal_may_have_any_body(body: bytes) -> None:
+    with api_of(lambda request: httpx.Response(404, content=body)) as api, pytest.raises(RequestRefusedError):
+        api.get("/sales/orders")
+
+
+def test_redirects_are_not_followed() -> None:
+    answer = httpx.Response(302, headers={"Location": "https://elsewhere/login?secret=1"})
+
+    with api_of(lambda request: answer) as api, pytest.raises(RequestRefusedError) as caught:
+        api.get("/user/me")
+
+    assert "https://elsewhere/login" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_body_the_decoder_cannot_read_is_asked_for_again() -> None:
+    bodies: list[bytes] = []
+
+    def decode(body: bytes) -> int:
+        bodies.append(body)
+        if len(bodies) == 1:
+            raise UnreadableBodyError("a body that is not JSON")
+        return 5
+
+    with api_of(in_turn(GOOD, GOOD)) as api:
+        answer, decoded = api.get_decoded("/user/me", None, decode)
+
+    assert (decoded, answer.requests) == (5, 2)
+
+
+def test_a_post_is_sent_again_only_where_it_was_not_acted_upon() -> None:
+    with api_of(in_turn(httpx.Response(503), httpx.ConnectError("refused"), GOOD)) as api:
+        assert api.post("/reports/request", {"a": "b"}, {"c": 1}).requests == 3
+
+    with api_of(in_turn(httpx.ReadError("reset"))) as api, pytest.raises(UpstreamUnavailableError, match="1 attempt;"):
+        api.post("/reports/request")
+
+
+def test_a_compressed_body_that_is_cut_is_tried_again() -> None:
+    cut = gzip.compress(b'{"data": []}')[:-12]
+    damaged = b"\x00" + cut[1:]
+
+    def answer(request: httpx.Request, count: list[int] = []) -> httpx.Response:  # noqa: B006  # counts the calls
+        count.append(1)
+        if len(count) == 1:
+            return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx.ByteStream(damaged))
+        return GOOD
+
+    with api_of(answer) as api:
+        assert api.get("/user/me").requests == 2
+
+
+@pytest.mark.parametrize("url", ["ftp://upstream", "upstream", "http://up stream:x"])
+def test_a_base_url_that_cannot_be_called_is_a_setting_to_mend(url: str) -> None:
+    with SellerApi(url) as api, pytest.raises(InvalidSettingError):
+        api.get("/user/me")
+
+
+def test_a_body_cut_on_a_real_connection_becomes_our_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+
+        def serve() -> None:
+            for _ in range(2):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"data": [')
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with (
+            SellerApi(f"http://127.0.0.1:{port}", attempts=2, clock=FakeTime().clock) as api,
+            pytest.raises(UpstreamUnavailableError, match="after 2 attempts"),
+        ):
+            api.get("/user/me")
+        thread.join()
+
+
+def test_no_error_of_httpx_leaves_the_floor() -> None:
+    kinds: list[type[Any]] = [
+        kind for kind in vars(httpx).values() if isinstance(kind, type) and issubclass(kind, httpx.RequestError)
+    ]
+
+    for kind in kinds:
+        with api_of(in_turn(kind("broken")), attempts=1) as api, pytest.raises(SellerPlatformError):
+            api.get("/user/me")
+
+
+def test_retries_are_logged_without_parameters(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    with api_of(in_turn(httpx.Response(503), GOOD)) as api:
+        api.get("/user/me", {"account_title": "private"})
+
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("seller_platform")]
+    assert len(told) == 1 and "GET /user/me: status 503" in told[0] and "private" not in told[0]
+
+
+def test_the_budget_halves_on_429_and_recovers_one_by_one() -> None:
+    budget = RequestBudget(8, successes_to_grow=2)
+    refusals = [httpx.Response(429)] * 4
+
+    with api_of(in_turn(*refusals, *[GOOD] * 6), budget=budget) as api:
+        api.get("/user/me")
+        assert budget.allowed == 1
+        for _ in range(5):
+            api.get("/user/me")
+
+    assert budget.allowed == 4
+
+
+def test_the_budget_bounds_the_requests_under_way() -> None:
+    budget, most = RequestBudget(2), [0]
+    gate = threading.Barrier(2)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        most[0] = max(most[0], budget.under_way)
+        gate.wait(5)
+        return httpx.Response(200, json={})
+
+    with api_of(answer, budget=budget) as api:
+        threads = [threading.Thread(target=api.get, args=("/user/me",)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert (most[0], budget.under_way) == (2, 0)

@@ -1,0 +1,329 @@
+"""Lists that move while they are read are read whole, or not at all."""
+
+import threading
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.client.lists.slice_reader import Reading, Verdict, read_slice
+from seller_platform.contract import Dataset, dataset_named
+from seller_platform.errors import ContractViolationError, ListChangedError
+from seller_platform_tests.support.http_upstream import (
+    BERLIN,
+    MARCH,
+    TODAY,
+    KeptRows,
+    MovingList,
+    api_of,
+    day_of_order,
+    keys_of,
+    order,
+    orders,
+    stock,
+)
+
+ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
+NOTIFICATIONS, TRANSACTIONS = dataset_named("notifications"), dataset_named("transactions")
+
+
+def read(upstream: Any, dataset: Dataset, sink: KeptRows, *, look_ahead: int = 1) -> Reading:
+    window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
+    with api_of(upstream) as api:
+        return read_slice(api, dataset, BERLIN, window, day, sink, look_ahead=look_ahead)
+
+
+def platform_orders(rows: list[dict[str, Any]], **options: Any) -> MovingList:
+    return MovingList(rows, day_of=day_of_order, channel_of=lambda row: "platform", **options)
+
+
+def ledger(rows: list[dict[str, Any]], **options: Any) -> MovingList:
+    entries = [{"posted_date": row["purchase_date"], "sku": row["platform_order_id"]} for row in rows]
+    return MovingList(entries, day_of=lambda row: day_of_order({"purchase_date": row["posted_date"]}), **options)
+
+
+def test_an_empty_list_costs_one_request() -> None:
+    upstream, sink = platform_orders([]), KeptRows()
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert (reading.requests, reading.announced, reading.verdict, sink.count) == (1, 0, Verdict.MATCH, 0)
+
+
+def test_the_request_names_account_days_page_and_page_size() -> None:
+    upstream = ledger(orders(3))
+
+    read(upstream, TRANSACTIONS, KeptRows())
+
+    assert upstream.requests == [
+        {
+            "seller_id": "S1",
+            "marketplace_id": "A1PA6795UKMFR9",
+            "start_date": "2026-03-01",
+            "end_date": "2026-03-31",
+            "per_page": "2000",
+            "page": "1",
+        }
+    ]
+
+
+def test_rows_are_tagged_with_the_channel_they_were_asked_for() -> None:
+    upstream = MovingList(
+        orders(7),
+        day_of=day_of_order,
+        channel_of=lambda row: "platform" if row["platform_order_id"] > "O-000002" else "non-platform",
+    )
+    sink = KeptRows()
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert (reading.announced, reading.verdict) == (7, Verdict.MATCH)
+    assert sink.tags == {("platform",): 4, ("non-platform",): 3}
+
+
+def test_a_filter_that_is_ignored_is_noticed_and_the_list_read_once() -> None:
+    upstream, sink = MovingList(orders(7), day_of=day_of_order), KeptRows()
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert (reading.requests, reading.verdict, sink.tags) == (4, Verdict.MATCH, {(None,): 7})
+    assert reading.notes["facet_ignored"] == {"unfiltered": 7, "platform": 7, "non-platform": 7}
+
+
+def test_a_filter_that_is_ignored_is_noticed_without_totals() -> None:
+    upstream, sink = MovingList(orders(7), day_of=day_of_order, envelope=("per_page",)), KeptRows()
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert (reading.verdict, sink.tags) == (Verdict.UNVERIFIABLE, {(None,): 7})
+
+
+def test_equal_channels_without_totals_keep_their_tags() -> None:
+    upstream = MovingList(
+        orders(8),
+        day_of=day_of_order,
+        channel_of=lambda row: "platform" if row["platform_order_id"] > "O-000003" else "non-platform",
+        envelope=("per_page",),
+    )
+    sink = KeptRows()
+
+    read(upstream, ORDERS, sink)
+
+    assert sink.tags == {("platform",): 4, ("non-platform",): 4}
+
+
+def test_rows_that_belong_to_no_channel_are_not_lost() -> None:
+    upstream = MovingList(
+        orders(7),
+        day_of=day_of_order,
+        channel_of=lambda row: None if row["platform_order_id"] == "O-000002" else "platform",
+    )
+    sink = KeptRows()
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert (sink.count, sink.tags, reading.verdict) == (7, {(None,): 7}, Verdict.MATCH)
+    assert reading.notes["facet_ignored"] == {"unfiltered": 7, "platform": 6, "non-platform": 0}
+
+
+def test_an_order_that_arrives_between_the_totals_does_not_cost_the_tags() -> None:
+    upstream, sink = platform_orders(orders(7)), KeptRows()
+    late = order("O-late", datetime(2026, 3, 20, tzinfo=UTC))
+    upstream.before_request = lambda number: upstream.rows.append(late) if number == 2 else None
+
+    reading = read(upstream, ORDERS, sink)
+
+    assert (sink.count, sink.tags, reading.announced, reading.verdict) == (8, {("platform",): 8}, 8, Verdict.MATCH)
+    assert reading.notes == {"moved": {"before": 7, "after": 8}}
+
+
+def test_a_window_of_few_pages_is_split_by_days_at_no_more_requests() -> None:
+    upstream = ledger(orders(2700, minutes=15))
+    sink = KeptRows()
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert (sink.count, reading.verdict) == (2700, Verdict.MATCH)
+    assert [asked["page"] for asked in upstream.requests] == ["1", "1", "1"]
+
+
+def test_a_longer_list_is_read_in_windows_of_one_page_where_that_costs_no_more_than_two_walks() -> None:
+    upstream, sink = platform_orders(orders(4400), page_size=500), KeptRows()
+
+    reading = read(upstream, ORDERS, sink, look_ahead=4)
+
+    asked = [asked for asked in upstream.requests if asked.get("sales_channel") == "platform"]
+    assert (sink.count, reading.verdict, reading.notes) == (4400, Verdict.MATCH, {})
+    assert {each["page"] for each in asked} == {"1"}
+    assert 9 < len(asked) <= 18
+
+
+def test_an_undated_list_of_several_pages_is_read_until_two_walks_agree() -> None:
+    upstream, sink = MovingList(stock(4500)), KeptRows()
+
+    reading = read(upstream, STOCK, sink)
+
+    assert (sink.count, reading.requests, reading.verdict, reading.notes) == (4500, 6, Verdict.MATCH, {"attempts": 2})
+
+
+def test_a_list_that_never_holds_still_is_refused() -> None:
+    upstream, sink = MovingList(stock(4500)), KeptRows()
+    upstream.before_request = lambda number: upstream.rows.pop(0)
+
+    with pytest.raises(ListChangedError, match="in each of 3 attempts"):
+        read(upstream, STOCK, sink)
+
+
+def test_a_dated_list_that_never_holds_still_is_read_in_smaller_windows() -> None:
+    upstream, sink = ledger(orders(4400), page_size=500), KeptRows()
+    kept = keys_of([(row["sku"],) for row in upstream.rows])
+    upstream.before_request = lambda number: upstream.rows.insert(
+        0, {"posted_date": "2026-03-01T10:00:00+00:00", "sku": f"new-{number}"}
+    )
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert kept <= {row[3] for row in sink.rows}
+    assert reading.verdict is Verdict.MATCH
+
+
+def test_a_wrong_total_is_a_mismatch_and_no_error() -> None:
+    upstream, sink = ledger(orders(5)), KeptRows()
+    upstream.page = lambda asked, page=upstream.page: page(asked) | {"total": 6}  # type: ignore[method-assign, misc]
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert (sink.count, reading.announced, reading.verdict) == (5, 6, Verdict.MISMATCH)
+
+
+def test_equal_entries_of_a_ledger_are_all_kept_on_whichever_pages_they_lie() -> None:
+    upstream, sink = ledger(orders(1200, minutes=1), page_size=500), KeptRows()
+    for number in range(498, 503):
+        upstream.rows[number] = upstream.rows[498]
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert (sink.count, reading.verdict) == (1200, Verdict.MATCH)
+    assert reading.notes == {"attempts": 2, "duplicate_keys": 4}
+
+
+def test_an_upstream_that_ignores_the_page_number_is_a_mismatch_and_no_endless_loop() -> None:
+    upstream, sink = ledger(orders(1200, minutes=1), page_size=500), KeptRows()
+    upstream.page = lambda asked, page=upstream.page: page(dict(asked) | {"page": "1"})  # type: ignore[method-assign, misc]
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert (sink.count, reading.announced, reading.verdict) == (500, 1200, Verdict.MISMATCH)
+
+
+def test_a_row_of_another_day_than_asked_for_is_refused() -> None:
+    upstream = ledger(orders(3))
+    upstream.rows[1]["posted_date"] = "2026-03-31T22:30:00+00:00"
+    upstream.day_of = None
+
+    with pytest.raises(ContractViolationError, match=r"row 2 of the page.*another calendar"):
+        read(upstream, TRANSACTIONS, KeptRows())
+
+
+def alerts(counts: dict[str, int]) -> Any:
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked = request.url.params
+        rows = [
+            {"id": number, "type": asked["notification_type"]} for number in range(counts[asked["notification_type"]])
+        ]
+        return httpx.Response(200, json={"data": rows[(int(asked["page"]) - 1) * 100 :][:100]})
+
+    return answer
+
+
+def test_lists_without_a_total_are_read_until_a_page_is_empty() -> None:
+    sink = KeptRows()
+
+    reading = read(alerts({"inventory_alerts": 3, "price_alerts": 0, "restock_alerts": 99}), NOTIFICATIONS, sink)
+
+    assert (sink.count, reading.announced, reading.verdict) == (102, None, Verdict.UNVERIFIABLE)
+    assert (reading.requests, sink.tags) == (5, {(): 102})
+
+
+def test_longer_lists_without_a_total_are_read_twice() -> None:
+    sink = KeptRows()
+
+    reading = read(alerts({"inventory_alerts": 100, "price_alerts": 250, "restock_alerts": 1}), NOTIFICATIONS, sink)
+
+    assert (sink.count, reading.verdict, reading.notes) == (351, Verdict.UNVERIFIABLE, {"attempts": 2})
+
+
+def test_a_list_without_total_whose_upstream_ignores_the_page_number_ends() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"data": [{"id": number} for number in range(30)]})
+
+    sink = KeptRows()
+
+    read(answer, NOTIFICATIONS, sink)
+
+    assert sink.count == 90
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize("changes", [1, 2, 4, 10])
+def test_no_row_that_was_there_all_along_is_lost_without_notice(newest_first: bool, changes: int) -> None:
+    random = Random(f"{newest_first}{changes}")  # a seed, so that a failure is seen again
+    for _ in range(12):
+        rows = orders(600, minutes=60)
+        there_all_along = {row["platform_order_id"] for row in rows}
+        upstream = platform_orders(rows, page_size=50)
+        upstream.rows = sorted(rows, key=lambda row: str(row["purchase_date"]), reverse=newest_first)
+        moments = Random(random.random()).sample(range(4, 18), changes)
+
+        def change(
+            number: int,
+            upstream: MovingList = upstream,
+            moments: list[int] = moments,
+            there_all_along: set[str] = there_all_along,
+        ) -> None:
+            if number not in moments:
+                return
+            if random.random() < 0.5:
+                gone = upstream.rows.pop(random.randrange(len(upstream.rows)))
+                there_all_along.discard(gone["platform_order_id"])
+            else:
+                late = order(f"late-{number}", datetime(2026, 3, 26, 12, number, tzinfo=UTC))
+                upstream.rows.insert(0 if newest_first else len(upstream.rows), late)
+
+        upstream.before_request = change
+        sink = KeptRows()
+
+        read(upstream, ORDERS, sink)
+
+        assert there_all_along <= keys_of(sink.rows)
+
+
+def test_only_so_many_pages_are_held_at_once() -> None:
+    upstream, lock = platform_orders(orders(4400), page_size=100), threading.Lock()
+    asked_for, written, ahead = [0], [0], [0]
+
+    class Counting(KeptRows):
+        def write(self, *args: Any, **options: Any) -> None:
+            super().write(*args, **options)
+            with lock:
+                written[0] += 1
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        with lock:
+            asked_for[0] += 1
+            ahead[0] = max(ahead[0], asked_for[0] - written[0])
+        return upstream(request)
+
+    read(answer, ORDERS, Counting(), look_ahead=3)
+
+    # Beside three pages ahead: the unfiltered total, and page 1 of the other channel.
+    assert ahead[0] <= 3 + 3
+
+
+def test_an_account_without_a_known_zone_is_refused() -> None:
+    account = BERLIN.__class__(2, "Atlantis", None, None, "Sea/Atlantis", None, None)
+
+    with api_of(platform_orders([])) as api, pytest.raises(ContractViolationError, match="'Sea/Atlantis' is not known"):
+        read_slice(api, ORDERS, account, MARCH, None, KeptRows())

@@ -1,0 +1,196 @@
+"""Tokens: obtained once, renewed in time, shown to nobody."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint, authorization_url, code_challenge
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
+from seller_platform_tests.client.http.test_api import in_turn
+from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording
+
+ANSWER = {"token_type": "Bearer", "expires_in": 60, "access_token": "access-2", "refresh_token": "refresh-2"}
+
+
+def endpoint_of(answer: Any) -> TokenEndpoint:
+    return TokenEndpoint(
+        "http://upstream/api", "app", "hush", "http://127.0.0.1/cb", httpx.MockTransport(answer), clock=FakeTime().clock
+    )
+
+
+def a_pair(number: int = 1) -> TokenPair:
+    return TokenPair(f"access-{number}", f"refresh-{number}", datetime(2026, 3, 1, tzinfo=UTC), 60)
+
+
+class KeptPair:
+    """A token source that counts rotations."""
+
+    connection = "default"
+
+    def __init__(self, *, elsewhere: int = 0) -> None:
+        self.number, self.rotations, self.elsewhere = 1, 0, elsewhere
+
+    def token(self) -> TokenPair:
+        return a_pair(self.number)
+
+    def rotate(self, rejected_access_token: str) -> TokenPair:
+        if rejected_access_token == f"access-{self.number}":
+            self.number, self.rotations = self.number + 1, self.rotations + 1
+        return a_pair(self.number)
+
+    def superseding(self, rejected_access_token: str) -> TokenPair | None:
+        self.number += self.elsewhere
+        return a_pair(self.number) if rejected_access_token != f"access-{self.number}" else None
+
+
+def accepting(*tokens: str) -> Any:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(
+            200 if request.headers["Authorization"] in {f"Bearer {it}" for it in tokens} else 401, json={}
+        )
+
+    return answer
+
+
+def test_a_refresh_sends_a_form_with_the_application_in_it() -> None:
+    seen: list[httpx.Request] = []
+
+    pair = endpoint_of(recording(seen, ANSWER)).refresh("refresh-1")
+
+    assert str(seen[0].url) == "http://upstream/api/oauth/token"
+    assert parse_qs(seen[0].content.decode()) == {
+        "grant_type": ["refresh_token"],
+        "refresh_token": ["refresh-1"],
+        "client_id": ["app"],
+        "client_secret": ["hush"],
+    }
+    assert (pair.access_token, pair.refresh_token, pair.expires_in_seconds) == ("access-2", "refresh-2", 60)
+
+
+def test_an_exchange_sends_code_verifier_and_redirect_uri() -> None:
+    seen: list[httpx.Request] = []
+
+    endpoint_of(recording(seen, ANSWER)).exchange("the-code", "the-verifier")
+
+    form = parse_qs(seen[0].content.decode())
+    assert form["grant_type"] == ["authorization_code"]
+    assert (form["code"], form["code_verifier"]) == (["the-code"], ["the-verifier"])
+    assert form["redirect_uri"] == ["http://127.0.0.1/cb"]
+
+
+def test_a_refresh_without_a_new_refresh_token_keeps_the_old_one() -> None:
+    answer = {"access_token": "access-2", "expires_in": "3600"}
+
+    pair = endpoint_of(lambda request: httpx.Response(200, json=answer)).refresh("refresh-1")
+
+    assert (pair.refresh_token, pair.expires_in_seconds) == ("refresh-1", 3600)
+
+
+@pytest.mark.parametrize("lifetime", [None, "soon", -1, 0, [], "NaN", "Infinity"])
+def test_a_lifetime_that_says_nothing_is_the_one_of_the_api(lifetime: object) -> None:
+    pair = endpoint_of(lambda request: httpx.Response(200, json=ANSWER | {"expires_in": lifetime})).refresh("refresh-1")
+
+    assert pair.expires_in_seconds == 1_296_000
+
+
+def test_a_pair_is_due_at_half_its_life() -> None:
+    pair = a_pair()
+
+    assert not pair.is_due(pair.issued_at + timedelta(seconds=29))
+    assert pair.is_due(pair.issued_at + timedelta(seconds=30))
+
+
+def test_a_pair_shows_no_token() -> None:
+    assert "access-1" not in repr(a_pair()) and "refresh-1" not in repr(a_pair())
+
+
+def test_a_refused_refresh_says_why_without_repeating_secrets() -> None:
+    body = {"error": "invalid_grant", "error_description": "refresh-1 of hush is gone"}
+
+    with pytest.raises(TokenRefusedError) as caught:
+        endpoint_of(lambda request: httpx.Response(400, json=body)).refresh("refresh-1")
+
+    assert caught.value.error == "invalid_grant"
+    assert "refresh-1" not in str(caught.value) and "hush" not in str(caught.value)
+
+
+def test_a_refusal_without_a_reason_is_not_taken_for_an_invalid_grant() -> None:
+    with pytest.raises(TokenRefusedError) as caught:
+        endpoint_of(lambda request: httpx.Response(403, text="<html>")).refresh("refresh-1")
+
+    assert caught.value.error == "http_403"
+
+
+@pytest.mark.parametrize("fault", [httpx.ConnectError("refused"), httpx.Response(429), httpx.Response(503)], ids=repr)
+def test_a_refresh_that_did_not_reach_the_upstream_is_tried_again(fault: Any) -> None:
+    pair = endpoint_of(in_turn(fault, httpx.Response(200, json=ANSWER))).refresh("refresh-1")
+
+    assert pair.access_token == "access-2"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        httpx.ReadError("reset"),
+        httpx.ReadTimeout("slow"),
+        httpx.RemoteProtocolError("cut"),
+        httpx.Response(502),
+        httpx.Response(200, text="<html>"),
+        httpx.Response(200, json={**ANSWER, "padding": "x" * (1 << 20)}),
+        httpx.Response(200, json={"access_token": "two words", "refresh_token": "x"}),
+    ],
+    ids=repr,
+)
+def test_a_refresh_whose_answer_was_lost_is_not_sent_twice(fault: Any) -> None:
+    with pytest.raises(UpstreamUnavailableError, match="1 attempt;"):
+        endpoint_of(in_turn(fault)).refresh("refresh-1")
+
+
+def test_a_401_rotates_once_and_sends_the_request_again() -> None:
+    source = KeptPair()
+
+    with api_of(accepting("access-2"), auth=GrantAuth(source)) as api:
+        answer = api.get("/user/me")
+
+    assert (source.rotations, answer.requests, answer.status) == (1, 2, 200)
+
+
+def test_a_pair_that_another_process_has_put_in_place_of_ours_is_tried() -> None:
+    source = KeptPair(elsewhere=1)
+
+    with api_of(accepting("access-3"), auth=GrantAuth(source)) as api:
+        answer = api.get("/user/me")
+
+    assert (answer.status, answer.requests, source.rotations) == (200, 3, 1)
+
+
+def test_a_second_401_asks_for_a_new_authorisation() -> None:
+    source = KeptPair()
+
+    with (
+        api_of(accepting(), auth=GrantAuth(source)) as api,
+        pytest.raises(ReauthorizationRequiredError, match="seller-platform connect"),
+    ):
+        api.get("/user/me")
+
+    assert source.rotations == 1
+
+
+def test_the_authorization_url_carries_state_and_challenge() -> None:
+    url = authorization_url("http://auth/", "app", "http://127.0.0.1:1/cb", "st", code_challenge("verifier"))
+
+    assert url.startswith("http://auth/oauth/authorize?")
+    query = parse_qs(urlsplit(url).query)
+    assert query["state"] == ["st"] and query["code_challenge_method"] == ["S256"]
+    assert query["response_type"] == ["code"] and query["redirect_uri"] == ["http://127.0.0.1:1/cb"]
+
+
+def test_the_challenge_is_that_of_the_rfc() -> None:
+    # RFC 7636, appendix B.
+    challenge = code_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
+
+    assert challenge == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"

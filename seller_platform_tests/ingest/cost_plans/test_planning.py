@@ -1,0 +1,326 @@
+"""Cost plans against our own service: reviewed, written, read back, taken up again, and taken back."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seller_platform.client.http.api import SellerApi
+from seller_platform.contract.datasets.costs import CostElement, CostPeriod, Periods, periods_agree
+from seller_platform.errors import (
+    CostWritesBusyError,
+    InvalidCostPlanError,
+    OpenCostPeriodError,
+    OutdatedCostPlanError,
+    UnknownCostPlanError,
+)
+from seller_platform.ingest.cost_plans.planning import (
+    Applied,
+    Change,
+    Patience,
+    Planned,
+    What,
+    apply_plan,
+    changes_of,
+    make_plan,
+    plan_document,
+    plan_undo,
+    read_plan,
+)
+from seller_platform.ingest.cost_plans.sheets import Product
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, open_shop, period
+from seller_platform_tests.support.served import execute
+
+SKU = SKUS[0]
+JANUARY, FEBRUARY, YEAR = (
+    (date(2026, 1, 1), date(2026, 1, 31)),
+    (date(2026, 2, 1), date(2026, 2, 28)),
+    (date(2026, 1, 1), date(2026, 12, 31)),
+)
+
+
+def costs(dates: tuple[date, date], *amounts: str, currency: str = "USD", **element: Any) -> CostPeriod:
+    names = ("Manufacturing", "Freight", "Packaging")
+    elements = (
+        CostElement(name, Decimal(amount), currency, **element) for name, amount in zip(names, amounts, strict=False)
+    )
+    return CostPeriod(*dates, tuple(elements))
+
+
+class Desk:
+    """A person at a desk who plans and applies."""
+
+    def __init__(self, shop: Shop, apis: dict[str, SellerApi]) -> None:
+        self.shop, self._apis = shop, apis
+
+    def api(self, connection: str) -> SellerApi:
+        return self._apis[connection]
+
+    def plan(self, wanted: dict[Product, Periods]) -> Planned:
+        return make_plan(self.api, self.shop.warehouse, wanted, source="costs.csv", made_by="ann")
+
+    def planned(self, wanted: dict[Product, Periods]) -> CostPlan:
+        plan = self.plan(wanted).plan
+        assert plan is not None
+        return plan
+
+    def apply(self, plan: CostPlan, *, seconds: float = 0, **options: Any) -> Applied:
+        patience = Patience(seconds=seconds)
+        return apply_plan(self.api, self.shop.warehouse, plan.id, applied_by="ann", patience=patience, **options)
+
+    def undo(self, plan: CostPlan) -> Planned:
+        return plan_undo(self.api, self.shop.warehouse, plan_of(self.shop.warehouse, plan.id), made_by="ann")
+
+
+@pytest.fixture
+def shop(postgres: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(postgres, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def desk(shop: Shop) -> Iterator[Desk]:
+    with ExitStack() as stack:
+        yield Desk(shop, {name: stack.enter_context(shop.api(name)) for name in ("default", "bob")})
+
+
+def _states(plan: CostPlan) -> set[WriteState]:
+    return {write.state for write in plan.writes}
+
+
+def test_a_plan_shows_what_it_adds_changes_and_removes_and_writes_nothing(desk: Desk) -> None:
+    desk.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
+    before = desk.shop.read()
+
+    plan = desk.planned(
+        {(US, SKU): (costs(JANUARY, "5.00", "0.125"), costs((date(2026, 3, 1), date(2026, 3, 1)), "1"))}
+    )
+
+    (write,) = plan.writes
+    changed, removed, added = changes_of(write)
+    assert (changed.what, removed.what, added.what) == (What.CHANGED, What.REMOVED, What.ADDED)
+    assert changed.before is not None
+    assert changed.after is not None
+    assert changed.before.amounts == {"USD": Decimal("3.00")}
+    assert changed.after.amounts == {"USD": Decimal("5.125")}
+    assert (removed.after, added.before) == (None, None)
+    assert removed.period.dates == FEBRUARY
+    assert plan == plan_of(desk.shop.warehouse, plan.id)
+    assert (plan.source, plan.made_by, _states(plan)) == ("costs.csv", "ann", {WriteState.PLANNED})
+    assert desk.shop.read() == before
+
+
+def test_what_holds_already_makes_no_plan(desk: Desk) -> None:
+    desk.shop.write(period("2026-01-01", "2026-01-31", 3.1, notes=""))
+
+    planned = desk.plan({(US, SKU): (costs(JANUARY, "3.1000"),), (US, SKUS[1]): ()})
+
+    assert planned.plan is None
+    assert planned.unchanged == ((US, SKU), (US, SKUS[1]))
+    assert desk.shop.query("SELECT count(*) FROM platform.cost_plans") == [(0,)]
+
+
+def test_a_product_that_the_upstream_does_not_know_is_told_and_its_refusal_stops_no_other(desk: Desk) -> None:
+    planned = desk.plan({(US, "misspelt"): (costs(JANUARY, "1"),), (US, SKU): (costs(JANUARY, "2"),)})
+    assert planned.plan is not None
+
+    applied = desk.apply(planned.plan)
+
+    assert planned.unknown == ((US, "misspelt"),)
+    states = {write.sku: write.state for write in applied.plan.writes}
+    assert states == {"misspelt": WriteState.RESTORED, SKU: WriteState.HOLDS}
+    assert applied.problem is not None
+    assert "1 of 2 SKUs do not hold" in str(applied.problem)
+    assert "'misspelt' of S1.US: POST /cogs/cost-periods of SKU 'misspelt': the upstream answered 404" in str(
+        applied.problem
+    )
+    assert applied.problem.exit_code == 4
+
+
+def test_an_applied_plan_holds_and_its_proof_is_kept(desk: Desk) -> None:
+    desk.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
+    wanted = (costs(YEAR, "1234.50", "0.125", provider="椿", notes="a\nb"),)
+    plan = desk.planned({(US, SKU): wanted})
+
+    applied = desk.apply(plan, run_id="run 7")
+
+    assert applied.problem is None
+    assert desk.shop.sums() == {"2026-01-01..2026-12-31": Decimal("1234.625")}
+    (write,) = applied.plan.writes
+    assert write.state is WriteState.HOLDS
+    assert write.read_back is not None
+    assert periods_agree(write.read_back, wanted)
+    assert [each.dates for each in write.before] == [JANUARY, FEBRUARY]
+    assert write.written_at is not None
+    assert write.read_back_at is not None
+    assert write.written_at <= write.read_back_at
+    assert (write.written_by, write.run_id) == ("ann", "run 7")
+
+
+def test_several_accounts_and_connections_are_written_by_one_plan(desk: Desk) -> None:
+    wanted: dict[Product, Periods] = {
+        (account, sku): (costs(YEAR, f"{place}.50", currency=currency),)
+        for account, currency in ((US, "USD"), (DE, "EUR"), (GB, "GBP"))
+        for place, sku in enumerate(SKUS)
+    }
+
+    applied = desk.apply(desk.planned(wanted))
+
+    assert applied.problem is None
+    assert _states(applied.plan) == {WriteState.HOLDS}
+    for account, sku in wanted:
+        assert desk.shop.sums(sku, account) == {"2026-01-01..2026-12-31": Decimal(f"{SKUS.index(sku)}.50")}
+
+
+def test_a_product_that_is_to_have_no_costs_loses_them_and_others_keep_theirs(desk: Desk) -> None:
+    for sku in SKUS[:2]:
+        desk.shop.write(period("2026-01-01", "2026-01-31"), sku=sku)
+
+    applied = desk.apply(desk.planned({(US, SKU): ()}))
+
+    assert applied.problem is None
+    assert (desk.shop.read(), len(desk.shop.read(SKUS[1]))) == ([], 1)
+
+
+def test_amounts_that_the_upstream_computes_are_sent_as_given_and_agree_to_the_cent(desk: Desk) -> None:
+    element = CostElement(
+        "Freight",
+        Decimal("3.6666666667"),
+        "USD",
+        total_amount=Decimal("100"),
+        units=Decimal(30),
+        conversion_rate=Decimal("1.1"),
+    )
+    plan = desk.planned({(US, SKU): (CostPeriod(*YEAR, (element,)),)})
+
+    applied = desk.apply(plan)
+
+    assert applied.problem is None
+    assert desk.shop.sums() == {"2026-01-01..2026-12-31": Decimal("3.6666666667")}
+    assert applied.plan.writes[0].wanted[0].cost_elements == (element,)
+
+
+def test_an_applied_plan_changes_nothing_when_it_is_applied_again(desk: Desk) -> None:
+    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),)})
+    first = desk.apply(plan)
+    desk.shop.delete()
+
+    again = desk.apply(plan)
+
+    assert again.was_applied
+    assert again.plan == first.plan
+    assert desk.shop.read() == []
+
+
+def test_a_plan_is_refused_when_somebody_has_changed_a_cost_since(desk: Desk) -> None:
+    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),), (US, SKUS[1]): (costs(JANUARY, "5"),)})
+    desk.shop.write(period("2026-05-01", "2026-05-31"), sku=SKUS[1])
+
+    with pytest.raises(OutdatedCostPlanError, match=r"of SKU 'SKU-2' of S1.US\. Nothing was written"):
+        desk.apply(plan)
+
+    assert desk.shop.read() == []
+    assert _states(plan_of(desk.shop.warehouse, plan.id)) == {WriteState.PLANNED}
+
+
+def test_what_somebody_else_has_written_meanwhile_needs_no_writing(desk: Desk) -> None:
+    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),)})
+    desk.shop.write(period("2026-01-01", "2026-01-31", 5))
+
+    applied = desk.apply(plan)
+
+    (write,) = applied.plan.writes
+    assert (write.state, write.written_at) == (WriteState.HOLDS, None)
+
+
+def test_a_period_without_a_last_day_is_not_replaced_for_it_could_not_be_put_back(desk: Desk) -> None:
+    desk.shop.write(period("2026-01-01", "2026-01-31"))
+    execute(desk.shop.service.database, "UPDATE seller.cost_periods SET to_date = NULL")
+
+    with pytest.raises(OpenCostPeriodError, match=r"without a last day for SKU 'SKU-1' of S1\.US"):
+        desk.plan({(US, SKU): (costs(JANUARY, "5"),)})
+
+
+def test_an_undo_brings_back_what_was_before(desk: Desk) -> None:
+    desk.shop.write(period("2026-01-01", "2026-01-31", notes="kept"), period("2026-02-01", "2026-02-28", 4))
+    before = desk.shop.read()
+    plan = desk.planned({(US, SKU): (costs(YEAR, "9"),), (US, SKUS[1]): (costs(YEAR, "9"),)})
+    desk.apply(plan)
+
+    undone = desk.undo(plan)
+    assert undone.plan is not None
+    applied = desk.apply(undone.plan)
+
+    assert applied.problem is None
+    assert (undone.plan.undo_of, undone.plan.source) == (plan.id, f"undo of plan {plan.id}")
+    assert (desk.shop.read(), desk.shop.read(SKUS[1])) == (before, [])
+    assert desk.undo(plan).plan is None
+
+
+def test_a_plan_of_which_nothing_was_written_cannot_be_taken_back(desk: Desk) -> None:
+    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),)})
+
+    with pytest.raises(InvalidCostPlanError, match="nothing of it was written"):
+        desk.undo(plan)
+
+
+def test_two_who_apply_do_not_write_the_same_account_at_once(desk: Desk) -> None:
+    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),), (DE, SKU): (costs(JANUARY, "5", currency="EUR"),)})
+
+    with hold_costs(desk.shop.warehouse, [US]), pytest.raises(CostWritesBusyError, match=r"'S1\.US'"):
+        desk.apply(plan)
+    assert desk.shop.read() == []
+    applied = desk.apply(plan)
+
+    assert applied.problem is None
+
+
+def test_a_plans_file_is_applied_where_it_was_made_and_elsewhere_but_not_edited(
+    desk: Desk, tmp_path: Path, database: Database
+) -> None:
+    plan = desk.planned({(US, SKUS[2]): (costs(JANUARY, "5.10", notes='"ü"'),), (US, SKU): (costs(JANUARY, "5"),)})
+    file = tmp_path / "plan.json"
+    document = plan_document(plan)
+    file.write_text(json.dumps(document))
+
+    here, there = read_plan(desk.shop.warehouse, str(file)), read_plan(database, str(file))
+    again = read_plan(database, str(file))
+    document["writes"][0]["wanted"][0]["cost_elements"][0]["amount"] = "50"
+    file.write_text(json.dumps(document))
+
+    assert here == plan
+    assert (there.uid, there.writes) == (plan.uid, plan.writes)
+    assert again.id == there.id
+    with pytest.raises(InvalidCostPlanError, match=f"differs from plan {plan.id}"):
+        read_plan(desk.shop.warehouse, str(file))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"format": "seller-platform cost plan, version 1"}', "3"])
+def test_a_file_that_is_no_plan_is_refused(database: Database, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(content)
+
+    with pytest.raises(InvalidCostPlanError, match="costs plan"):
+        read_plan(database, str(file))
+
+
+def test_a_plan_that_is_not_there_is_named(database: Database) -> None:
+    with pytest.raises(UnknownCostPlanError, match="no cost plan 77"):
+        read_plan(database, "77")
+    with pytest.raises(InvalidCostPlanError, match="No such file"):
+        read_plan(database, "77.json")
+
+
+def test_changes_are_in_the_order_of_their_days(desk: Desk) -> None:
+    plan = desk.planned({(US, SKU): (costs(FEBRUARY, "1"), costs(JANUARY, "1"))})
+
+    assert [change.period.dates for change in changes_of(plan.writes[0])] == [JANUARY, FEBRUARY]
+    assert isinstance(changes_of(plan.writes[0])[0], Change)

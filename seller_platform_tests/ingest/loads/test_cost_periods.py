@@ -1,0 +1,266 @@
+"""Landing costs: every product of an account, in every form upstreams send, or nothing at all."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from seller_platform.client.http.api import SellerApi
+from seller_platform.contract import Account
+from seller_platform.errors import (
+    ContractViolationError,
+    ProductsUnknownError,
+    RequestRefusedError,
+    UpstreamUnavailableError,
+)
+from seller_platform.ingest.loads.cost_periods import load_costs
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.cost_shop import SKUS, US, Shop, add_products, open_shop, period
+
+NOW = datetime(2026, 3, 10, 3, tzinfo=UTC)  # in Los Angeles still the 9th
+BERLIN = KnownAccount("S1.DE", "default", Account(2, "Shop", "DE", "EUR", "Europe/Berlin", "DE", "S1"))
+ELEMENT = {"cost_element": "Freight", "amount": 1.5, "currency": "EUR", "provider": None, "notes": "ünï\ncode"}
+
+
+@pytest.fixture
+def shop(postgres: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
+    with open_shop(postgres, tmp_path) as opened:
+        yield opened
+
+
+def _load(shop: Shop) -> Receipt:
+    with shop.api() as api:
+        return load_costs(api, shop.warehouse, shop.known(), now=NOW, run_id="run")
+
+
+def test_the_costs_of_every_product_are_the_accounts_snapshot_of_its_own_day(shop: Shop) -> None:
+    shop.stock(US, [*SKUS, "not known upstream"])
+    shop.write(period("2026-01-01", "2026-01-31", 2.1), period("2026-02-01", "2026-02-28", 3))
+    shop.write(period("2026-01-01", "2026-12-31", 0.005), sku=SKUS[2])
+
+    receipt = _load(shop)
+
+    stored = shop.query(
+        "SELECT sku, from_date, to_date, cost_elements -> 0 ->> 'amount', local_day, account, load_id "
+        "FROM seller.cost_periods ORDER BY sku, from_date"
+    )
+    day = date(2026, 3, 9)
+    assert stored == [
+        (SKUS[0], date(2026, 1, 1), date(2026, 1, 31), "2.10", day, US, receipt.id),
+        (SKUS[0], date(2026, 2, 1), date(2026, 2, 28), "3.00", day, US, receipt.id),
+        (SKUS[2], date(2026, 1, 1), date(2026, 12, 31), "0.005", day, US, receipt.id),
+    ]
+    assert (receipt.rows, receipt.verdict, receipt.announced, receipt.run_id) == (3, "unverifiable", None, "run")
+    assert receipt.notes == {"products": 4, "unknown_products": 1}
+    assert (receipt.requests, receipt.pages) == (4, 4)
+
+
+def test_loading_again_changes_nothing_until_a_cost_changes(shop: Shop) -> None:
+    shop.stock(US, SKUS)
+    shop.write(period("2026-01-01", "2026-01-31"))
+    _load(shop)
+
+    again = _load(shop)
+    shop.write(period("2026-01-01", "2026-01-31", 4))
+    changed = _load(shop)
+    shop.delete()
+    emptied = _load(shop)
+
+    assert [again.changed, changed.changed, emptied.changed] == [False, True, True]
+    assert emptied.rows == 0
+    assert shop.query("SELECT count(*) FROM seller.cost_periods") == [(0,)]
+
+
+def test_products_that_are_only_known_by_their_sales_are_asked_for_too(shop: Shop) -> None:
+    with shop.warehouse.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO seller.daily_product_sales (date, sku, local_day, account, load_id, page) "
+                "VALUES ('2025-01-01', 'SKU-2', '2025-01-01', 'S1.US', 1, 1), "
+                "('2025-01-01', 'of another account', '2025-01-01', 'S1.DE', 1, 1)"
+            )
+        )
+    shop.write(period("2026-01-01", "2026-01-31"), sku="SKU-2")
+
+    receipt = _load(shop)
+
+    assert receipt.notes == {"products": 1, "unknown_products": 0}
+    assert shop.query("SELECT sku FROM seller.cost_periods") == [("SKU-2",)]
+
+
+def test_before_anything_tells_the_products_nothing_is_stored(shop: Shop) -> None:
+    with pytest.raises(ProductsUnknownError, match="sync --dataset inventory"):
+        _load(shop)
+
+    assert shop.query("SELECT count(*) FROM platform.loads WHERE dataset = 'cost_periods'") == [(0,)]
+
+
+def test_two_thousand_products_are_loaded(shop: Shop) -> None:
+    skus = [f"P-{number:04d}" for number in range(2_000)]
+    add_products(shop.service.database, US, skus)
+    shop.stock(US, skus)
+    for sku in skus[::500]:
+        shop.write(period("2026-01-01", "2026-01-31"), sku=sku)
+
+    receipt = _load(shop)
+
+    assert (receipt.rows, receipt.requests) == (4, 2_000)
+
+
+def _foreign(
+    database: Database, answer: Callable[[str], httpx.Response], skus: tuple[str, ...] = ("A", "B"), **options: Any
+) -> Receipt:
+    """Load the costs of an account whose upstream is a function of the SKU."""
+    with database.begin() as connection:
+        for sku in skus:
+            connection.execute(
+                text(
+                    "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
+                    "VALUES (:sku, '2026-03-01', 'S1.DE', 1, 1)"
+                ),
+                {"sku": sku},
+            )
+    transport = httpx.MockTransport(lambda request: answer(request.url.params.get("sku", "")))
+    with SellerApi("http://upstream", transport=transport, **options) as api:
+        return load_costs(api, database, BERLIN, now=NOW, run_id=None)
+
+
+def _stored(database: Database) -> list[Any]:
+    with database.begin() as connection:
+        found = connection.execute(
+            text("SELECT sku, from_date, to_date, cost_elements::text, extra FROM seller.cost_periods ORDER BY 1, 2")
+        )
+        return [(*row[:3], row[3] and json.loads(row[3], parse_float=Decimal), row[4]) for row in found]
+
+
+FORMS = {
+    "object with data": {"data": [{"from_date": "2026-01-01", "to_date": "2026-01-31", "cost_elements": [ELEMENT]}]},
+    "bare array": [{"from_date": "2026-01-01", "to_date": "2026-01-31", "cost_elements": [ELEMENT]}],
+    "dates object": {
+        "data": [{"dates": {"from_date": "2026-01-01", "to_date": "2026-01-31"}, "cost_elements": [ELEMENT]}]
+    },
+    "keyed by id": {
+        "data": {"7": {"from_date": "2026-01-01", "to_date": "2026-01-31", "sku": "A", "cost_elements": [ELEMENT]}}
+    },
+    "amounts as text": [
+        {"from_date": "2026-01-01", "to_date": "2026-01-31", "cost_elements": [{**ELEMENT, "amount": "1.50"}]}
+    ],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_in_which_periods_are_sent_is_read(database: Database, form: str) -> None:
+    nothing: object = [] if form == "bare array" else {"data": []}
+
+    receipt = _foreign(database, lambda sku: httpx.Response(200, json=FORMS[form] if sku == "A" else nothing))
+
+    assert _stored(database) == [
+        ("A", date(2026, 1, 1), date(2026, 1, 31), [{**ELEMENT, "amount": Decimal("1.5")}], None)
+    ]
+    assert receipt.notes == {"products": 2, "unknown_products": 0}
+
+
+def test_amounts_are_exact_and_fields_that_nobody_declared_are_kept_and_told(database: Database) -> None:
+    body = (
+        '[{"from_date": "2026-01-01", "to_date": null, "approved": true, "cost_elements": '
+        '[{"cost_element": "A", "amount": "1,234,567.8900000001", "currency": "EUR", "colour": [1.10]},'
+        ' {"cost_element": "B", "amount": 0.1234567890123456789, "currency": "EUR"}]}]'
+    )
+
+    receipt = _foreign(database, lambda _: httpx.Response(200, text=body), ("A",))
+
+    (row,) = _stored(database)
+    assert [element["amount"] for element in row[3]] == [
+        Decimal("1234567.8900000001"),
+        Decimal("0.1234567890123456789"),
+    ]
+    assert row[3][0]["colour"] == [Decimal("1.10")]
+    assert (row[2], row[4]) == (None, {"approved": True})
+    assert receipt.notes is not None
+    assert receipt.notes["unknown_fields"] == ["approved", "cost_elements.colour"]
+
+
+def test_two_periods_of_a_product_that_begin_on_one_day_are_told(database: Database) -> None:
+    twice = [{"from_date": "2026-01-01", "to_date": "2026-01-31", "cost_elements": []}] * 2
+
+    receipt = _foreign(database, lambda _: httpx.Response(200, json=twice), ("A",))
+
+    assert receipt.rows == 2
+    assert receipt.notes is not None
+    assert receipt.notes["duplicate_keys"] == 2
+
+
+def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Database) -> None:
+    good = httpx.Response(200, json=FORMS["bare array"])
+    _foreign(database, lambda _: good)
+    before = _stored(database)
+
+    with pytest.raises(
+        UpstreamUnavailableError, match=r"GET /cogs/cost-periods of SKU 'B': status 500 after 1 attempt"
+    ):
+        _foreign(database, lambda sku: httpx.Response(500) if sku == "B" else good, (), attempts=1)
+
+    assert _stored(database) == before
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ([{"to_date": "2026-01-31"}], "of SKU 'A': row 1 of the page: from_date is missing"),
+        ([{"from_date": "2026-02-30"}], "from_date is a string of 10 characters, which is no date"),
+        ([{"from_date": "2026-01-01", "cost_elements": {"a": 1}}], "cost_elements of period 1 is an object"),
+        ([{"from_date": "2026-01-01", "cost_elements": [{"amount": "3 EUR"}]}], "amount of period 1 is a string"),
+        ([{"from_date": "2026-01-01", "cost_elements": [{"amount": [3]}]}], "amount of period 1 is an array"),
+        ([{"from_date": "2026-01-01", "sku": "other"}], "period 1 is one of another SKU"),
+    ],
+)
+def test_what_cannot_be_stored_is_named_by_product_and_place(database: Database, sent: object, told: str) -> None:
+    with pytest.raises(ContractViolationError, match=told):
+        _foreign(database, lambda _: httpx.Response(200, json=sent), ("A",))
+
+    assert _stored(database) == []
+
+
+def test_an_upstream_without_the_endpoint_empties_no_snapshot(database: Database) -> None:
+    _foreign(database, lambda _: httpx.Response(200, json=FORMS["bare array"]))
+    before = _stored(database)
+
+    with pytest.raises(RequestRefusedError, match="404"):
+        _foreign(database, lambda _: httpx.Response(404, json={"message": "no such page"}), ())
+
+    assert _stored(database) == before
+
+
+def test_an_upstream_that_knows_none_of_the_products_has_no_periods(database: Database) -> None:
+    receipt = _foreign(database, lambda sku: httpx.Response(404 if sku else 422, json={"message": "sku?"}))
+
+    assert (receipt.rows, receipt.requests) == (0, 3)
+
+
+def test_the_digest_does_not_depend_on_which_answer_comes_first(database: Database) -> None:
+    skus = tuple(f"S{number:02d}" for number in range(30))
+    ahead = threading.Semaphore(0)
+
+    def backwards(sku: str) -> httpx.Response:
+        """Answer the first product after the second."""
+        if sku == skus[1]:
+            ahead.release()
+        if sku == skus[0]:
+            assert ahead.acquire(timeout=10)
+        return httpx.Response(200, json=FORMS["bare array"])
+
+    first = _foreign(database, backwards, skus)
+    second = _foreign(database, lambda _: httpx.Response(200, json=FORMS["bare array"]), ())
+
+    assert first.digest == second.digest
+    assert (first.changed, second.changed) == (True, False)

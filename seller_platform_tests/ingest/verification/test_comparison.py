@@ -1,0 +1,173 @@
+"""Verification: which answers are equal, which differ, and which a replica cannot give."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.ingest.verification.comparison import Finding, Verdict, verify
+from seller_platform.ingest.verification.queries import Coverage, Question, questions_about
+from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingList, api_of, stock
+
+ORDERS, STOCK, INVENTORY, DAILY, COSTS = map(
+    dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales", "cost_periods")
+)
+KNOWN = KnownAccount("S1.DE", "default", BERLIN)
+TODAY = date(2026, 3, 31)
+
+Upstream = Callable[[httpx.Request], httpx.Response]
+
+
+def _compare(question: Question, source: Upstream, replica: Upstream) -> Finding:
+    with api_of(source) as theirs, api_of(replica) as ours:
+        return verify(question, theirs, ours)
+
+
+def _refusing(body: Mapping[str, object], status: int = 422) -> Upstream:
+    return lambda request: httpx.Response(status, json={"status": "error", "code": status, "message": "no", **body})
+
+
+def _selling(costs: Mapping[str, list[dict[str, Any]]]) -> Upstream:
+    """Return an upstream that knows the cost periods of some products."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sku = request.url.params.get("sku")
+        if sku not in costs:
+            return httpx.Response(404 if sku else 422, json={"message": "no such product"})
+        return httpx.Response(200, text=json.dumps({"data": costs[sku]}))
+
+    return answer
+
+
+def _period(amount: object = 1.5, *, first: str = "2026-01-01", **element: object) -> dict[str, Any]:
+    elements = [{"cost_element": "Freight", "amount": amount, "currency": "EUR", **element}]
+    return {"from_date": first, "to_date": "2026-12-31", "cost_elements": elements}
+
+
+def _receipt(dataset: Dataset, window: Window) -> Receipt:
+    moment = datetime(2026, 3, 31, tzinfo=UTC)
+    return Receipt(
+        1, dataset.name, KNOWN.key, window, 1, 1, 1, 1, 1, b"", "match", True, None, None, None, moment, moment
+    )
+
+
+def _asked(
+    *datasets: Dataset, receipts: tuple[Receipt, ...], has_offers: bool = False, has_velocity: bool = False
+) -> list[Question]:
+    asked = questions_about(
+        KNOWN,
+        datasets,
+        [MARCH],
+        Coverage(receipts),
+        today=TODAY,
+        skus=("A", "B"),
+        has_offers=has_offers,
+        has_velocity=has_velocity,
+        has_statistics=False,
+    )
+    return list(asked)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "verdict"),
+    [
+        ({"reason": "replica", "errors": {"start_date": ["was never read"]}}, 422, Verdict.NOT_KNOWN),
+        ({"errors": {"start_date": ["is no day"]}}, 422, Verdict.DIFFERENT),
+        ({"reason": "another"}, 422, Verdict.DIFFERENT),
+        ({}, 404, Verdict.DIFFERENT),
+    ],
+)
+def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
+    body: Mapping[str, object], status: int, verdict: Verdict
+) -> None:
+    question = Question(STOCK, KNOWN, None, TODAY)
+
+    found = _compare(question, MovingList(stock(3)), _refusing(body, status))
+
+    assert found.verdict is verdict
+    assert len(found.not_known) == (verdict is Verdict.NOT_KNOWN)
+    assert len(found.differences) == (verdict is Verdict.DIFFERENT)
+
+
+def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
+    question = Question(COSTS, KNOWN, None, TODAY, skus=("A", "B", "NEW"))
+    duty = {"cost_element": "Duty", "amount": 1, "currency": "EUR"}
+    theirs, ours = _period("1,001.50", provider=""), _period(1001.5, provider=None)
+    theirs["cost_elements"].append(duty)
+    ours["cost_elements"].insert(0, {**duty, "amount": 1.00, "notes": ""})
+
+    found = _compare(
+        question,
+        _selling({"A": [theirs, _period(first="2027-01-01")], "B": []}),
+        _selling({"A": [_period(first="2027-01-01"), ours], "B": [], "NEW": []}),
+    )
+
+    assert (found.verdict, found.rows, found.differences) == (Verdict.EQUAL, 2, ())
+    assert found.asked == "cost_periods of 3 products"
+
+
+@pytest.mark.parametrize(
+    ("ours", "told"),
+    [
+        ([_period(), _period()], "sku A, from_date 2026-01-01: 1 at the source, 2 at the replica"),
+        ([], "sku A, from_date 2026-01-01: 1 at the source, 0 at the replica"),
+        ([_period(1.51)], '"1.5"'),
+        ([_period(notes="by sea")], '"by sea"'),
+    ],
+    ids=["twice", "lacking", "amount", "notes"],
+)
+def test_costs_that_differ_are_named_with_their_product(ours: list[dict[str, Any]], told: str) -> None:
+    question = Question(COSTS, KNOWN, None, TODAY, skus=("A", "B"))
+
+    found = _compare(question, _selling({"A": [_period()], "B": []}), _selling({"A": ours, "B": []}))
+
+    assert found.verdict is Verdict.DIFFERENT
+    assert any("sku A, from_date 2026-01-01" in line and told in line for line in found.differences), found.differences
+
+
+def test_what_is_stored_around_a_hole_is_asked_and_the_hole_is_named() -> None:
+    receipts = (
+        _receipt(ORDERS, Window(date(2026, 3, 1), date(2026, 3, 11))),
+        _receipt(ORDERS, Window(date(2026, 3, 13), date(2026, 4, 1))),
+    )
+
+    asked = _asked(ORDERS, receipts=receipts)
+
+    assert [(str(question.window), question.unanswerable) for question in asked] == [
+        ("2026-03-01..2026-03-10", None),
+        ("2026-03-13..2026-03-31", None),
+        ("2026-03-11..2026-03-12", "2026-03-11..2026-03-12: never synced"),
+    ]
+
+
+def test_the_velocity_is_asked_for_the_newest_days_that_are_stored() -> None:
+    receipts = (
+        _receipt(INVENTORY, Window.day(TODAY)),
+        _receipt(DAILY, Window(date(2025, 1, 1), date(2025, 6, 1))),
+        _receipt(DAILY, Window(date(2026, 2, 1), TODAY)),
+    )
+
+    (of_replica,) = _asked(receipts=receipts, has_velocity=True)
+    (of_own,) = _asked(receipts=receipts, has_velocity=True, has_offers=True)
+
+    assert dict(of_replica.dataset.parameters) == {
+        "velocity_start_date": str(TODAY - timedelta(days=30)),
+        "velocity_end_date": str(TODAY - timedelta(days=1)),
+    }
+    assert list(of_replica.forgotten) == ["restock_date", "restock_quantity_suggested"]
+    assert not of_own.forgotten
+    assert _asked(receipts=receipts[:1], has_velocity=True) == []
+
+
+def test_costs_are_asked_of_every_product_and_not_where_they_were_never_read() -> None:
+    (never,) = _asked(COSTS, receipts=())
+    (once,) = _asked(COSTS, receipts=(_receipt(COSTS, Window.day(TODAY)),))
+
+    assert (never.unanswerable, once.unanswerable) == ("it was never synced", None)
+    assert once.skus == ("A", "B")

@@ -1,0 +1,450 @@
+"""Discovery: several connections side by side, accounts that go and return, and the check that names who must act."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract.datasets.user import ACCOUNTS as ACCOUNT_DATASET
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
+from seller_platform.orchestration.assets.accounts import AUTHORIZED_CHECK, discovery_definitions
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
+from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.connections.accounts import account_of, accounts, active_accounts
+from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.processes import environment, free_port
+
+ORDERS = dataset_named("orders")
+GERMAN, AUSTRALIAN = independent_upstream.ACCOUNTS
+OF_ANA, OF_BEN = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
+KEY = asset_key(ACCOUNT_DATASET)
+
+
+@dataclass
+class Installation:
+    """Two users of two upstreams, one warehouse, one Dagster instance, and a clock that a test sets."""
+
+    upstreams: dict[str, independent_upstream.IndependentUpstream]
+    database: Database
+    box: SecretBox
+    home: Path
+    instance: dg.DagsterInstance
+    defs: dg.Definitions
+    resources: dict[str, Any]
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    cursor: str | None = None
+
+    def connect(self, name: str) -> None:
+        upstream = self.upstreams[name]
+        url = f"{upstream.url}/api"
+        known = Upstream(
+            url, url, independent_upstream.CLIENT_ID, independent_upstream.CLIENT_SECRET, upstream.redirect_uri
+        )
+        tokens = upstream.issue()
+        pair = TokenPair(tokens["access_token"], tokens["refresh_token"], self.now, int(tokens["expires_in"]))
+        open_keeper(known, name, self.database, self.box, self.home).adopt(
+            pair, register=lambda: store_upstream(known, name, self.database, self.box)
+        )
+
+    def revoke(self, name: str) -> None:
+        self.upstreams[name].access.clear()
+        self.upstreams[name].refresh.clear()
+
+    def tick(self, *, minutes: float = 0) -> dg.SensorResult:
+        """Evaluate the sensor as the daemon does, some minutes later, and do what it asks for."""
+        self.now += timedelta(minutes=minutes)
+        sensor = self.defs.resolve_sensor_def("discover_accounts")
+        with dg.build_sensor_context(
+            instance=self.instance, resources=self.resources, cursor=self.cursor, definitions=self.defs
+        ) as context:
+            result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        self.cursor = result.cursor
+        for request in result.dynamic_partitions_requests or ():
+            assert isinstance(request, dg.AddDynamicPartitionsRequest)
+            self.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
+        return result
+
+    def discover(self) -> dg.ExecuteInProcessResult:
+        return self.run(ACCOUNT_DATASET)
+
+    def run(self, dataset: Dataset, **tags: str) -> dg.ExecuteInProcessResult:
+        return self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=self.instance, asset_selection=[asset_key(dataset)], tags=tags, raise_on_error=False
+        )
+
+    def run_january(self, dataset: Dataset) -> dg.ExecuteInProcessResult:
+        keys = sorted([OF_ANA, OF_BEN])
+        first, last = (dg.MultiPartitionKey({"account": key, "month": "2026-01-01"}) for key in keys)
+        return self.run(
+            dataset, **{"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+        )
+
+    def evaluations(self, check: str = AUTHORIZED_CHECK) -> list[dg.AssetCheckEvaluation]:
+        """Return what a check said, the newest first."""
+        found = self.instance.event_log_storage.get_asset_check_execution_history(
+            dg.AssetCheckKey(KEY, check), limit=100
+        )
+        return [record.evaluation for record in found if record.evaluation is not None]
+
+    def partitions(self) -> list[str]:
+        return sorted(self.instance.get_dynamic_partitions("accounts"))
+
+    def keys(self) -> list[str]:
+        return [known.key for known in accounts(self.database)]
+
+
+@contextmanager
+def _serving(
+    stack: ExitStack, listed: dict[str, list[dict[str, Any]]]
+) -> Iterator[dict[str, independent_upstream.IndependentUpstream]]:
+    upstreams = {}
+    for name, rows in listed.items():
+        upstreams[name] = stack.enter_context(
+            independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back")
+        )
+        upstreams[name].accounts = rows
+    yield upstreams
+
+
+@pytest.fixture
+def installed(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installation]:
+    for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URI"):
+        monkeypatch.delenv(f"SELLER_API_{name}", raising=False)
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.delenv("SELLER_PLATFORM_SECRET_KEY", raising=False)
+    warehouse = WarehouseResource(database_url=database.url)
+    resources = {"warehouse": warehouse, "seller_api": SellerApiResource(warehouse=warehouse)}
+    with (
+        ExitStack() as stack,
+        _serving(stack, {"ana": [GERMAN], "ben": [AUSTRALIAN]}) as upstreams,
+        dg.DagsterInstance.ephemeral() as instance,
+    ):
+        defs = dg.Definitions.merge(
+            discovery_definitions(clock=lambda: installation.now, tick_seconds=5),
+            dg.Definitions(
+                assets=[asset_for(ORDERS, date(2026, 1, 1))], resources=resources, executor=dg.in_process_executor
+            ),
+        )
+        box = secret_box(tmp_path, None)
+        installation = Installation(upstreams, database, box, tmp_path, instance, defs, resources)
+        for name in upstreams:
+            installation.connect(name)
+        yield installation
+
+
+def test_each_connection_is_asked_at_its_own_upstream_without_a_setting_in_the_environment(
+    installed: Installation,
+) -> None:
+    result = installed.discover()
+
+    assert result.success
+    assert installed.partitions() == sorted([OF_ANA, OF_BEN])
+    assert {key: account_of(installed.database, key).connection for key in (OF_ANA, OF_BEN)} == {
+        OF_ANA: "ana",
+        OF_BEN: "ben",
+    }
+    assert installed.run_january(ORDERS).success
+    endpoints = {
+        record.partition_key: record.asset_materialization.metadata["endpoint"].value
+        for record in installed.instance.fetch_materializations(asset_key(ORDERS), limit=10).records
+        if record.asset_materialization is not None
+    }
+    assert endpoints == {
+        f"{OF_ANA}|2026-01-01": f"{installed.upstreams['ana'].url}/api/sales/orders",
+        f"{OF_BEN}|2026-01-01": f"{installed.upstreams['ben'].url}/api/sales/orders",
+    }
+    assert installed.evaluations()[0].passed
+
+
+def test_of_two_connections_one_that_was_revoked_is_named_and_the_other_still_loads(installed: Installation) -> None:
+    installed.discover()
+    installed.revoke("ben")
+
+    discovered, loaded = installed.discover(), installed.run_january(ORDERS)
+
+    assert not discovered.success
+    told = installed.evaluations()[0]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert told.description is not None
+    assert "invalid_grant" in told.description
+    assert "`seller-platform connect --connection ben`" in told.description
+    assert "ana" not in told.description
+    assert not loaded.success
+    materialized = installed.instance.get_materialized_partitions(asset_key(ORDERS))
+    assert materialized == {f"{OF_ANA}|2026-01-01"}
+    assert [known.key for known in active_accounts(installed.database)] == [OF_ANA]
+    assert installed.keys() == sorted([OF_ANA, OF_BEN])
+
+    installed.connect("ben")
+
+    assert installed.discover().success
+    assert installed.evaluations()[0].passed
+    assert [known.key for known in active_accounts(installed.database)] == sorted([OF_ANA, OF_BEN])
+
+
+def test_the_sensor_discovers_by_itself_and_stores_what_a_run_would(installed: Installation) -> None:
+    result = installed.tick()
+
+    assert installed.partitions() == sorted([OF_ANA, OF_BEN])
+    assert not result.run_requests
+    assert len(installed.instance.fetch_materializations(KEY, limit=10).records) == 2
+    counted = installed.evaluations(ROW_COUNT_CHECK)
+    assert [each.passed for each in counted] == [True]
+    assert all(each.target_materialization_data is not None for each in counted)
+    assert [each.passed for each in installed.evaluations()] == [True]
+    with installed.database.begin() as connection:
+        stored = connection.execute(text("SELECT connection, account FROM seller.accounts ORDER BY 1")).all()
+    assert [tuple(row) for row in stored] == [("ana", OF_ANA), ("ben", OF_BEN)]
+
+
+@pytest.mark.parametrize("odd", ["ana", "ben"])
+def test_what_is_found_of_one_connection_is_not_hidden_by_the_other(installed: Installation, odd: str) -> None:
+    (usual,) = {"ana", "ben"} - {odd}
+    account = installed.upstreams[odd].accounts[0]
+    installed.upstreams[odd].accounts = [
+        {**account, "favourite_colour": "blue"},
+        {**account, "id": 99, "seller_id": "X"},
+    ]
+
+    installed.tick()
+    installed.connect(usual)
+    installed.tick(minutes=61)
+
+    told, *_ = installed.evaluations("fields_are_known")
+    assert not told.passed
+    assert told.description is not None
+    assert f"Connection {odd}:" in told.description
+    assert "favourite_colour" in told.description
+    assert f"Connection {usual}:" not in told.description
+    for record in installed.instance.fetch_materializations(KEY, limit=2).records:
+        assert record.asset_materialization is not None
+        assert record.asset_materialization.metadata["dagster/row_count"].value == 3
+
+
+def test_the_sensor_asks_every_hour_and_not_between(installed: Installation) -> None:
+    installed.tick()
+
+    between = installed.tick(minutes=59)
+    after = installed.tick(minutes=1)
+
+    assert between.skip_reason is not None
+    assert after.skip_reason is not None
+    assert "0 of 2 connections were asked" in str(between.skip_reason.skip_message)
+    assert "2 of 2 connections were asked" in str(after.skip_reason.skip_message)
+
+
+def test_a_connection_that_a_clock_that_was_ahead_put_off_is_asked_when_the_clock_is_right(
+    installed: Installation,
+) -> None:
+    installed.tick(minutes=60 * 24 * 400)
+
+    right = installed.tick(minutes=-60 * 24 * 400)
+    next_tick = installed.tick(minutes=1)
+
+    assert right.skip_reason is not None
+    assert next_tick.skip_reason is not None
+    assert "2 of 2 connections were asked" in str(right.skip_reason.skip_message)
+    assert "0 of 2 connections were asked" in str(next_tick.skip_reason.skip_message)
+
+
+def test_an_account_that_is_gone_is_retired_and_comes_back_with_everything_it_had(installed: Installation) -> None:
+    installed.tick()
+    installed.run_january(ORDERS)
+    rows = "SELECT count(*) FROM seller.orders WHERE account = :account"
+
+    installed.upstreams["ben"].accounts = []
+    installed.tick(minutes=60)
+    while_gone = installed.keys()
+    with installed.database.begin() as connection:
+        kept = connection.execute(text(rows), {"account": OF_BEN}).scalar_one()
+    installed.upstreams["ben"].accounts = [AUSTRALIAN]
+    installed.tick(minutes=60)
+
+    assert while_gone == [OF_ANA]
+    assert kept == len(independent_upstream.order_rows("A.2|FOREIGN", "platform", independent_upstream.MONTHS[0])) * 2
+    assert installed.keys() == sorted([OF_ANA, OF_BEN])
+    assert installed.partitions() == sorted([OF_ANA, OF_BEN])
+
+
+def test_a_new_account_gets_its_partition_even_if_somebody_else_discovered_it(installed: Installation) -> None:
+    installed.upstreams["ana"].accounts = []
+    installed.tick()
+    before = installed.partitions()
+
+    installed.upstreams["ana"].accounts = [GERMAN]
+    with installed.database.begin() as connection:
+        connection.execute(
+            text("UPDATE platform.accounts SET key = 'found.elsewhere' WHERE key = :key"), {"key": OF_BEN}
+        )
+    installed.tick(minutes=1)
+
+    assert before == [OF_BEN]
+    assert installed.partitions() == sorted([OF_BEN, "found.elsewhere"])
+
+
+def test_one_connection_that_hangs_does_not_keep_the_other_from_being_asked(installed: Installation) -> None:
+    with installed.upstreams["ana"].lock:  # its token endpoint answers when the lock is free
+        installed.upstreams["ana"].access.clear()
+
+        result = installed.tick()
+
+    assert "1 of 2 connections were asked, 1 gave no answer" in str(result.skip_reason)
+    assert installed.partitions() == [OF_BEN]
+    for thread in threading.enumerate():
+        if thread.name.startswith("discover"):
+            thread.join(30)  # it goes on when the upstream does
+    assert installed.keys() == sorted([OF_ANA, OF_BEN])
+
+
+def test_an_upstream_that_is_away_is_no_matter_of_authorisation(installed: Installation) -> None:
+    installed.tick()
+    with installed.database.begin() as connection:
+        statement = text("UPDATE platform.connections SET base_url = :url WHERE name = 'ben'")
+        connection.execute(statement, {"url": f"http://127.0.0.1:{free_port()}"})
+
+    result = installed.tick(minutes=60)
+
+    assert "1 gave no answer" in str(result.skip_reason)
+    assert installed.evaluations()[0].passed
+    assert installed.keys() == sorted([OF_ANA, OF_BEN])
+
+
+def test_a_grant_that_is_refused_between_two_discoveries_is_told_within_a_tick_and_once(
+    installed: Installation,
+) -> None:
+    installed.tick()
+    installed.revoke("ben")
+    installed.run_january(ORDERS)
+
+    installed.tick(minutes=1)
+    installed.tick(minutes=1)
+
+    told = installed.evaluations()
+    assert [each.passed for each in told] == [False, True]
+    assert "connect --connection ben" in str(told[0].description)
+
+    installed.connect("ben")
+    installed.tick(minutes=1)
+
+    assert installed.evaluations()[0].passed
+
+
+def test_an_application_that_the_upstream_does_not_know_is_named_until_it_is_mended(installed: Installation) -> None:
+    installed.tick()
+    upstream = installed.upstreams["ben"]
+    url = f"{upstream.url}/api"
+    wrong = Upstream(url, url, independent_upstream.CLIENT_ID, "a-secret-of-before", upstream.redirect_uri)
+    store_upstream(wrong, "ben", installed.database, installed.box)
+    upstream.access.clear()
+
+    installed.tick(minutes=60)
+    asked = installed.evaluations()[0]
+    installed.tick(minutes=1)
+    after_a_minute = installed.evaluations()[0]
+    right = Upstream(
+        url, url, independent_upstream.CLIENT_ID, independent_upstream.CLIENT_SECRET, upstream.redirect_uri
+    )
+    store_upstream(right, "ben", installed.database, installed.box)
+    installed.tick(minutes=5)
+
+    assert not asked.passed
+    assert "invalid_client" in str(asked.description)
+    assert "a-secret-of-before" not in str(asked.description)
+    assert not after_a_minute.passed
+    assert installed.evaluations()[0].passed
+
+
+def test_a_grant_that_nobody_has_used_for_weeks_is_warned_of(installed: Installation) -> None:
+    with installed.database.begin() as connection:
+        connection.execute(
+            text("UPDATE platform.grants SET issued_at = now() - interval '26 days' WHERE connection = 'ben'")
+        )
+    with installed.database.begin() as connection:
+        statement = text("UPDATE platform.connections SET base_url = :url WHERE name = 'ben'")
+        connection.execute(statement, {"url": f"http://127.0.0.1:{free_port()}"})
+
+    installed.tick()
+
+    told = installed.evaluations()[0]
+    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "connect --connection ben" in str(told.description)
+
+
+def test_an_account_that_two_connections_see_stays_with_the_one_that_reads_it(installed: Installation) -> None:
+    installed.tick()
+
+    installed.upstreams["ben"].accounts = [GERMAN, AUSTRALIAN]
+    installed.tick(minutes=60)
+    while_both = account_of(installed.database, OF_ANA).connection
+    installed.revoke("ana")
+    installed.tick(minutes=60)
+    installed.tick(minutes=60)
+    after_revocation = account_of(installed.database, OF_ANA).connection
+
+    assert while_both == "ana"
+    assert after_revocation == "ben"
+    assert installed.keys() == sorted([OF_ANA, OF_BEN])
+
+
+def test_one_connection_that_is_slowed_down_does_not_slow_down_the_other(installed: Installation) -> None:
+    installed.discover()
+    installed.upstreams["ben"].too_many = 1
+
+    allowed = {}
+    with dg.build_resources({"warehouse": installed.resources["warehouse"]}) as opened:
+        apis = SellerApiResource(warehouse=opened.warehouse)
+        for name, seller in {"ana": "A1FOREIGN", "ben": "A.2|FOREIGN"}.items():
+            with apis.api(name) as api:
+                api.get("/warehouse/list", {"seller_id": seller, "per_page": "20"})
+                allowed[name] = (api.budget.allowed, api.budget.limit)
+
+    assert allowed == {"ana": (8, 8), "ben": (4, 8)}
+
+
+def test_no_secret_is_in_what_the_sensor_remembers_or_tells(installed: Installation) -> None:
+    installed.tick()
+    installed.revoke("ben")
+    installed.tick(minutes=60)
+
+    told = str(installed.cursor) + str(installed.evaluations())
+
+    assert independent_upstream.CLIENT_SECRET not in told
+    tokens = [*installed.upstreams["ana"].access, *installed.upstreams["ana"].refresh]
+    assert not any(token in told for token in tokens)
+
+
+def test_the_code_location_loads_with_no_setting_of_an_upstream(database_url: str, tmp_path: Path) -> None:
+    program = (
+        "import dagster as dg\n"
+        "from seller_platform.orchestration.definitions import defs\n"
+        "dg.Definitions.validate_loadable(defs)\n"
+        "sensor = defs.resolve_sensor_def('discover_accounts')\n"
+        "print(sensor.default_status.value, sensor.minimum_interval_seconds)\n"
+    )
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert loaded.returncode == 0, loaded.stderr
+    assert loaded.stdout.split() == ["RUNNING", "60"]

@@ -1,0 +1,114 @@
+"""Charts in the Dagster UI: that it shows an image which lies in the metadata is Dagster's to keep or drop."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+import dagster as dg
+import httpx
+import pytest
+from playwright.sync_api import sync_playwright
+
+from seller_platform.contract import Window
+from seller_platform.orchestration.assets.marts import materialization
+from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.marts.builds import Build
+from seller_platform_tests.support.processes import environment, free_port
+
+pytestmark = pytest.mark.browser
+
+ACCOUNT = "S1.US"
+MARCH = Window.month_of(date(2026, 3, 1))
+_READY_SECONDS = 120
+
+
+@pytest.fixture
+def webserver(tmp_path: Path) -> Iterator[str]:
+    """The URL of Dagster's web server over an instance that knows one month of a mart."""
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        add_accounts(instance, [ACCOUNT])
+        instance.report_runless_asset_event(materialization(_march(), table_uri="postgres://db/x"))
+    port = free_port()
+    variables = environment(tmp_path / "home", DAGSTER_HOME=str(tmp_path), SELLER_PLATFORM_HISTORY_START="2026-01-01")
+    command = [str(Path(sys.executable).with_name("dagster-webserver")), "-h", "127.0.0.1", "-p", str(port)]
+    module = ["-m", "seller_platform.orchestration.definitions"]
+    with subprocess.Popen(
+        [*command, *module], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _wait(url)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def test_the_chart_of_a_partition_is_shown_as_an_image(webserver: str) -> None:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        missing = "no Chromium found; install the Debian package chromium"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    partition = quote(str(partition_key(ACCOUNT, MARCH)))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        page = browser.new_page(viewport={"width": 1500, "height": 1200})
+        page.set_default_timeout(60_000)
+
+        page.goto(f"{webserver}/assets/marts/account_profit_daily?view=partitions&partition={partition}")
+        link = page.get_by_text("[Show Markdown]").first
+        link.wait_for()
+        link.dispatch_event("click")  # a pointer would meet the dialog with which Dagster greets newcomers
+        image = page.locator("img[src^='data:image/svg+xml']")
+        image.wait_for()
+        width = image.evaluate("image => image.decode().then(() => image.naturalWidth)")
+        words = image.get_attribute("alt") or ""
+        browser.close()
+
+    assert width == 720
+    assert words.startswith("Sales and profit by day, S1.US, March 2026, USD per day: Product sales from 10 to 40")
+
+
+def _march() -> Build:
+    days = [MARCH.start + timedelta(days=place) for place in range(4)]
+    rows = [
+        {"label": day, "currency": "USD", "Product sales": 10 * place, "Profit": 4 * place}
+        for place, day in enumerate(days, start=1)
+    ]
+    now = datetime(2026, 4, 1, tzinfo=UTC)
+    return Build(
+        id=1,
+        mart=mart_named("account_profit_daily"),
+        account=ACCOUNT,
+        window=MARCH,
+        rows=len(rows),
+        digest=b"\x01",
+        parameters={},
+        loads={},
+        findings=(),
+        chart_rows=tuple(rows),
+        started_at=now,
+        finished_at=now,
+    )
+
+
+def _wait(url: str) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while True:
+        try:
+            httpx.get(f"{url}/server_info", timeout=5).raise_for_status()
+        except httpx.HTTPError:
+            assert time.monotonic() < deadline, f"the web server does not answer within {_READY_SECONDS} s"
+            time.sleep(0.5)
+        else:
+            return

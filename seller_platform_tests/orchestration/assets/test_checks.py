@@ -1,0 +1,200 @@
+"""The checks of a slice: what each says, per partition, of an upstream that misbehaves in its way."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
+from seller_platform.orchestration.assets.checks import SLICE_CHECKS, checks_of
+from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.warehouse.loads.receipts import receipts_of_run
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import MONTHS, Platform
+
+ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
+DAILY = dataset_named("daily_product_sales")
+KEYS = sorted(independent_upstream.KEYS.values())
+JANUARY = str(partition_key(KEYS[0], MONTHS[0]))
+
+Page = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def loads(platform: Platform) -> Callable[[Dataset], dg.ExecuteInProcessResult]:
+    """Loads January of the first account."""
+    platform.discover()
+    return lambda dataset: platform.run([dataset], JANUARY, JANUARY)
+
+
+def _evaluation(platform: Platform, dataset: Dataset, name: str, partition: str = JANUARY) -> dg.AssetCheckEvaluation:
+    """Return the newest evaluation of a partition's check."""
+    records = platform.instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(asset_key(dataset), name), limit=50
+    )
+    found = [record.evaluation for record in records if record.evaluation is not None]
+    return next(evaluation for evaluation in found if evaluation.partition == partition)
+
+
+def _lying(honest: Page, times: int) -> Page:
+    """Return lists that announce one row too many, for so many answers."""
+    left = [times]
+
+    def page(*arguments: Any, **options: Any) -> dict[str, Any]:
+        answer = honest(*arguments, **options)
+        if left[0]:
+            left[0] -= 1
+            answer["total"] = str(int(answer["total"].replace(",", "")) + 1)
+        return answer
+
+    return page
+
+
+def test_an_honest_slice_passes_every_check_of_its_dataset(platform: Platform, loads: Any) -> None:
+    loads(TRANSACTIONS)
+
+    for check in checks_of(TRANSACTIONS):
+        evaluation = _evaluation(platform, TRANSACTIONS, check.name)
+        assert evaluation.passed, evaluation.description
+        assert evaluation.target_materialization_data is not None
+
+
+def test_rows_that_never_add_up_to_the_total_are_read_once_more_and_then_fail(
+    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(independent_upstream, "_page", _lying(independent_upstream._page, 1_000))
+
+    result = loads(TRANSACTIONS)
+
+    first, second = receipts_of_run(platform.database, result.run_id)
+    evaluation = _evaluation(platform, TRANSACTIONS, "row_count_matches_total")
+    assert (first.verdict, second.verdict) == ("mismatch", "mismatch")
+    assert second.notes is not None
+    assert second.notes["read_again_after_load"] == first.id
+    assert not evaluation.passed
+    assert evaluation.description == "mismatch: 3 rows were stored, the list announced 4."
+    assert evaluation.severity is dg.AssetCheckSeverity.ERROR
+
+
+def test_a_mismatch_heals_by_reading_the_whole_month_once_more(
+    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lies = _answers_until_a_mismatch(platform, loads, monkeypatch)
+    monkeypatch.setattr(independent_upstream, "_page", _lying(_HONEST, lies))
+
+    result = loads(TRANSACTIONS)
+
+    first, second = receipts_of_run(platform.database, result.run_id)
+    assert (first.verdict, second.verdict) == ("mismatch", "match")
+    assert _evaluation(platform, TRANSACTIONS, "row_count_matches_total").passed
+
+
+_HONEST = independent_upstream._page
+
+
+def _answers_until_a_mismatch(platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how many answers a reading takes that ends with a mismatch."""
+    answers = []
+    lying = _lying(_HONEST, 1_000)
+
+    def page(*arguments: Any, **options: Any) -> dict[str, Any]:
+        answers.append(lying(*arguments, **options))
+        return answers[-1]
+
+    monkeypatch.setattr(independent_upstream, "_page", page)
+    loads(TRANSACTIONS)
+    return len(answers) // 2
+
+
+def test_a_list_that_will_not_hold_still_fails_the_check_of_its_partition(
+    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = iter(range(1_000_000))
+    honest = independent_upstream.transaction_rows
+    monkeypatch.setattr(
+        independent_upstream,
+        "transaction_rows",
+        lambda month: [{**row, "description": f"entry {next(number)}"} for row in honest(month) * 400],
+    )
+
+    result = loads(TRANSACTIONS)
+
+    evaluation = _evaluation(platform, TRANSACTIONS, "list_held_still")
+    assert not result.success
+    assert not evaluation.passed
+    assert "in each of" in str(evaluation.description)
+    assert platform.materialized(TRANSACTIONS) == set()
+
+
+def test_keys_that_rows_share_are_counted(platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = independent_upstream.daily_rows
+    monkeypatch.setattr(independent_upstream, "daily_rows", lambda month: [*honest(month), honest(month)[0]])
+
+    loads(DAILY)
+
+    evaluation = _evaluation(platform, DAILY, "keys_are_unique")
+    assert not evaluation.passed
+    assert evaluation.severity is dg.AssetCheckSeverity.WARN
+    assert evaluation.metadata["duplicate_keys"].value == 1
+
+
+def test_a_field_that_is_not_declared_is_named(platform: Platform, loads: Any) -> None:
+    loads(ORDERS)
+
+    evaluation = _evaluation(platform, ORDERS, "fields_are_known")
+    assert not evaluation.passed
+    assert evaluation.severity is dg.AssetCheckSeverity.WARN
+    assert evaluation.metadata["unknown_fields"].value == ["is_gift"]
+
+
+def test_a_field_of_another_kind_fails_the_check_and_stores_nothing(
+    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = independent_upstream.daily_rows
+    monkeypatch.setattr(
+        independent_upstream, "daily_rows", lambda month: [{**row, "units_ordered": "two"} for row in honest(month)]
+    )
+
+    loads(DAILY)
+
+    evaluation = _evaluation(platform, DAILY, "fields_are_known")
+    assert not evaluation.passed
+    assert "units_ordered is a string of 3 characters, which is no integer" in str(evaluation.description)
+    assert platform.materialized(DAILY) == set()
+
+
+def test_a_settled_month_that_changes_much_is_told_with_rows_and_amounts(
+    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads(TRANSACTIONS)
+    honest = independent_upstream.transaction_rows
+    monkeypatch.setattr(independent_upstream, "transaction_rows", lambda month: honest(month)[1:])
+
+    loads(TRANSACTIONS)
+
+    evaluation = _evaluation(platform, TRANSACTIONS, "restatement_is_small")
+    assert not evaluation.passed
+    assert evaluation.severity is dg.AssetCheckSeverity.WARN
+    assert "rows from 3 to 2" in str(evaluation.description)
+    assert "amount EUR from -9,671.94 to -4,836.02" in str(evaluation.description)
+
+
+def test_the_first_load_of_a_month_restates_nothing(platform: Platform, loads: Any) -> None:
+    loads(TRANSACTIONS)
+
+    assert _evaluation(platform, TRANSACTIONS, "restatement_is_small").passed
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
+def test_every_dataset_counts_its_rows_and_knows_its_fields(dataset: Dataset) -> None:
+    names = {check.name for check in checks_of(dataset)}
+
+    assert "row_count_matches_total" in names
+    # The columns of a report are known only once it is there.
+    assert ("fields_are_known" in names) == (dataset.source is not Source.REPORT)
+    assert ("keys_are_unique" in names) == bool(dataset.key)
+
+
+def test_every_check_says_what_it_holds() -> None:
+    assert all(check.doc.endswith(".") for check in SLICE_CHECKS)

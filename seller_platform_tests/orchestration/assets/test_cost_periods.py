@@ -1,0 +1,187 @@
+"""Costs in Dagster: the asset reports each account by itself, over an upstream that is not ours."""
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS, CostElement, CostPeriod
+from seller_platform.ingest.cost_plans.planning import make_plan
+from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.cost_periods import cost_definitions
+from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.tags import EXIT_CODE
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.cost_shop import SKUS, US, Shop, open_shop
+from seller_platform_tests.support.platform import Platform
+
+INVENTORY = dataset_named("inventory")
+KEYS = sorted(independent_upstream.KEYS.values())
+NOTHING = dg.ResourceDefinition.none_resource()
+Page = Callable[[str, dict[str, str]], Any]
+
+
+@pytest.fixture
+def shop(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform whose upstream has costs, and whose accounts and inventories are loaded."""
+    monkeypatch.setattr(platform.upstream, "page", _with_costs(platform.upstream.page))
+    (asset,) = cost_definitions().assets or ()
+    assert isinstance(asset, dg.AssetsDefinition)
+    platform.assets[COST_PERIODS.name] = asset
+    platform.discover()
+    assert platform.run([INVENTORY], KEYS[0], KEYS[-1]).success
+    return platform
+
+
+def _with_costs(page: Page) -> Page:
+    """Return the pages of the upstream, and costs: days in an object, amounts as text, nothing for odd products."""
+
+    def answer(path: str, query: dict[str, str]) -> Any:
+        if path != COST_PERIODS.path:
+            return page(path, query)
+        if int(query["sku"].removeprefix("SKU ")) % 2:
+            return None
+        dates = {"from_date": "2026-01-01", "to_date": "2026-12-31"}
+        element = {"cost_element": "Freight", "amount": "1,234.50", "currency": "EUR"}
+        return [{"dates": dates, "cost_elements": [element]}]
+
+    return answer
+
+
+def _latest(shop: Platform, partition: str) -> dict[str, Any]:
+    found = shop.instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=asset_key(COST_PERIODS), asset_partitions=[partition]), limit=1
+    )
+    materialization = found.records[0].asset_materialization
+    assert materialization is not None
+    return {name: value.value for name, value in materialization.metadata.items()}
+
+
+def test_each_accounts_costs_are_landed_and_reported_by_itself(shop: Platform) -> None:
+    result = shop.run([COST_PERIODS], KEYS[0], KEYS[-1])
+
+    assert result.success
+    assert shop.materialized(COST_PERIODS) == set(KEYS)
+    for key in KEYS:
+        told = _latest(shop, key)
+        assert (told["rows"], told["verdict"], told["announced_total"]) == (23, "unverifiable", None)
+        assert told["notes"] == {"products": 45, "unknown_products": 22}
+        assert told["endpoint"] == f"{shop.upstream.url}/api/cogs/cost-periods"
+    evaluated = [each for each in result.get_asset_check_evaluations() if each.asset_key == asset_key(COST_PERIODS)]
+    assert len(evaluated) == len(KEYS) * len(checks_of(COST_PERIODS))
+    assert all(each.passed for each in evaluated)
+    with shop.database.begin() as connection:
+        sums = connection.execute(
+            text(
+                "SELECT account, count(*), sum((cost_elements -> 0 ->> 'amount')::numeric) FROM seller.cost_periods "
+                "GROUP BY 1 ORDER BY 1"
+            )
+        ).all()
+    assert [tuple(row) for row in sums] == [(key, 23, Decimal("28393.50")) for key in KEYS]
+
+
+def test_an_account_whose_products_are_unknown_is_named_and_stops_no_other(shop: Platform) -> None:
+    with shop.database.begin() as connection:
+        for table, column in (("seller.inventory", "account"), ("platform.loads", "account")):
+            connection.execute(text(f"DELETE FROM {table} WHERE {column} = :key"), {"key": KEYS[0]})
+
+    result = shop.run([COST_PERIODS], KEYS[0], KEYS[-1])
+
+    assert not result.success
+    assert shop.materialized(COST_PERIODS) == {KEYS[1]}
+    (failure,) = (event for event in result.all_events if event.is_step_failure)
+    named = failure.step_failure_data.user_failure_data
+    assert named is not None
+    assert set(named.metadata) == {KEYS[0], EXIT_CODE}
+    assert "sync --dataset inventory" in str(named.metadata[KEYS[0]].value)
+
+
+def test_the_inventory_comes_before_the_costs() -> None:
+    (asset,) = cost_definitions().assets or ()
+    assert isinstance(asset, dg.AssetsDefinition)
+
+    assert asset.dependency_keys == {asset_key(INVENTORY)}
+    assert asset.partitions_def == ACCOUNTS
+
+
+@pytest.fixture
+def cost_shop(postgres: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """A shop that is served by our own service, which can be written to."""
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    with open_shop(postgres, tmp_path) as opened:
+        yield opened
+
+
+def _write(shop: Shop, plan: int) -> dg.ExecuteInProcessResult:
+    warehouse = WarehouseResource(database_url=shop.warehouse.url)
+    upstream = shop.upstream
+    seller_api = SellerApiResource(
+        warehouse=warehouse,
+        base_url=upstream.base_url,
+        client_id=upstream.client_id,
+        client_secret=upstream.client_secret,
+        redirect_uri=upstream.redirect_uri,
+    )
+    (job,) = cost_definitions().jobs or ()
+    assert isinstance(job, dg.JobDefinition)
+    with dg.DagsterInstance.ephemeral() as instance:
+        return job.execute_in_process(
+            instance=instance,
+            resources={"warehouse": warehouse, "seller_api": seller_api},
+            run_config={"ops": {"write": {"config": {"plan": plan, "wait_seconds": 0}}}},
+            raise_on_error=False,
+        )
+
+
+def _plan(shop: Shop, *skus: str) -> int:
+    period = CostPeriod(date(2026, 1, 1), date(2026, 12, 31), (CostElement("Freight", Decimal("2.50"), "USD"),))
+    with shop.api() as api:
+        planned = make_plan(
+            lambda _: api, shop.warehouse, {(US, sku): (period,) for sku in skus}, source="a test", made_by="ann"
+        )
+    assert planned.plan is not None
+    return planned.plan.id
+
+
+def test_the_job_writes_a_reviewed_plan_and_tells_what_holds(cost_shop: Shop) -> None:
+    plan = _plan(cost_shop, *SKUS)
+
+    result = _write(cost_shop, plan)
+
+    assert result.success
+    assert cost_shop.sums(SKUS[2]) == {"2026-01-01..2026-12-31": Decimal("2.50")}
+    (output,) = (event for event in result.all_events if event.is_successful_output)
+    told = output.step_output_data.metadata
+    assert (told["plan"].value, told["skus"].value, told["holding"].value) == (plan, 3, 3)
+    assert cost_shop.query("SELECT DISTINCT state, written_by, run_id FROM platform.cost_writes") == [
+        ("holds", "dagster", result.run_id)
+    ]
+
+
+def test_the_job_fails_where_a_cost_is_refused_and_names_it(cost_shop: Shop) -> None:
+    plan = _plan(cost_shop, SKUS[0], "misspelt")
+
+    result = _write(cost_shop, plan)
+
+    assert not result.success
+    (failure,) = (event for event in result.all_events if event.is_step_failure)
+    named = failure.step_failure_data.user_failure_data
+    assert named is not None
+    assert "'misspelt' of S1.US" in (named.description or "")
+    assert (named.metadata["holding"].value, named.metadata[EXIT_CODE].value) == (1, 4)
+
+
+def test_the_job_needs_a_plan(cost_shop: Shop) -> None:
+    (job,) = cost_definitions().jobs or ()
+    assert isinstance(job, dg.JobDefinition)
+
+    with pytest.raises(dg.DagsterInvalidConfigError, match="plan"):
+        job.execute_in_process(resources={"warehouse": NOTHING, "seller_api": NOTHING}, run_config={})

@@ -1,0 +1,183 @@
+"""Assets: many partitions in a run, each reported by itself; one that fails is named and stops nobody."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
+from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, table_schema
+from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.tags import CHANGED, REFRESH_TAG
+from seller_platform.warehouse.schema.tables import table_for
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import MONTHS, Platform
+
+ORDERS = dataset_named("orders")
+TRANSACTIONS = dataset_named("transactions")
+NOTIFICATIONS = dataset_named("notifications")
+KEYS = sorted(independent_upstream.KEYS.values())
+
+
+def _all_months() -> set[str]:
+    return {str(partition_key(key, month)) for key in KEYS for month in MONTHS}
+
+
+def _latest(platform: Platform, dataset: Dataset, partition: str) -> dict[str, Any]:
+    found = platform.instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=asset_key(dataset), asset_partitions=[partition]), limit=1
+    )
+    materialization = found.records[0].asset_materialization
+    assert materialization is not None
+    return {name: value.value for name, value in materialization.metadata.items()}
+
+
+def test_discovery_adds_a_partition_for_each_account(platform: Platform) -> None:
+    result = platform.discover()
+
+    assert result.success
+    assert sorted(platform.instance.get_dynamic_partitions("accounts")) == KEYS
+    with platform.database.begin() as connection:
+        stored = connection.execute(text("SELECT account, id, account_title FROM seller.accounts ORDER BY id")).all()
+    assert [row[0] for row in stored] == [
+        independent_upstream.KEYS["A1FOREIGN"],
+        independent_upstream.KEYS["A.2|FOREIGN"],
+    ]
+
+
+def test_a_run_over_a_range_reports_every_partition_by_itself(platform: Platform) -> None:
+    platform.discover()
+
+    result = platform.months(ORDERS)
+
+    assert result.success
+    assert platform.materialized(ORDERS) == _all_months()
+    january, february = (
+        _latest(platform, ORDERS, str(partition_key(KEYS[0], month))) for month in (MONTHS[0], MONTHS[1])
+    )
+    assert (january["rows"], january["announced_total"], january["verdict"]) == (10, 10, "match")
+    assert february["dagster/partition_row_count"] == 703
+    assert february["pages"] > 1
+    assert february["endpoint"] == f"{platform.upstream.url}/api/sales/orders"
+    assert february["dagster/table_name"] == "seller.orders"
+    assert february["dagster/uri"] == platform.database.uri_of("seller.orders")
+    assert january["load_id"] != february["load_id"]
+    assert january["digest"] != february["digest"]
+
+
+def test_the_check_of_each_partition_points_at_its_materialization(platform: Platform) -> None:
+    platform.discover()
+    platform.months(TRANSACTIONS)
+    check = dg.AssetCheckKey(asset_key(TRANSACTIONS), ROW_COUNT_CHECK)
+
+    records = platform.instance.event_log_storage.get_asset_check_execution_history(check, limit=20)
+
+    evaluations = [record.evaluation for record in records if record.evaluation is not None]
+    assert {evaluation.partition for evaluation in evaluations} == _all_months()
+    for evaluation in evaluations:
+        assert evaluation.passed
+        assert evaluation.target_materialization_data is not None
+        assert evaluation.partition is not None
+        latest = platform.instance.fetch_materializations(
+            dg.AssetRecordsFilter(asset_key=asset_key(TRANSACTIONS), asset_partitions=[evaluation.partition]), limit=1
+        ).records[0]
+        assert evaluation.target_materialization_data.storage_id == latest.storage_id
+
+
+def test_a_partition_that_fails_is_named_and_the_others_are_loaded(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.discover()
+    broken = {
+        **independent_upstream.transaction_rows(independent_upstream.MONTHS[1])[0],
+        "posted_date": "2020-01-01T00:00:00",
+    }
+    honest = independent_upstream.transaction_rows
+    monkeypatch.setattr(
+        independent_upstream,
+        "transaction_rows",
+        lambda month: [broken] if month == independent_upstream.MONTHS[1] else honest(month),
+    )
+
+    result = platform.months(TRANSACTIONS)
+
+    february = {str(partition_key(key, MONTHS[1])) for key in KEYS}
+    assert not result.success
+    assert platform.materialized(TRANSACTIONS) == _all_months() - february
+    failure = next(event for event in result.all_events if event.is_step_failure).step_failure_data
+    assert failure.user_failure_data is not None
+    assert set(failure.user_failure_data.metadata) == {*february, "exit_code"}
+    assert "another calendar" in str(failure.user_failure_data.metadata[min(february)].value)
+
+
+def test_a_list_without_a_total_passes_as_unverifiable(platform: Platform) -> None:
+    platform.discover()
+
+    result = platform.run([NOTIFICATIONS], KEYS[0], KEYS[-1])
+
+    assert result.success
+    facts = _latest(platform, NOTIFICATIONS, KEYS[0])
+    assert (facts["rows"], facts["announced_total"], facts["verdict"]) == (61, None, "unverifiable")
+
+
+def test_a_refresh_of_what_may_have_changed_leaves_settled_months_alone(platform: Platform) -> None:
+    platform.discover()
+    platform.months(ORDERS)
+    first, last = partition_key(KEYS[0], MONTHS[0]), partition_key(KEYS[-1], MONTHS[-1])
+
+    result = platform.run([ORDERS], first, last, **{REFRESH_TAG: CHANGED})
+
+    assert result.success
+    assert [event for event in result.all_events if event.is_step_materialization] == []
+
+
+def test_an_account_that_cannot_be_read_fails_with_the_reason(platform: Platform) -> None:
+    platform.discover()
+    platform.upstream.access.clear()
+    platform.upstream.refresh.clear()
+
+    result = platform.months(ORDERS)
+
+    failure = next(event for event in result.all_events if event.is_step_failure).step_failure_data
+    assert failure.user_failure_data is not None
+    assert failure.user_failure_data.metadata["exit_code"].value == 3
+    assert platform.materialized(ORDERS) == set()
+
+
+@pytest.mark.parametrize("dataset", LISTS, ids=lambda dataset: dataset.name)
+def test_every_list_has_an_asset_with_columns_a_check_and_a_backfill_policy(
+    platform: Platform, dataset: Dataset
+) -> None:
+    asset = platform.assets[dataset.name]
+    spec = asset.get_asset_spec()
+
+    assert asset.key.path == ["seller", dataset.name]
+    assert spec.description == dataset.doc
+    assert spec.group_name == dataset.area
+    assert spec.metadata["dagster/column_schema"] == table_schema(table_for(dataset))
+    assert [check.name for check in asset.check_specs] == [check.name for check in checks_of(dataset)]
+    assert asset.backfill_policy is not None
+    assert asset.backfill_policy.max_partitions_per_run == (36 if dataset.slicing is Slicing.MONTH else 100)
+
+
+def test_every_dataset_that_is_read_is_loaded_by_the_definitions(platform: Platform) -> None:  # sets the home
+    from seller_platform.orchestration.definitions import defs
+
+    keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+
+    assert {f"seller/{dataset.name}" for dataset in (*LISTS, DATASETS[0])} <= keys
+
+
+def test_no_secret_is_in_the_event_log(platform: Platform) -> None:
+    platform.discover()
+    result = platform.months(TRANSACTIONS)
+
+    told = "".join(
+        dg.serialize_value(record.event_log_entry)
+        for record in platform.instance.get_records_for_run(result.run_id, limit=1000).records
+    )
+
+    assert independent_upstream.CLIENT_SECRET not in told
+    assert not any(token in told for token in [*platform.upstream.access, *platform.upstream.refresh])

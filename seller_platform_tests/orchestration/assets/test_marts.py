@@ -1,0 +1,358 @@
+"""The marts in Dagster: every partition is reported by itself, and built when its inputs ask for it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
+from seller_platform.orchestration.assets.accounts import accounts_asset
+from seller_platform.orchestration.assets.cost_periods import cost_asset
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.events import partition_tags
+from seller_platform.orchestration.assets.marts import SENSOR, mart_definitions, mart_key
+from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.loads.copy_format import copy_rows
+from seller_platform.warehouse.marts import MARTS, Mart, mart_named
+from seller_platform.warehouse.marts.tables import mart_table_for
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+
+PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
+ACCOUNTS = ("S1.US", "S2.DE", "S3.JP")
+JANUARY, FEBRUARY, MARCH = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))
+_NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
+_SECONDS = count()  # Dagster keeps the partitions of a moment, for whatever instance asks
+_EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+
+
+@dataclass
+class Marts:
+    """The marts over a warehouse with a few sales, and the instance that knows what was built."""
+
+    database: Database
+    instance: dg.DagsterInstance
+    definitions: dg.Definitions
+    cursor: Any = None
+
+    def asset(self, mart: Mart) -> dg.AssetsDefinition:
+        return self.definitions.resolve_assets_def(mart_key(mart))
+
+    def run(self, mart: Mart, first: str, last: str, config: dict[str, int] | None = None) -> dg.ExecuteInProcessResult:
+        return self.definitions.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=self.instance,
+            asset_selection=[mart_key(mart)],
+            raise_on_error=False,
+            run_config={"ops": {self.asset(mart).op.name: {"config": config}}} if config else {},
+            tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
+        )
+
+    def load(self, dataset: str, account: str, month: Window | None, version: str) -> None:
+        """Tell Dagster of a load, as the asset of a dataset does."""
+        self._report(asset_key(dataset_named(dataset)), partition_key(account, month), version)
+
+    def build(self, mart: Mart, partition: str) -> None:
+        self._report(mart_key(mart), partition, "1")
+
+    def _report(self, key: dg.AssetKey, partition: str | None, version: str) -> None:
+        tags = {"dagster/data_version": version, **partition_tags(partition)}
+        self.instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=partition, tags=tags))
+
+    def tick(self) -> dict[str, set[str]]:
+        """Evaluate the conditions as the sensor does, and return the partitions that are requested."""
+        found = dg.evaluate_automation_conditions(
+            self.definitions,
+            instance=self.instance,
+            asset_selection=dg.AssetSelection.groups("marts"),
+            cursor=self.cursor,
+            evaluation_time=_NOON + timedelta(seconds=next(_SECONDS)),
+        )
+        self.cursor = found.cursor
+        requested = {mart.name: set(found.get_requested_partitions(mart_key(mart))) for mart in MARTS}
+        return {name: {str(key) for key in keys} for name, keys in requested.items() if keys}
+
+
+@pytest.fixture
+def marts(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Marts]:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    inputs = [accounts_asset(LISTED), cost_asset(), *(asset_for(dataset, HISTORY_START) for dataset in LISTS)]
+    resources = {
+        "warehouse": WarehouseResource(database_url=database_url),
+        "seller_api": dg.ResourceDefinition.none_resource(),
+    }
+    definitions = dg.Definitions.merge(
+        dg.Definitions(assets=inputs, resources=resources), mart_definitions(HISTORY_START)
+    )
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_accounts(instance, ACCOUNTS)
+        yield Marts(database, instance, definitions)
+
+
+def _sell(database: Database, account: str, day: str, sales: str) -> None:
+    row = (day, "A", "Cup", "B1", 2, sales, "0.00", "0.00", "0.00", day)
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        copy_rows(driver, dataset_named("daily_product_sales"), [row], account=account, tags=("platform",))
+
+
+def _facts(marts: Marts, mart: Mart, partition: str) -> dict[str, Any]:
+    found = marts.instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=mart_key(mart), asset_partitions=[partition]), limit=1
+    )
+    materialization = found.records[0].asset_materialization
+    assert materialization is not None
+    return {name: value.value for name, value in materialization.metadata.items()}
+
+
+def _as_key(partition: str) -> str:
+    """Return a partition as Dagster's own kind of key, which a text is no longer."""
+    account, _, month = partition.partition("|")
+    return partition_key(account, Window.month_of(date.fromisoformat(month)) if month else None)
+
+
+@_EVERY_MART
+def test_every_mart_is_an_asset_with_columns_lineage_checks_and_a_condition(marts: Marts, mart: Mart) -> None:
+    asset = marts.asset(mart)
+    spec = asset.get_asset_spec(mart_key(mart))
+
+    schema, lineage = spec.metadata["dagster/column_schema"], spec.metadata["dagster/column_lineage"]
+    assert spec.key.path == ["marts", mart.name]
+    assert (spec.group_name, spec.description) == ("marts", mart.doc)
+    assert {"postgres", "sql"} <= set(spec.kinds)
+    assert [column.name for column in schema.columns] == [column.name for column in mart_table_for(mart).columns]
+    assert all(column.description for column in schema.columns)
+    assert {column.name for column in schema.columns if not column.constraints.nullable} == {
+        *(column.name for column in mart.columns if column.key or not column.nullable),
+        "account",
+        "build_id",
+    }
+    assert {key.asset_key.path[1] for deps in lineage.deps_by_column.values() for key in deps} == {
+        each.dataset.name for each in mart.inputs
+    }
+    assert [check.name for check in asset.check_specs] == [check.name for check in mart.all_checks]
+    assert spec.automation_condition is not None
+    assert asset.backfill_policy is not None
+    assert asset.backfill_policy.max_partitions_per_run == (35 if mart.is_monthly else 99)
+
+
+def test_a_run_over_a_range_reports_every_partition_with_its_chart_and_checks(marts: Marts) -> None:
+    _sell(marts.database, "S1.US", "2026-01-05", "10.00")
+    _sell(marts.database, "S2.DE", "2026-02-05", "20.00")
+
+    result = marts.run(PROFIT, partition_key("S1.US", JANUARY), partition_key("S2.DE", FEBRUARY))
+
+    assert result.success
+    partitions = {str(partition_key(key, month)) for key in ACCOUNTS[:2] for month in (JANUARY, FEBRUARY)}
+    assert marts.instance.get_materialized_partitions(mart_key(PROFIT)) == partitions
+    january, empty = (_facts(marts, PROFIT, str(partition_key("S1.US", month))) for month in (JANUARY, FEBRUARY))
+    assert (january["rows"], january["dagster/partition_row_count"], empty["rows"]) == (1, 1, 0)
+    assert january["dagster/uri"] == marts.database.uri_of(PROFIT.table)
+    assert january["chart"].startswith(
+        "![Sales and profit by day, S1.US, January 2026, XXX per day: Product sales from"
+    )
+    assert "](data:image/svg+xml;base64," in january["chart"]
+    assert "Nothing was sold and nothing was charged." in empty["chart"]
+    assert january["digest"] != empty["digest"]
+    for check in PROFIT.all_checks:
+        records = marts.instance.event_log_storage.get_asset_check_execution_history(
+            dg.AssetCheckKey(mart_key(PROFIT), check.name), limit=20
+        )
+        evaluations = [record.evaluation for record in records if record.evaluation is not None]
+        assert {evaluation.partition for evaluation in evaluations} == partitions
+        assert all(each.passed and each.target_materialization_data is not None for each in evaluations)
+
+
+def test_what_a_check_finds_is_shown(marts: Marts) -> None:
+    _sell(marts.database, "S1.US", "2026-01-05", "10.00")
+
+    marts.run(mart_named("cost_coverage"), partition_key("S1.US", JANUARY), partition_key("S1.US", JANUARY))
+
+    check = dg.AssetCheckKey(mart_key(mart_named("cost_coverage")), "sales_are_covered")
+    record = marts.instance.event_log_storage.get_asset_check_execution_history(check, limit=1)[0]
+    assert record.evaluation is not None
+    assert not record.evaluation.passed
+    assert record.evaluation.severity is dg.AssetCheckSeverity.WARN
+    assert "1 rows of marts.cost_coverage contradict this" in (record.evaluation.description or "")
+    assert record.evaluation.metadata["examples"].value == [
+        {"product_sales": "10.00", "sales_without_cost": "10.00", "share_covered": "0.00"}
+    ]
+
+
+def test_a_partition_that_fails_is_named_and_the_others_are_built(marts: Marts) -> None:
+    _sell(marts.database, "S1.US", "2026-01-05", "10.00")
+    _sell(marts.database, "S1.US", "2026-02-05", "200.00")
+    with marts.database.begin() as connection:
+        connection.execute(text("ALTER TABLE marts.account_profit_daily ADD CHECK (product_sales < 100)"))
+
+    result = marts.run(PROFIT, partition_key("S1.US", JANUARY), partition_key("S1.US", MARCH))
+
+    february = str(partition_key("S1.US", FEBRUARY))
+    assert not result.success
+    assert marts.instance.get_materialized_partitions(mart_key(PROFIT)) == {
+        str(partition_key("S1.US", month)) for month in (JANUARY, MARCH)
+    }
+    failure = next(event for event in result.all_events if event.is_step_failure).step_failure_data
+    assert failure.user_failure_data is not None
+    assert set(failure.user_failure_data.metadata) == {february, "exit_code"}
+    assert "account_profit_daily of S1.US" in str(failure.user_failure_data.metadata[february].value)
+
+
+def test_parameters_are_the_configuration_of_the_asset(marts: Marts) -> None:
+    marts.run(PLAN, "S1.US", "S1.US")
+    usual = _facts(marts, PLAN, "S1.US")["parameters"]
+
+    marts.run(PLAN, "S1.US", "S1.US", {"lead_time_days": 60})
+    changed = _facts(marts, PLAN, "S1.US")["parameters"]
+    refused = marts.run(PLAN, "S1.US", "S1.US", {"target_cover_days": 0})
+
+    assert usual == {"lead_time_days": 21, "safety_days": 7, "target_cover_days": 30}
+    assert changed == {**usual, "lead_time_days": 60}
+    assert not refused.success
+
+
+def test_nothing_is_built_before_its_inputs_are_loaded(marts: Marts) -> None:
+    first = marts.tick()
+    marts.load("daily_product_sales", "S1.US", FEBRUARY, "1")
+    second = marts.tick()
+    marts.load("transactions", "S1.US", FEBRUARY, "1")
+    third = marts.tick()
+
+    partition = str(partition_key("S1.US", FEBRUARY))
+    assert first == {}
+    assert second == {"cost_coverage": {partition}}
+    assert third.keys() == {"cost_coverage", "account_profit_daily", "product_performance_monthly"}
+    assert set.union(*third.values()) == {partition}
+
+
+def _built(marts: Marts) -> None:
+    """Load and build everything of the first account's January to March, with nothing left to request."""
+    for month in (JANUARY, FEBRUARY, MARCH):
+        for dataset in ("daily_product_sales", "transactions", "orders"):
+            marts.load(dataset, "S1.US", month, "1")
+    marts.load("inventory", "S1.US", None, "1")
+    for name, partitions in marts.tick().items():
+        for partition in partitions:
+            marts.build(mart_named(name), _as_key(partition))
+    assert marts.tick() == {}
+
+
+def test_an_input_that_was_loaded_again_and_is_what_it_was_asks_for_nothing(marts: Marts) -> None:
+    _built(marts)
+
+    marts.load("transactions", "S1.US", FEBRUARY, "1")
+    marts.load("inventory", "S1.US", None, "1")
+
+    assert marts.tick() == {}
+
+
+def test_an_input_that_changed_has_what_was_made_of_it_built_again(marts: Marts) -> None:
+    _built(marts)
+
+    marts.load("daily_product_sales", "S1.US", FEBRUARY, "2")
+    after_sales = marts.tick()
+    marts.load("transactions", "S1.US", MARCH, "2")
+    after_ledger = marts.tick()
+
+    january, february, march = (str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH))
+    assert after_sales == {
+        "account_profit_daily": {february},
+        "product_performance_monthly": {february, march},  # which compares with the month before
+        "inventory_health": {"S1.US"},
+        "restock_plan": {"S1.US"},
+        "settlement_reconciliation": {february},
+        "cost_coverage": {february},
+    }
+    assert after_ledger == {
+        "account_profit_daily": {march},
+        "product_performance_monthly": {march},
+        "settlement_reconciliation": {january, february, march},  # whose orders it may have paid for
+    }
+
+
+def test_new_costs_have_all_months_of_the_account_built_again_and_of_no_other(marts: Marts) -> None:
+    _built(marts)
+
+    marts.load("cost_periods", "S1.US", None, "1")
+    marts.load("cost_periods", "S2.DE", None, "1")
+
+    months = {str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH)}
+    assert marts.tick() == dict.fromkeys(
+        ("account_profit_daily", "product_performance_monthly", "cost_coverage"), months
+    )
+
+
+def test_a_change_while_a_build_is_requested_is_not_lost(marts: Marts) -> None:
+    _built(marts)
+    marts.load("transactions", "S1.US", FEBRUARY, "2")
+    requested = marts.tick()["account_profit_daily"]
+
+    marts.load("transactions", "S1.US", FEBRUARY, "3")  # before Dagster hears that the build is done
+    marts.build(PROFIT, partition_key("S1.US", FEBRUARY))
+    again = marts.tick()["account_profit_daily"]
+
+    assert again == requested == {str(partition_key("S1.US", FEBRUARY))}
+    assert "account_profit_daily" not in marts.tick()
+
+
+def test_another_account_in_the_list_asks_for_nothing(marts: Marts) -> None:
+    _built(marts)
+
+    marts._report(asset_key(LISTED), None, "2")
+
+    assert marts.tick() == {}
+
+
+def test_the_sensor_runs_over_the_marts_and_nothing_else(marts: Marts) -> None:
+    (sensor,) = marts.definitions.sensors or ()
+
+    assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
+    assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)
+    graph = marts.definitions.resolve_asset_graph()
+    assert sensor.asset_selection.resolve(graph) == {mart_key(mart) for mart in MARTS}
+
+
+def test_what_the_upstream_loads_is_what_the_marts_are_built_of(platform: Platform) -> None:
+    platform.discover()
+    for dataset in ("daily_product_sales", "transactions", "orders"):
+        assert platform.months(dataset_named(dataset)).success
+    assert platform.run(
+        [dataset_named("inventory")], min(independent_upstream.KEYS.values()), max(independent_upstream.KEYS.values())
+    ).success
+    definitions = dg.Definitions.merge(
+        dg.Definitions(assets=[*platform.assets.values(), cost_asset()], resources=platform.resources),
+        mart_definitions(HISTORY_START),
+    )
+    marts = Marts(platform.database, platform.instance, definitions)
+
+    requested = marts.tick()
+    for name, partitions in requested.items():
+        mart = mart_named(name)
+        ends = sorted(partitions)
+        assert marts.run(mart, _as_key(ends[0]), _as_key(ends[-1])).success, name
+
+    months = {str(partition_key(key, month)) for key in independent_upstream.KEYS.values() for month in MONTHS}
+    assert {name: len(keys) for name, keys in requested.items()} == {
+        mart.name: len(months) if mart.is_monthly else len(independent_upstream.KEYS) for mart in MARTS
+    }
+    with platform.database.begin() as connection:
+        days = connection.execute(
+            text(
+                "SELECT DISTINCT account, currency, units, product_sales, platform_fees "
+                "FROM marts.account_profit_daily WHERE product_sales > 0 AND platform_fees = 0 ORDER BY 1"
+            )
+        ).all()
+    assert [tuple(map(str, row)) for row in days] == [
+        ("A1FOREIGN.market.example", "EUR", "2", "10.5", "0"),
+        ("account-42", "AUD", "2", "10.5", "0"),
+    ]

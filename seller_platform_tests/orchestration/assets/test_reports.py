@@ -1,0 +1,462 @@
+"""Reports through Dagster: requested, followed by the sensor, landed, against our service and against others."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.ingest.connections.upstream import Upstream, open_keeper
+from seller_platform.orchestration.assets.reports import report_definitions
+from seller_platform.orchestration.partitions import add_accounts, asset_key
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.orchestration.tags import RUN_TAG
+from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.service.reports.test_endpoints import DAY, PACE, _fill
+from seller_platform_tests.support import served as ours
+from seller_platform_tests.support.report_upstream import ACCOUNTS, NOON, ReportUpstream, report_upstream
+
+KEY = asset_key(REPORT_ROWS)
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class Reports:
+    """The definitions, and all that they run on."""
+
+    database: Database
+    instance: dg.DagsterInstance
+    resources: Mapping[str, Any]
+    clock: Clock
+    defs: dg.Definitions
+
+    def request(self, **config: Any) -> dg.ExecuteInProcessResult:
+        return self.defs.resolve_job_def("request_reports").execute_in_process(
+            instance=self.instance,
+            run_config={"ops": {"request": {"config": config}}},
+            raise_on_error=False,
+        )
+
+    def tick(self) -> list[dg.RunRequest]:
+        """Evaluate the sensor and return the runs that it asks for."""
+        sensor = self.defs.resolve_sensor_def("report_jobs")
+        with dg.build_sensor_context(instance=self.instance, resources=dict(self.resources)) as context:
+            found = list(cast("Iterator[object]", sensor(context)))
+        requests = [each for each in found if isinstance(each, dg.RunRequest)]
+        assert requests or [type(each) for each in found] == [dg.SkipReason]
+        return requests
+
+    def launch(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
+        """Run what the sensor asked for, with the tags that its daemon gives a run."""
+        return self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=self.instance,
+            asset_selection=[KEY],
+            partition_key=request.partition_key,
+            tags={**request.tags, "dagster/run_key": request.run_key or ""},
+            raise_on_error=False,
+        )
+
+    def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
+        with self.database.begin() as connection:
+            return [dict(row) for row in connection.execute(text(statement), values).mappings()]
+
+    def states(self) -> list[str]:
+        return [row["state"] for row in self.rows("SELECT state FROM platform.report_jobs ORDER BY id")]
+
+
+@contextmanager
+def reports_of(  # noqa: PLR0917  # six facts, each of another type
+    upstream: Upstream, tokens: TokenPair, database: Database, home: Path, accounts: Any, now: datetime
+) -> Iterator[Reports]:
+    save_connection(database, upstream.as_connection("default"))
+    save_accounts(database, "default", accounts)
+    open_keeper(upstream, "default", database, secret_box(home, None), home).adopt(tokens)
+    warehouse = WarehouseResource(database_url=database.url)
+    resources = {
+        "warehouse": warehouse,
+        "seller_api": SellerApiResource(
+            warehouse=warehouse,
+            base_url=upstream.base_url,
+            client_id=upstream.client_id,
+            client_secret=upstream.client_secret,
+            redirect_uri=upstream.redirect_uri,
+        ),
+    }
+    clock = Clock(now)
+    defs = dg.Definitions.merge(
+        report_definitions(date(2026, 1, 1), clock=clock),
+        dg.Definitions(resources=resources, executor=dg.in_process_executor),
+    )
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_accounts(instance, [key for key, _ in accounts])
+        yield Reports(database, instance, resources, clock, defs)
+
+
+def _tokens() -> TokenPair:
+    return TokenPair("access", "refresh", datetime.now(UTC), 1_296_000)
+
+
+@pytest.fixture
+def upstream() -> Iterator[ReportUpstream]:
+    with report_upstream() as running:
+        yield running
+
+
+@pytest.fixture
+def reports(
+    upstream: ReportUpstream, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Reports]:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    known = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
+    with reports_of(known, _tokens(), database, tmp_path, ACCOUNTS, NOON) as running:
+        upstream.clock = running.clock
+        yield running
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_report_of_our_service_is_requested_followed_and_landed_as_it_is_served(
+    postgres: EmbeddedServer, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    url = postgres.database(f"upstream_of_reports_{form}", template="template_seller")
+    with Database(url) as theirs, ours.served(theirs, url, worker_pace=PACE) as service:
+        _fill(theirs, "S1.US", 3)
+        known = Upstream(service.base_url, service.base_url, service.client_id, service.client_secret, ours.CALLBACK)
+        tokens = TokenPair(ours.issue_token(theirs, ours.ANN), "none", datetime.now(UTC), 1_296_000)
+        accounts = [(key, ours.ACCOUNTS[key]) for key in ours.OF_ANN]
+        with reports_of(known, tokens, database, tmp_path, accounts, datetime.now(UTC)) as reports:
+            requested = reports.request(accounts=["S1.US"], value=str(DAY), format=form)
+            asked = _tick_until_asked(reports)
+            landed = reports.launch(asked[0])
+            after = reports.tick()
+    postgres.drop_database(f"upstream_of_reports_{form}")
+
+    assert requested.success
+    assert [request.partition_key for request in asked] == ["S1.US"]
+    assert asked[0].tags["seller_platform/account"] == "S1.US"
+    assert landed.success
+    assert after == []
+    assert reports.states() == ["loaded"]
+    rows = reports.rows("SELECT * FROM seller.report_rows ORDER BY position")
+    assert [(row["position"], row["sku"], row["units_ordered"], str(row["product_sales"])) for row in rows] == [
+        (1, "SKU-0", 0, "0.00"),
+        (2, "SKU-1", 1, "1.00"),
+        (3, "SKU-2", 2, "2.00"),
+    ]
+    assert {row["product_name"] for row in rows} == {'Mug "S1.US", 12 oz\n椿'}
+    assert {row["extra"]["date"] for row in rows} == {str(DAY)}
+    assert {row["account"] for row in rows} == {"S1.US"}
+
+
+def _tick_until_asked(reports: Reports) -> list[dg.RunRequest]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if requests := reports.tick():
+            return requests
+        time.sleep(0.1)
+        reports.clock.now += timedelta(seconds=5)
+    raise AssertionError(reports.rows("SELECT * FROM platform.report_jobs"))
+
+
+def test_reports_of_every_account_are_requested_and_landed_each_in_a_run_of_its_own(
+    reports: Reports, upstream: ReportUpstream
+) -> None:
+    requested = reports.request()
+    reports.clock.now += timedelta(seconds=5)
+
+    runs = {request.partition_key: reports.launch(request) for request in reports.tick()}
+
+    assert requested.success
+    days = [asked.query["dps_date"] for asked in upstream.asked]
+    assert sorted(days) == ["2026-03-09", "2026-03-10"]
+    assert {key: run.success for key, run in runs.items()} == {"S1.US": True, "S2.NZ": True}
+    assert reports.tick() == []
+    assert reports.instance.get_materialized_partitions(KEY) == {"S1.US", "S2.NZ"}
+    event = runs["S1.US"].asset_materializations_for_node("seller__report_rows")[0]
+    assert event.metadata["rows"].value == 1
+    number = str(1 + days.index("2026-03-09"))
+    assert cast("Mapping[str, object]", event.metadata["notes"].value)["report_id"] == number
+    checks = {check.check_name: check.passed for check in runs["S1.US"].get_asset_check_evaluations()}
+    assert checks["row_count_matches_total"]
+    assert all(checks.values())
+
+
+def test_a_run_loads_every_report_of_its_account_that_is_ready(reports: Reports) -> None:
+    for value in ("2026-03-01", "2026-03-02"):
+        assert reports.request(accounts=["S1.US"], value=value).success
+    assert reports.request(accounts=["S1.US"], selector="product_sku", value="A", format="csv").success
+    reports.clock.now += timedelta(seconds=5)
+
+    (request,) = reports.tick()
+    run = reports.launch(request)
+
+    assert reports.states() == ["loaded"] * 3
+    assert len(run.asset_materializations_for_node("seller__report_rows")) == 3
+    assert [row["report_id"] for row in reports.rows("SELECT report_id FROM seller.report_rows ORDER BY 1")] == [
+        "1",
+        "2",
+        "3",
+    ]
+
+
+def test_everything_may_be_restarted_between_any_two_steps(
+    reports: Reports, upstream: ReportUpstream, database: Database, tmp_path: Path
+) -> None:
+    upstream.lasts = timedelta(minutes=10)
+    known = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
+
+    @contextmanager
+    def restarted(now: datetime) -> Iterator[Reports]:
+        with reports_of(known, _tokens(), database, tmp_path, ACCOUNTS, now) as fresh:
+            upstream.clock = fresh.clock
+            yield fresh
+
+    reports.request(accounts=["S1.US"])
+    asked: list[dg.RunRequest] = []
+    now = NOON
+    while not asked:
+        now += timedelta(minutes=1)
+        with restarted(now) as fresh:
+            asked = fresh.tick()
+    with restarted(now) as fresh:
+        landed = fresh.launch(asked[0])
+    with restarted(now) as fresh:
+        afterwards = fresh.tick()
+
+    assert timedelta(minutes=10) <= now - NOON <= timedelta(minutes=14)
+    assert landed.success
+    assert afterwards == []
+    assert reports.states() == ["loaded"]
+    assert len(upstream.asked) == 1
+
+
+def test_a_report_that_is_open_is_not_requested_twice(reports: Reports, upstream: ReportUpstream) -> None:
+    first, second = (reports.request(accounts=["S1.US"]) for _ in range(2))
+
+    assert (first.success, second.success) == (True, True)
+    assert len(upstream.asked) == 1
+
+
+def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, upstream: ReportUpstream) -> None:
+    upstream.refuses = {"/reports/request": [(422, {})]}
+
+    run = reports.request()
+    reports.clock.now += timedelta(seconds=5)
+    runs = reports.tick()
+
+    failure = run.failure_data_for_node("request")
+    assert failure is not None
+    assert failure.user_failure_data is not None
+    told = failure.user_failure_data.description or ""
+    # Both ask side by side; the upstream refuses whoever comes first.
+    day, refused, other = ("2026-03-09", "S1.US", "S2.NZ") if "S1.US" in told else ("2026-03-10", "S2.NZ", "S1.US")
+    assert f"the report dps_date {day} of {refused}: " in told
+    assert "the upstream answered 422: not now" in told
+    assert failure.user_failure_data.metadata["exit_code"].value == 4
+    assert [request.partition_key for request in runs] == [other]
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"accounts": ["S9.XX"]}, "there is no account 'S9.XX'"),
+        ({"selector": "dps"}, "the selector must be one of dps_date"),
+        ({"value": "yesterday"}, "dps_date must be a day in the form YYYY-MM-DD"),
+        ({"format": "xml"}, "the format must be one of json, csv"),
+    ],
+)
+def test_a_config_that_cannot_be_followed_requests_nothing(
+    reports: Reports, upstream: ReportUpstream, config: dict[str, Any], problem: str
+) -> None:
+    run = reports.request(**config)
+
+    failure = run.failure_data_for_node("request")
+    assert failure is not None
+    assert failure.error is not None
+    assert failure.error.cause is not None
+    assert problem in failure.error.cause.message
+    assert upstream.seen == []
+    assert reports.states() == []
+
+
+def test_a_ready_report_whose_run_a_clock_that_was_ahead_asked_for_is_loaded_by_the_right_one(reports: Reports) -> None:
+    reports.request(accounts=["S1.US"])
+    reports.clock.now += timedelta(days=400)
+    asked = reports.tick()
+    reports.clock.now -= timedelta(days=400) - timedelta(seconds=5)
+
+    again = reports.tick()
+    run = reports.launch(again[0])
+
+    assert (len(asked), len(again)) == (1, 1)
+    assert run.success
+    assert reports.states() == ["loaded"]
+
+
+def test_a_report_that_is_given_up_fails_one_run_of_its_account(reports: Reports, upstream: ReportUpstream) -> None:
+    upstream.lasts = timedelta(days=9)
+    reports.request(accounts=["S1.US"], give_up_after_hours=2)
+    asked: list[dg.RunRequest] = []
+    for _ in range(60):
+        reports.clock.now += timedelta(minutes=3)
+        asked += reports.tick()
+        if asked:
+            break
+
+    run = reports.launch(asked[0])
+    reports.clock.now += timedelta(days=1)
+
+    failure = run.failure_data_for_node("seller__report_rows")
+    assert failure is not None
+    assert failure.user_failure_data is not None
+    told = failure.user_failure_data.metadata["the report dps_date 2026-03-09 of S1.US"].value
+    assert "it was not ready after 2 hours" in str(told)
+    assert failure.user_failure_data.metadata["exit_code"].value == 4
+    assert reports.tick() == []
+    assert reports.states() == ["given_up"]
+
+
+def test_one_report_that_fails_does_not_keep_the_others_from_landing(
+    reports: Reports, upstream: ReportUpstream
+) -> None:
+    for value in ("2026-03-01", "2026-03-02"):
+        reports.request(accounts=["S1.US"], value=value)
+    upstream.refuses = {"/reports/download": [(403, {})]}
+    reports.clock.now += timedelta(seconds=5)
+
+    run = reports.launch(reports.tick()[0])
+    reports.clock.now += timedelta(days=1)
+
+    assert not run.success
+    assert reports.states() == ["failed", "loaded"]
+    assert reports.instance.get_materialized_partitions(KEY) == {"S1.US"}
+    assert reports.tick() == []
+
+
+def test_a_run_that_fails_for_a_while_is_asked_for_again_under_another_key(
+    reports: Reports, upstream: ReportUpstream
+) -> None:
+    reports.request(accounts=["S1.US"])
+    reports.clock.now += timedelta(seconds=5)
+    upstream.refuses = {"/reports/download": [(503, {"Retry-After": "900"})]}
+
+    (first,) = reports.tick()
+    failed = reports.launch(first)
+    at_once = reports.tick()
+    reports.clock.now += timedelta(seconds=61)
+    (second,) = reports.tick()
+    landed = reports.launch(second)
+
+    assert (failed.success, landed.success) == (False, True)
+    assert at_once == []
+    assert first.run_key != second.run_key
+    assert reports.states() == ["loaded"]
+
+
+def test_a_run_that_is_killed_is_asked_for_again_and_one_under_way_is_not(reports: Reports) -> None:
+    reports.request(accounts=["S1.US"])
+    reports.clock.now += timedelta(seconds=5)
+    (first,) = reports.tick()
+    killed = reports.instance.create_run_for_job(
+        reports.defs.resolve_implicit_global_asset_job_def(),
+        status=dg.DagsterRunStatus.STARTED,
+        tags={**first.tags, "dagster/partition": "S1.US"},
+    )
+    reports.clock.now += timedelta(minutes=30)
+
+    under_way = reports.tick()
+    reports.instance.report_run_failed(killed)
+    (second,) = reports.tick()
+    landed = reports.launch(second)
+
+    assert under_way == []
+    assert second.tags[RUN_TAG] != first.tags[RUN_TAG]
+    assert landed.success
+    assert reports.states() == ["loaded"]
+
+
+def test_a_run_that_never_ends_is_taken_for_lost(reports: Reports) -> None:
+    reports.request(accounts=["S1.US"])
+    reports.clock.now += timedelta(seconds=5)
+    (first,) = reports.tick()
+    reports.instance.create_run_for_job(
+        reports.defs.resolve_implicit_global_asset_job_def(), status=dg.DagsterRunStatus.STARTED, tags=first.tags
+    )
+
+    reports.clock.now += timedelta(hours=4)
+
+    assert [request.partition_key for request in reports.tick()] == ["S1.US"]
+
+
+def test_a_report_that_no_run_can_store_fails_in_the_end(reports: Reports) -> None:
+    reports.request(accounts=["S1.US"])
+    reports.clock.now += timedelta(seconds=5)
+    keys = []
+    for _ in range(20):
+        keys += [request.run_key for request in reports.tick()]
+        if reports.states() == ["failed"]:
+            break
+        reports.clock.now += timedelta(minutes=31)
+    last = dg.RunRequest(run_key="last", partition_key="S1.US", tags={})
+
+    run = reports.launch(last)
+
+    failure = run.failure_data_for_node("seller__report_rows")
+    assert len(keys) == len(set(keys)) == 13
+    assert failure is not None
+    assert failure.user_failure_data is not None
+    assert "none of 12 runs stored its rows" in (failure.user_failure_data.description or "")
+
+
+def test_an_account_without_a_partition_gets_no_run(reports: Reports) -> None:
+    reports.instance.delete_dynamic_partition("accounts", "S1.US")
+    reports.request()
+    reports.clock.now += timedelta(seconds=5)
+
+    first = reports.tick()
+    add_accounts(reports.instance, ["S1.US"])
+
+    assert [request.partition_key for request in first] == ["S2.NZ"]
+    assert [request.partition_key for request in reports.tick()] == ["S1.US"]
+
+
+def test_a_run_with_nothing_to_load_succeeds(reports: Reports) -> None:
+    run = reports.launch(dg.RunRequest(run_key="by hand", partition_key="S1.US", tags={}))
+
+    assert run.success
+    assert run.asset_materializations_for_node("seller__report_rows") == []
+
+
+def test_the_definitions_load_as_dagster_loads_them(reports: Reports) -> None:
+    dg.Definitions.validate_loadable(reports.defs)
+
+
+def test_the_schedule_and_the_sensor_run_without_being_switched_on(reports: Reports) -> None:
+    schedule = reports.defs.resolve_schedule_def("request_reports_daily")
+    sensor = reports.defs.resolve_sensor_def("report_jobs")
+
+    tick = schedule.evaluate_tick(dg.build_schedule_context(scheduled_execution_time=NOON))
+
+    assert len(tick.run_requests or []) == 1
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING

@@ -1,0 +1,324 @@
+"""Schedules: what is asked for at which hour, and that the runs they ask for do it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from time import perf_counter
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+import pytest
+from sqlalchemy import insert
+
+from seller_platform.contract import LISTS, Account, Window, dataset_named
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.automation.schedules import CLOSED_MONTHS, schedule_definitions
+from seller_platform.orchestration.partitions import add_accounts
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, REFRESH_TAG
+from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, save_accounts, save_connection
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import LOADS
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.platform import HISTORY_START, Platform
+
+START = "dagster/asset_partition_range_start"
+END = "dagster/asset_partition_range_end"
+NAMES = sorted(dataset.name for dataset in LISTS)
+SALES = [dataset for dataset in LISTS if dataset.area == "sales"]
+
+
+@pytest.fixture
+def instance(database_url: str, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance on PostgreSQL, as schedules need one that others can open."""
+    with postgres_instance(database_url, tmp_path) as opened:
+        yield opened
+
+
+def register(database: Database, instance: dg.DagsterInstance, zones: dict[str, str]) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    found = [
+        (key, Account(number, key, "US", "USD", zone, "MARKET", f"S{number}"))
+        for number, (key, zone) in enumerate(zones.items())
+    ]
+    save_accounts(database, "default", found)
+    add_accounts(instance, zones)
+
+
+def read(database: Database, names: Sequence[str], account: str, window: Window, at: datetime) -> None:
+    """Store receipts of a load that ended well."""
+    counts = dict.fromkeys(("requests", "pages", "body_bytes", "announced", "rows"), 0)
+    same = {**counts, "digest": b"", "verdict": "match", "changed": True, "started_at": at, "finished_at": at}
+    with database.begin() as connection:
+        connection.execute(
+            insert(LOADS),
+            [
+                {
+                    **same,
+                    "dataset": name,
+                    "account": account,
+                    "window_start": window.start,
+                    "window_end": window.end,
+                }
+                for name in names
+            ],
+        )
+
+
+def tick(
+    schedule: str, at: datetime, instance: dg.DagsterInstance, database_url: str, history_start: date = HISTORY_START
+) -> list[dg.RunRequest]:
+    """Return the runs that a schedule asks for at a moment."""
+    assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS])
+    resources = dg.Definitions(
+        resources={
+            "warehouse": WarehouseResource(database_url=database_url),
+            "seller_api": dg.ResourceDefinition.none_resource(),
+        }
+    )
+    definitions = dg.Definitions.merge(schedule_definitions(history_start, LISTS), assets, resources)
+    found = definitions.resolve_schedule_def(schedule)
+    with dg.build_schedule_context(
+        instance, scheduled_execution_time=at, resources={"warehouse": WarehouseResource(database_url=database_url)}
+    ) as context:
+        return list(found.evaluate_tick(context).run_requests or [])
+
+
+def asked(requests: Sequence[dg.RunRequest]) -> list[tuple[list[str], str, str]]:
+    return [
+        ([key.path[-1] for key in request.asset_selection or ()], request.tags[START], request.tags[END])
+        for request in requests
+    ]
+
+
+def accounts_between(request: dg.RunRequest, listed: Sequence[str]) -> list[str]:
+    first, last = (request.tags[tag].split("|")[0] for tag in (START, END))
+    return list(listed[listed.index(first) : listed.index(last) + 1])
+
+
+def test_a_day_is_refreshed_by_runs_that_read_what_was_never_read(
+    platform: Platform, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    platform.instance = instance
+    platform.discover()
+    at = datetime(2026, 3, 20, 11, tzinfo=UTC)
+
+    requests = tick("refresh_sales", at, instance, database_url)
+    for request in requests:
+        result = dg.materialize(
+            list(platform.assets.values()),
+            selection=list(request.asset_selection or ()),
+            instance=instance,
+            resources=platform.resources,
+            tags=request.tags,
+        )
+        assert result.success
+
+    months = {f"{key}|{month}" for key in independent_upstream.KEYS.values() for month in independent_upstream.MONTHS}
+    for name in ("orders", "daily_product_sales", "transactions"):
+        assert platform.materialized(dataset_named(name)) == months
+    # Everything was read since; of the rows that this upstream does not compute, the newest month is asked for again.
+    again = tick("refresh_sales", at, instance, database_url)
+    assert {name for names, _, _ in asked(again) for name in names} == {"sales_by_product", "sales_by_date"}
+
+
+def test_only_months_with_days_that_may_have_changed_are_asked_for(
+    database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    register(database, instance, {"A.US": "America/Los_Angeles", "B.DE": "Europe/Berlin"})
+    yesterday = datetime(2026, 5, 19, 11, tzinfo=UTC)
+    for account in ("A.US", "B.DE"):
+        names = [dataset.name for dataset in SALES]
+        read(database, names, account, Window(date(2026, 1, 1), date(2026, 5, 20)), yesterday)
+
+    requests = tick("refresh_sales", yesterday + timedelta(days=1), instance, database_url)
+
+    lookback_14, lookback_30 = ["transactions"], sorted({each.name for each in SALES} - {"transactions"})
+    assert sorted((sorted(names), first, last) for names, first, last in asked(requests)) == [
+        (lookback_30, "A.US|2026-04-01", "B.DE|2026-05-01"),
+        (lookback_14, "A.US|2026-05-01", "B.DE|2026-05-01"),
+    ]
+    assert all(request.tags[REFRESH_TAG] == CHANGED for request in requests)
+    assert len({request.run_key for request in requests}) == len(requests)
+
+
+def test_a_later_tick_asks_only_for_what_the_first_did_not_bring(
+    database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    register(database, instance, {"A.US": "America/Los_Angeles", "B.DE": "Europe/Berlin"})
+    first_tick = datetime(2026, 5, 20, 11, tzinfo=UTC)
+    everything = Window(date(2026, 1, 1), date(2026, 5, 21))
+    read(database, NAMES, "B.DE", everything, first_tick + timedelta(minutes=5))
+    read(database, NAMES, "A.US", everything.until(date(2026, 5, 20)), first_tick - timedelta(days=1))
+
+    requests = tick("refresh_sales", first_tick + timedelta(hours=1), instance, database_url)
+
+    assert {request.tags[ACCOUNT_TAG] for request in requests} == {"A.US"}
+    assert {(first, last) for _, first, last in asked(requests)} == {
+        ("A.US|2026-04-01", "A.US|2026-05-01"),
+        ("A.US|2026-05-01", "A.US|2026-05-01"),
+    }
+    read(database, NAMES, "A.US", everything, first_tick + timedelta(hours=1, minutes=5))
+    assert tick("refresh_sales", first_tick + timedelta(hours=3), instance, database_url) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "due"),
+    [
+        # The first tick asks for all, each on its own day; at a later one Tokyo is on the next day already.
+        (datetime(2026, 5, 20, 11, tzinfo=UTC), {"A.US", "B.JP", "C.NZ"}),
+        (datetime(2026, 5, 20, 14, tzinfo=UTC), {"A.US", "B.JP"}),
+        (datetime(2026, 5, 20, 18, tzinfo=UTC), {"A.US"}),
+        # Auckland in its summer, already on the 21st.
+        (datetime(2026, 12, 20, 11, tzinfo=UTC), {"A.US", "B.JP", "C.NZ"}),
+    ],
+)
+def test_no_zone_is_missed_and_none_asked_for_two_days_in_one(
+    at: datetime, due: set[str], database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    zones = {"A.US": "America/Los_Angeles", "B.JP": "Asia/Tokyo", "C.NZ": "Pacific/Auckland"}
+    register(database, instance, zones)
+
+    requests = tick("refresh_inventory", at, instance, database_url)
+
+    assert {key for request in requests for key in accounts_between(request, list(zones))} == due
+
+
+@pytest.mark.parametrize(
+    ("zone", "read_at", "tick_at", "due"),
+    [
+        # On 8 March clocks in Los Angeles go from 02:00 to 03:00, the day lasts 23 hours; on 1 November 25.
+        ("America/Los_Angeles", datetime(2026, 3, 8, 7, 59, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), True),
+        ("America/Los_Angeles", datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), False),
+        ("America/Los_Angeles", datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 9, 11, tzinfo=UTC), True),
+        ("America/Los_Angeles", datetime(2026, 11, 1, 7, 1, tzinfo=UTC), datetime(2026, 11, 1, 18, tzinfo=UTC), False),
+        ("Asia/Tokyo", datetime(2026, 5, 19, 14, 59, tzinfo=UTC), datetime(2026, 5, 20, 11, tzinfo=UTC), True),
+        ("Asia/Tokyo", datetime(2026, 5, 19, 15, 1, tzinfo=UTC), datetime(2026, 5, 20, 11, tzinfo=UTC), False),
+    ],
+)
+def test_a_snapshot_is_taken_once_a_local_day(  # noqa: PLR0917  # its cases and its fixtures
+    zone: str,
+    read_at: datetime,
+    tick_at: datetime,
+    due: bool,
+    database: Database,
+    database_url: str,
+    instance: dg.DagsterInstance,
+) -> None:
+    register(database, instance, {"A": zone})
+    read(database, ["inventory"], "A", Window.day(read_at.astimezone(ZoneInfo(zone)).date()), read_at)
+
+    requests = tick("refresh_inventory", tick_at, instance, database_url)
+
+    assert [(first, last) for _, first, last in asked(requests)] == ([("A", "A")] if due else [])
+
+
+def test_rows_that_an_upstream_may_not_compute_are_probed_by_their_newest_month(
+    database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    register(database, instance, {"A.US": "America/Los_Angeles"})
+    at = datetime(2026, 5, 20, 11, tzinfo=UTC)
+
+    before = asked(tick("refresh_sales", at, instance, database_url))
+    read(database, ["sales_by_date"], "A.US", Window(date(2026, 5, 1), date(2026, 5, 21)), at)
+    after = asked(tick("refresh_sales", at + timedelta(hours=1), instance, database_url))
+
+    assert (["sales_by_product", "sales_by_date"], "A.US|2026-05-01", "A.US|2026-05-01") in before
+    assert (["sales_by_date"], "A.US|2026-01-01", "A.US|2026-04-01") in after
+
+
+def test_a_thousand_accounts_make_few_runs(database: Database, database_url: str, instance: dg.DagsterInstance) -> None:
+    zones = ("America/Los_Angeles", "Europe/Berlin", "Asia/Tokyo", "Europe/London")
+    keys = [f"SELLER{number:04}.MARKET" for number in range(1_000)]
+    register(database, instance, {key: zones[number % 4] for number, key in enumerate(keys)})
+    yesterday = datetime(2026, 5, 19, 11, tzinfo=UTC)
+    for number, key in enumerate(keys):
+        if number != 500:  # an account that is new today
+            read(database, NAMES, key, Window(date(2026, 1, 1), date(2026, 5, 20)), yesterday)
+    began = perf_counter()
+
+    sales = tick("refresh_sales", yesterday + timedelta(days=1), instance, database_url)
+    inventory = tick("refresh_inventory", yesterday + timedelta(days=1), instance, database_url)
+
+    assert perf_counter() - began < 30
+    assert (len(sales), len(inventory)) == (52, 10)
+    months = [last.split("|")[1] for _, _, last in asked(sales)]
+    assert months == sorted(months, reverse=True)
+    covered = [key for request in inventory for key in accounts_between(request, keys)]
+    assert covered == keys
+
+
+def test_a_tick_asks_for_no_more_than_a_hundred_runs_and_for_the_newest_months_first(
+    database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    zones = {f"SELLER{number:04}.MARKET": "Europe/Berlin" for number in range(1_000)}
+    register(database, instance, zones)
+    at = datetime(2026, 11, 20, 11, tzinfo=UTC)
+
+    requests = tick("refresh_sales", at, instance, database_url)
+
+    assert len(requests) == 100
+    assert {last.split("|")[1] for _, _, last in asked(requests)} == {f"2026-{month:02}-01" for month in range(3, 12)}
+    assert {name for names, _, _ in asked(requests) for name in names} == {dataset.name for dataset in SALES}
+
+
+def test_retired_accounts_and_those_without_partitions_are_left_out(
+    database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    register(database, instance, dict.fromkeys(["A", "B", "C"], "Europe/Berlin"))
+    kept = [(known.key, known.account) for known in accounts(database) if known.key != "B"]
+    save_accounts(database, "default", [*kept, ("D", kept[0][1])])
+
+    requests = tick("refresh_inventory", datetime(2026, 5, 20, 11, tzinfo=UTC), instance, database_url)
+
+    assert [(first, last) for _, first, last in asked(requests)] == [("A", "A"), ("C", "C")]
+
+
+def test_closed_months_are_read_again_as_a_whole_each_by_the_local_calendar(
+    database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    register(database, instance, {"A.US": "America/Los_Angeles", "B.NZ": "Pacific/Kiritimati", "C.DE": "Europe/Berlin"})
+    at = datetime(2026, 5, 31, 13, tzinfo=UTC)
+    for account in ("A.US", "B.NZ"):
+        read(database, ["orders"], account, Window(date(2026, 1, 1), date(2026, 5, 31)), at - timedelta(days=1))
+
+    requests = tick("reread_sales", at, instance, database_url)
+
+    assert CLOSED_MONTHS == 3
+    assert asked(requests) == [
+        (["orders"], "B.NZ|2026-05-01", "B.NZ|2026-05-01"),
+        (["orders"], "A.US|2026-03-01", "B.NZ|2026-04-01"),
+        (["orders"], "A.US|2026-02-01", "A.US|2026-02-01"),
+    ]
+    assert all(REFRESH_TAG not in request.tags for request in requests)
+
+
+def test_a_tick_waits_for_the_runs_of_the_one_before(
+    database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    register(database, instance, {"A": "Europe/Berlin"})
+    at = datetime.now(UTC).replace(hour=11)
+    tags = {"dagster/schedule_name": "refresh_inventory"}
+    instance.add_run(dg.DagsterRun("job", tags=tags, status=dg.DagsterRunStatus.STARTED))
+
+    assert tick("refresh_inventory", at, instance, database_url) == []
+    assert tick("refresh_inventory", at + timedelta(days=2), instance, database_url) != []
+    assert tick("refresh_sales", at, instance, database_url) != []
+
+
+def test_snapshots_are_taken_every_hour_where_that_is_switched_on(
+    database: Database, database_url: str, instance: dg.DagsterInstance
+) -> None:
+    register(database, instance, {"A": "Europe/Berlin", "B": "Europe/Berlin"})
+    at = datetime(2026, 5, 20, 11, 30, tzinfo=UTC)
+    read(database, NAMES, "A", Window.day(date(2026, 5, 20)), at - timedelta(minutes=5))
+
+    hourly = tick("snapshot_inventory_hourly", at, instance, database_url)
+
+    assert [(first, last) for _, first, last in asked(hourly)] == [("A", "B")]
+    status = {each.name: each.default_status for each in schedule_definitions(HISTORY_START).schedules or ()}
+    stopped = {name for name, found in status.items() if found is dg.DefaultScheduleStatus.STOPPED}
+    assert stopped == {name for name in status if name.endswith("_hourly")}
+    assert set(status) >= {f"refresh_{dataset.area}" for dataset in LISTS} | {"refresh_costs"}
+    assert not any("reports" in name or name == "snapshot_costs_hourly" for name in status)

@@ -1,0 +1,640 @@
+"""Cost periods: written all or nothing, read back exactly, deleted, and never overlapping."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.served import (
+    ANN,
+    BOB,
+    Served,
+    connect,
+    execute,
+    insert_rows,
+    note_load,
+    served,
+)
+
+PATH = "/cogs/cost-periods"
+US = {"account_title": "Shop US"}
+Body = dict[str, Any]
+_INSERT = "INSERT INTO seller.cost_periods (sku, from_date, to_date, cost_elements, local_day, account, load_id, page)"
+
+
+@pytest.fixture
+def shop(service: Served) -> Served:
+    """A service whose accounts have a few products."""
+    _add_products(service.database)
+    return service
+
+
+@pytest.fixture
+def ann(shop: Served) -> Iterator[httpx.Client]:
+    with shop.client(ANN) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def shared(postgres: EmbeddedServer) -> Iterator[httpx.Client]:
+    """A client of such a service, for tests that store nothing of SKU-1."""
+    url = postgres.database("test_costs_shared", template="template_seller")
+    with Database(url) as database, served(database, url) as running, running.client(ANN) as client:
+        _add_products(database)
+        yield client
+
+
+def _add_products(database: Database) -> None:
+    for account in ("S1.US", "S1.DE", "S2.GB"):
+        for number, parent in ((1, "P1"), (2, "P1"), (3, None)):
+            execute(
+                database,
+                "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
+                "VALUES (%s, %s, %s, %s, '')",
+                account,
+                f"SKU-{number}",
+                f"ASIN-{number}",
+                parent,
+            )
+
+
+def _element(**changed: Any) -> Body:
+    element = {"cost_element": "Manufacturing", "currency": "USD", "amount": 3, **changed}
+    return {name: value for name, value in element.items() if value is not None}
+
+
+def _period(first: str = "2026-01-01", last: str = "2026-01-31", *elements: Body) -> Body:
+    return {"dates": {"from_date": first, "to_date": last}, "cost_elements": list(elements or (_element(),))}
+
+
+def _write(client: httpx.Client, *periods: Body, **changed: Any) -> httpx.Response:
+    return client.post(PATH, params=US, json={"sku": "SKU-1", "data": list(periods), **changed})
+
+
+def _read(client: httpx.Client, sku: str = "SKU-1", **selection: str) -> list[Body]:
+    answer = client.get(PATH, params={**(selection or US), "sku": sku})
+    assert answer.status_code == 200, answer.text
+    body = json.loads(answer.text, parse_float=Decimal)
+    assert list(body) == ["data"]
+    periods: list[Body] = body["data"]
+    return periods
+
+
+def _dates(periods: list[Body]) -> list[tuple[str, str]]:
+    return [(period["from_date"], period["to_date"]) for period in periods]
+
+
+def _problems(answer: httpx.Response) -> dict[str, list[str]]:
+    assert answer.status_code == 422, answer.text
+    problems: dict[str, list[str]] = answer.json()["errors"]
+    return problems
+
+
+def test_what_was_written_is_read_back_in_the_fields_of_the_api(ann: httpx.Client) -> None:
+    element = _element(
+        amount=None, total_amount=100, conversion_rate="1.1", units=4, provider='椿 "Works"', notes="a\nb"
+    )
+
+    answer = _write(ann, _period("2026-02-01", "2026-02-28"), _period("2026-01-01", "2026-01-31", element, _element()))
+
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {
+            "status": "success",
+            "code": 200,
+            "message": "2 cost periods were stored.",
+            "sku": "SKU-1",
+            "periods": 2,
+        },
+    )
+    first, second = _read(ann)
+    assert list(first) == ["from_date", "to_date", "cost_elements"]
+    assert (_dates([first, second])) == [("2026-01-01", "2026-01-31"), ("2026-02-01", "2026-02-28")]
+    assert [list(each) for each in first["cost_elements"]] == [
+        ["cost_element", "amount", "currency", "provider", "notes"]
+    ] * 2
+    assert first["cost_elements"][0] == {
+        "cost_element": "Manufacturing",
+        "amount": Decimal("27.50"),
+        "currency": "USD",
+        "provider": '椿 "Works"',
+        "notes": "a\nb",
+    }
+    assert second["cost_elements"][0]["provider"] is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ('"amount": 3', "3.00"),
+        ('"amount": 0', "0.00"),
+        ('"amount": -0.0', "0.00"),
+        ('"amount": 0.1', "0.10"),
+        ('"amount": 1.10000', "1.10"),
+        ('"amount": 2.675', "2.675"),
+        ('"amount": 1e2', "100.00"),
+        ('"amount": 12.5E-3', "0.0125"),
+        ('"amount": 123456789012.0123456789', "123456789012.0123456789"),
+        ('"amount": 999999999999.99', "999999999999.99"),
+        ('"total_amount": 0.3', "0.30"),
+        ('"total_amount": 100, "units": 8', "12.50"),
+        ('"total_amount": 1, "units": 800', "0.00125"),
+        ('"total_amount": 10, "units": 3', "3.3333333333"),
+        ('"total_amount": 20, "units": 3', "6.6666666667"),
+        ('"total_amount": 100, "units": 2.5', "40.00"),
+        ('"total_amount": 19.99, "conversion_rate": "1.0835"', "21.659165"),
+        ('"total_amount": 0.1, "conversion_rate": "3"', "0.30"),
+        ('"total_amount": 7, "units": null, "conversion_rate": null, "amount": null', "7.00"),
+        ('"total_amount": 10, "units": 3, "amount": 3.33', "3.33"),
+        ('"total_amount": 10, "units": 3, "amount": 3.334', "3.334"),
+    ],
+)
+def test_amounts_are_exact(shared: httpx.Client, sent: str, stored: str) -> None:
+    element = f'{{"cost_element": "Freight", "currency": "EUR", {sent}}}'
+    period = f'{{"dates": {{"from_date": "2026-01-01", "to_date": "2026-01-01"}}, "cost_elements": [{element}]}}'
+
+    answer = shared.post(
+        PATH,
+        params=US,
+        content=f'{{"sku": "SKU-3", "data": [{period}]}}',
+        headers={"Content-Type": "application/json; charset=utf-8"},
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert f'"amount":{stored},' in shared.get(PATH, params={**US, "sku": "SKU-3"}).text
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"cost_element": None}, "cost_element"),
+        ({"cost_element": ""}, "cost_element"),
+        ({"cost_element": "  "}, "cost_element"),
+        ({"cost_element": 5}, "cost_element"),
+        ({"cost_element": "a\0"}, "cost_element"),
+        ({"cost_element": "x" * 1001}, "cost_element"),
+        ({"currency": None}, "currency"),
+        ({"currency": "usd"}, "currency"),
+        ({"currency": "XXX"}, "currency"),
+        ({"currency": "EURO"}, "currency"),
+        ({"currency": ["EUR"]}, "currency"),
+        ({"amount": None}, "amount"),
+        ({"amount": -0.01}, "amount"),
+        ({"amount": "3"}, "amount"),
+        ({"amount": True}, "amount"),
+        ({"amount": [1]}, "amount"),
+        ({"amount": 1e12}, "amount"),
+        ({"amount": 10**30}, "amount"),
+        ({"amount": 1e-11}, "amount"),
+        ({"total_amount": -1, "amount": None}, "total_amount"),
+        ({"total_amount": 10, "units": 3, "amount": 3.34}, "amount"),
+        ({"total_amount": 999_999_999_999, "conversion_rate": "2", "amount": None}, "total_amount"),
+        ({"units": 0}, "units"),
+        ({"units": -1}, "units"),
+        ({"units": "2"}, "units"),
+        ({"conversion_rate": "0"}, "conversion_rate"),
+        ({"conversion_rate": "-1"}, "conversion_rate"),
+        ({"conversion_rate": "1e3"}, "conversion_rate"),
+        ({"conversion_rate": "1,5"}, "conversion_rate"),
+        ({"conversion_rate": "NaN"}, "conversion_rate"),
+        ({"conversion_rate": ""}, "conversion_rate"),
+        ({"conversion_rate": "١"}, "conversion_rate"),
+        ({"conversion_rate": 1.5}, "conversion_rate"),
+        ({"provider": 7}, "provider"),
+        ({"notes": {}}, "notes"),
+        ({"notes": "\ud800"}, "notes"),
+    ],
+    ids=str,
+)
+def test_an_element_that_cannot_be_used_is_named_and_nothing_is_stored(
+    shared: httpx.Client, changed: Body, path: str
+) -> None:
+    bad = _period("2026-02-01", "2026-02-02", _element(), _element(**changed))
+
+    answer = shared.post(
+        PATH,
+        params=US,
+        content=json.dumps({"sku": "SKU-1", "data": [_period(), bad]}),
+        headers={"Content-Type": "application/json"},
+    )
+
+    assert list(_problems(answer)) == [f"data[1].cost_elements[1].{path}"]
+    assert _read(shared) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({"data": None}, "data"),
+        ({"data": []}, "data"),
+        ({"data": {}}, "data"),
+        ({"data": [5]}, "data[0]"),
+        ({"data": [{"cost_elements": [_element()]}]}, "data[0].dates"),
+        ({"data": [{**_period(), "cost_elements": []}]}, "data[0].cost_elements"),
+        ({"data": [{**_period(), "cost_elements": None}]}, "data[0].cost_elements"),
+        ({"data": [{**_period(), "cost_elements": ["x"]}]}, "data[0].cost_elements[0]"),
+        ({"data": [_period("2026-02-30")]}, "data[0].dates.from_date"),
+        ({"data": [_period("2026-1-01")]}, "data[0].dates.from_date"),
+        ({"data": [_period(last="2026-01-31T00:00:00")]}, "data[0].dates.to_date"),
+        ({"data": [_period("2026-02-01", "2026-01-31")]}, "data[0].dates.from_date"),
+        ({"data": [{**_period(), "dates": {"from_date": "2026-01-01", "to_date": 20260131}}]}, "data[0].dates.to_date"),
+        ({"sku": None}, "sku"),
+        ({"sku": ""}, "sku"),
+        ({"sku": 5}, "sku"),
+        ({"sku": "a\0"}, "sku"),
+        ({"account_title": "Shop DE"}, "account_title"),
+        ({"account_title": ["Shop US"]}, "account_title"),
+        ({"group_title": "World"}, "account"),
+    ],
+    ids=str,
+)
+def test_a_body_that_cannot_be_used_is_refused_by_path(shared: httpx.Client, body: Body, path: str) -> None:
+    answer = _write(shared, _period(), **body)
+
+    assert list(_problems(answer)) == [path] or (path == "data[0].dates" and path in _problems(answer))
+    assert _read(shared) == []
+
+
+def test_at_most_twenty_problems_are_told(shared: httpx.Client) -> None:
+    answer = _write(shared, *[_period("x")] * 500)
+
+    assert len(_problems(answer)) == 20
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{}", "text/plain", 415),
+        (b"{}", "application/x-www-form-urlencoded", 415),
+        (b"", "application/json", 422),
+        (b"null", "application/json", 422),
+        (b"[]", "application/json", 422),
+        (b"{", "application/json", 422),
+        (b"\xff", "application/json", 422),
+        (b"\xef\xbb\xbf{}", "application/json", 422),
+        (b'{"a": NaN}', "application/json", 422),
+        (b'{"a": -Infinity}', "application/json", 422),
+        (b'{"sku": "SKU-1", "sku": "SKU-2"}', "application/json", 422),
+        (b"[" * 200_000, "application/json", 422),
+        (b'{"a":' * 100_000, "application/json", 422),
+        (b'{"a": 1' + b"0" * 100_000 + b"}", "application/json", 422),
+        (b'{"a": 1e9999999999999999999}', "application/json", 422),
+        (b'{"sku": "\\u0000"}', "application/json", 422),
+        (b'{"sku": "\\ud800"}', "application/json", 422),
+        (b" " * ((1 << 20) + 1), "application/json", 413),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_a_body_that_cannot_be_read_is_refused(shared: httpx.Client, content: bytes, kind: str, status: int) -> None:
+    for method, query in (("POST", {**US, "sku": "SKU-1"}), ("DELETE", US), ("POST", {})):
+        answer = shared.request(method, PATH, params=query, content=content, headers={"Content-Type": kind})
+
+        assert answer.status_code == status, (method, answer.text)
+        assert answer.json()["code"] == status
+
+
+@pytest.mark.parametrize("number", ["1e999999", "1e-999999", "1" + "0" * 5_000, "0." + "0" * 5_000 + "1", "-1e999999"])
+def test_numbers_beyond_all_bounds_are_refused_at_once(shared: httpx.Client, number: str) -> None:
+    body = json.dumps({"sku": "SKU-1", "data": [_period("2026-01-01", "2026-01-02", _element(amount=77))]})
+
+    answer = shared.post(
+        PATH, params=US, content=body.replace("77", number), headers={"Content-Type": "application/json"}
+    )
+
+    assert list(_problems(answer)) == ["data[0].cost_elements[0].amount"]
+
+
+def test_the_same_dates_are_replaced(ann: httpx.Client) -> None:
+    _write(ann, _period(), _period("2026-02-01", "2026-02-28"))
+
+    answer = _write(ann, _period("2026-02-01", "2026-02-28", _element(amount=9)))
+
+    assert answer.status_code == 200
+    assert [period["cost_elements"][0]["amount"] for period in _read(ann)] == [Decimal("3.00"), Decimal("9.00")]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("2026-01-31", "2026-02-10"),
+        ("2025-12-01", "2026-01-01"),
+        ("2026-01-10", "2026-01-10"),
+        ("2025-01-01", "2027-01-01"),
+        ("2026-01-01", "2026-01-30"),
+    ],
+)
+def test_an_overlap_with_a_stored_period_names_both(ann: httpx.Client, first: str, last: str) -> None:
+    _write(ann, _period())
+
+    answer = _write(ann, _period("2024-01-01", "2024-01-02"), _period(first, last))
+
+    problems = _problems(answer)
+    assert list(problems) == ["data[1].dates"]
+    assert f"{first}..{last} overlaps the stored period 2026-01-01..2026-01-31" in problems["data[1].dates"][0]
+    assert _dates(_read(ann)) == [("2026-01-01", "2026-01-31")]
+
+
+def test_an_overlap_in_the_body_names_both(shared: httpx.Client) -> None:
+    answer = _write(
+        shared,
+        _period("2026-01-01", "2026-06-30"),
+        _period("2026-02-01", "2026-02-02"),
+        _period("2026-03-01", "2026-09-01"),
+    )
+
+    problems = _problems(answer)
+    assert set(problems) == {"data[1].dates", "data[2].dates"}
+    assert problems["data[2].dates"] == ["2026-03-01..2026-09-01 overlaps data[0].dates 2026-01-01..2026-06-30"]
+    assert set(_problems(_write(shared, _period(), _period()))) == {"data[1].dates"}
+
+
+def test_periods_that_meet_do_not_overlap(ann: httpx.Client) -> None:
+    assert _write(ann, _period("2026-02-01", "2026-02-28"), _period()).status_code == 200
+    assert _write(ann, _period("2025-12-31", "2025-12-31")).status_code == 200
+
+
+def test_an_open_period_overlaps_whatever_comes_after_it(ann: httpx.Client, shop: Served) -> None:
+    execute(
+        shop.database,
+        f"{_INSERT} VALUES ('SKU-1', '2026-01-01', NULL, '[]', '2026-03-01', 'S1.US', 0, 0)",
+    )
+
+    assert list(_problems(_write(ann, _period("2030-01-01", "2030-01-02")))) == ["data[0].dates"]
+    assert _write(ann, _period("2025-01-01", "2025-12-31")).status_code == 200
+
+
+def test_the_selection_and_the_sku_may_stand_in_the_query_or_in_the_body(ann: httpx.Client) -> None:
+    periods = {"data": [_period()]}
+    both = {**US, "sku": "SKU-1"}
+
+    assert ann.post(PATH, json={**both, **periods}).status_code == 200
+    assert ann.post(PATH, params=both, json=periods).status_code == 200
+    assert ann.post(PATH, params=both, json={**both, **periods}).status_code == 200
+    answer = ann.post(PATH, params=both, json={**periods, "sku": "SKU-2"})
+    assert _problems(answer) == {"sku": ["is 'SKU-1' in the query and 'SKU-2' in the body; send it once"]}
+
+
+def test_products_are_found_by_asin_and_by_parent(ann: httpx.Client) -> None:
+    for number in (1, 2, 3):
+        _write(ann, _period(), sku=f"SKU-{number}")
+
+    found = [
+        len(ann.get(PATH, params={**US, name: value}).json()["data"])
+        for name, value in (("sku", "SKU-3"), ("asin", "ASIN-2"), ("parent_asin", "P1"))
+    ]
+
+    assert found == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "query", [{}, {"sku": "SKU-1", "asin": "ASIN-1"}, {"sku": "a", "asin": "b", "parent_asin": "c"}]
+)
+def test_a_product_is_named_in_one_way(shared: httpx.Client, query: dict[str, str]) -> None:
+    for method in ("GET", "DELETE"):
+        assert list(_problems(shared.request(method, PATH, params={**US, **query}))) == ["product"]
+
+
+def test_an_unknown_product_and_a_foreign_account_are_not_found(shop: Served, ann: httpx.Client) -> None:
+    foreign = {"account_title": "Bob's"}
+
+    assert _write(ann, _period(), sku="SKU-9").status_code == 404
+    assert ann.post(PATH, params=foreign, json={"sku": "SKU-1", "data": [_period()]}).status_code == 404
+    for method in ("GET", "DELETE"):
+        for query in ({**US, "sku": "SKU-9"}, {**US, "parent_asin": "P9"}, {**foreign, "sku": "SKU-1"}):
+            assert ann.request(method, PATH, params=query).status_code == 404
+    with shop.client(BOB) as bob:
+        assert _write(bob, _period()).status_code == 404
+        assert _read(bob, account_title="Bob's") == []
+
+
+def test_a_group_is_written_as_a_whole_or_not_at_all(ann: httpx.Client, shop: Served) -> None:
+    group, periods = {"group_title": "World"}, {"sku": "SKU-1", "data": [_period()]}
+
+    answer = ann.post(PATH, params=group, json=periods)
+    ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"})
+    _write(ann, _period("2026-01-05", "2026-01-06"))
+    refused = ann.post(
+        PATH, params=group, json={"sku": "SKU-1", "data": [_period("2026-01-01", "2026-01-31", _element(amount=8))]}
+    )
+    execute(shop.database, "DELETE FROM service.products WHERE account = 'S1.DE' AND sku = 'SKU-2'")
+    unknown = ann.post(PATH, params=group, json={"sku": "SKU-2", "data": [_period()]})
+
+    assert (answer.json()["periods"], refused.status_code, unknown.status_code) == (2, 422, 404)
+    assert _read(ann, account_title="Shop DE")[0]["cost_elements"][0]["amount"] == 3
+    assert _read(ann, "SKU-2") == []
+
+
+def test_a_deletion_takes_one_period_or_all(ann: httpx.Client) -> None:
+    _write(ann, _period(), _period("2026-02-01", "2026-02-28"), _period("2026-03-01", "2026-03-31"))
+    _write(ann, _period(), sku="SKU-2")
+    one = {**US, "sku": "SKU-1", "from_date": "2026-02-01", "to_date": "2026-02-28"}
+
+    first, again = ann.request("DELETE", PATH, params=one), ann.request("DELETE", PATH, json=one)
+    rest = ann.request("DELETE", PATH, params=US, json={"asin": "ASIN-1"})
+
+    assert first.json() == {
+        "status": "success",
+        "code": 200,
+        "message": "1 cost period was deleted.",
+        "deleted": 1,
+    }
+    assert (again.status_code, rest.json()["deleted"], _read(ann), len(_read(ann, "SKU-2"))) == (404, 2, [], 1)
+
+
+@pytest.mark.parametrize(
+    ("dates", "parameter"),
+    [
+        ({"from_date": "2026-01-01"}, "to_date"),
+        ({"to_date": "2026-01-01"}, "from_date"),
+        ({"from_date": "2026-01-02", "to_date": "2026-01-01"}, "from_date"),
+        ({"from_date": "x", "to_date": "2026-01-01"}, "from_date"),
+    ],
+)
+def test_the_dates_of_a_deletion_go_together(shared: httpx.Client, dates: dict[str, str], parameter: str) -> None:
+    answer = shared.request("DELETE", PATH, params={**US, "sku": "SKU-1", **dates})
+
+    assert list(_problems(answer)) == [parameter]
+
+
+def test_an_older_snapshot_does_not_come_back_when_the_newest_is_emptied(ann: httpx.Client, shop: Served) -> None:
+    for day in ("2026-03-01", "2026-03-02"):
+        execute(
+            shop.database,
+            f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', '[]', %s, 'S1.US', 0, 0)",
+            day,
+        )
+
+    assert ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).json()["deleted"] == 1
+    assert _read(ann) == []
+
+
+def test_a_first_write_makes_a_snapshot_of_the_accounts_own_day(ann: httpx.Client, shop: Served) -> None:
+    _write(ann, _period())
+
+    with shop.database.begin() as connection:
+        stored = connection.exec_driver_sql("SELECT local_day, load_id FROM seller.cost_periods").all()
+    assert [tuple(row) for row in stored] == [(date(2026, 3, 9), 0)]
+
+
+def test_in_a_replica_costs_are_read_and_not_written(ann: httpx.Client, shop: Served) -> None:
+    connect(shop.database, "S1.US")
+    _load(shop.database, "S1.US")
+    execute(shop.database, "DELETE FROM service.products WHERE account = 'S1.US'")
+    execute(
+        shop.database,
+        f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', %s, '2026-03-10', 'S1.US', 1, 1)",
+        '[{"cost_element": "Freight", "amount": 1.5, "currency": "USD", "provider": "", "notes": ""}]',
+    )
+
+    assert _read(ann)[0]["cost_elements"][0]["amount"] == Decimal("1.50")
+    for answer in (
+        _write(ann, _period("2020-01-01", "2020-01-01")),
+        ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}),
+    ):
+        assert answer.status_code == 403
+        assert "another service" in answer.json()["message"]
+    parents = ann.get(PATH, params={**US, "parent_asin": "P1"})
+    assert "does not list parents" in _problems(parents)["parent_asin"][0]
+
+
+def test_a_stray_receipt_and_another_accounts_connection_make_no_replica(ann: httpx.Client, shop: Served) -> None:
+    _load(shop.database, "S1.US")
+    connect(shop.database, "S1.DE")
+
+    assert _write(ann, _period()).status_code == 200
+    assert ann.request("DELETE", PATH, params={**US, "sku": "SKU-1"}).status_code == 200
+
+
+def test_a_group_with_one_account_of_a_replica_is_written_to_nowhere(ann: httpx.Client, shop: Served) -> None:
+    connect(shop.database, "S1.DE")
+
+    answer = ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
+
+    assert (answer.status_code, "account S1.DE" in answer.json()["message"]) == (403, True)
+    assert _read(ann) == []
+
+
+def test_a_later_load_that_found_nothing_empties_the_list(ann: httpx.Client, shop: Served) -> None:
+    _write(ann, _period())
+    _load(shop.database, "S1.US")
+
+    assert _read(ann) == []
+
+
+def test_of_writers_who_come_together_none_makes_an_overlap(shop: Served) -> None:
+    months = [(f"2026-0{number % 9 + 1}-01", f"2026-0{number % 9 + 1}-{15 + number % 10}") for number in range(48)]
+
+    def write(dates: tuple[str, str]) -> int:
+        with shop.client(ANN) as client:
+            return _write(client, _period(*dates)).status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(write, months))
+
+    with shop.client(ANN) as client:
+        stored = _dates(_read(client))
+    assert set(statuses) <= {200, 422}
+    assert len(stored) == 9
+    assert all(before[1] < after[0] for before, after in pairwise(stored))
+
+
+def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_url: str) -> None:
+    from seller_platform.warehouse.postgres.database import conninfo
+
+    with psycopg.connect(conninfo(database_url)) as holder, ThreadPoolExecutor(1) as pool:
+        holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods S1.US', 0))")
+        with shop.client(ANN) as client:
+            waiting = pool.submit(_write, client, _period())
+            other = httpx.post(
+                f"{shop.base_url}{PATH}",
+                headers=client.headers,
+                params={"account_title": "Shop DE"},
+                json={"sku": "SKU-1", "data": [_period()]},
+            )
+            assert (other.status_code, waiting.done()) == (200, False)
+            holder.commit()
+            assert waiting.result(10).status_code == 200
+
+
+def test_no_body_causes_a_500(shared: httpx.Client) -> None:
+    chance = random.Random(11)
+    odd: list[Any] = [
+        None, True, 0, -1, 1.5, 10**40, "", "\0", "\ud800", "x" * 2_000, "2026-01-01", "9999-12-31", "0001-01-01",
+        "1.5", "USD", "SKU-2", "Shop US", "World", "P1", [], {}, [[]], [{}], [None], {"a": {"b": []}},
+    ]  # fmt: skip
+
+    def mutated(value: Any) -> Any:
+        if chance.random() < 0.08:
+            return chance.choice(odd)
+        if isinstance(value, dict):
+            return {name: mutated(each) for name, each in value.items() if chance.random() > 0.03}
+        return [mutated(each) for each in value] if isinstance(value, list) else value
+
+    good = {
+        **US,
+        "sku": "SKU-2",
+        "data": [_period(), _period("2026-02-01", "2026-02-02", _element(units=2), _element())],
+    }
+    named = {**US, "sku": "SKU-2", "from_date": "2026-01-01", "to_date": "2026-01-31"}
+    report = {**US, "dps_date": "2026-01-01"}
+    statuses: Counter[int] = Counter()
+    for method, path, body in [
+        ("POST", PATH, good),
+        ("DELETE", PATH, named),
+        ("POST", "/reports/request", report),
+    ] * 150:
+        content = json.dumps(mutated(body))
+        answer = shared.request(method, path, content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (200, 404, 422), (answer.status_code, method, content)
+        statuses[answer.status_code] += 1
+    assert len(statuses) == 3
+
+
+def test_statistics_follow_a_cost_at_once(ann: httpx.Client, shop: Served) -> None:
+    day = date(2026, 3, 1)
+    sold = (day, "SKU-1", "Mug", "ASIN-1", 4, Decimal(100), Decimal(0), Decimal(0), Decimal(0), day)
+    insert_rows(shop.database, dataset_named("daily_product_sales"), "S1.US", [sold])
+    query = {**US, "view_by": "product", "group_by": "sku", "start_date": "2026-03-01", "end_date": "2026-03-01"}
+
+    costs = []
+    for amount in (1.25, 2):
+        _write(ann, _period("2026-03-01", "2026-03-31", _element(amount=amount), _element(amount=1)))
+        costs.append(ann.get("/sales/statistics-dashboard", params=query).json()["data"][0]["product_cost"])
+
+    assert costs == [9.0, 12.0]
+
+
+def test_a_full_body_is_stored(ann: httpx.Client) -> None:
+    periods = [
+        _period(f"{year}-{month:02}-01", f"{year}-{month:02}-28")
+        for year in range(1600, 2100)
+        for month in range(1, 13)
+    ]
+    body = json.dumps({"sku": "SKU-1", "data": periods}, separators=(",", ":")).encode()
+    assert len(body) < 1 << 20
+
+    answer = ann.post(PATH, params=US, content=body, headers={"Content-Type": "application/json"})
+
+    assert (answer.status_code, answer.json()["periods"]) == (200, 6_000)
+
+
+def test_without_a_token_no_cost_is_told_or_changed(shop: Served) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        assert httpx.request(method, f"{shop.base_url}{PATH}", params=US).status_code == 401
+
+
+def _load(database: Database, account: str) -> None:
+    note_load(database, COST_PERIODS, account, Window.day(date(2026, 3, 10)))

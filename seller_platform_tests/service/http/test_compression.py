@@ -1,0 +1,95 @@
+"""Compression: for large answers of the API, on demand, and never where an answer holds a secret."""
+
+import gzip
+import json
+
+import httpx
+import pytest
+
+from seller_platform.service.http.compression import SMALLEST, accepts_gzip
+from seller_platform_tests.support.served import ANN, PASSWORD, Served, submit
+
+LIST = "/warehouse/list?account_title=Shop%20US&per_page=100"
+
+
+def _raw(client: httpx.Client, path: str, accepted: str | None, method: str = "GET") -> tuple[httpx.Response, bytes]:
+    """Return an answer and its body as it was sent."""
+    headers = {"Accept-Encoding": accepted} if accepted is not None else {}
+    request = client.build_request(method, path, headers=headers)
+    if accepted is None:
+        del request.headers["Accept-Encoding"]
+    answer = client.send(request, stream=True)
+    body = b"".join(answer.iter_raw())
+    answer.close()
+    return answer, body
+
+
+def test_a_large_list_is_compressed_for_those_who_accept_it(reading: Served) -> None:
+    with reading.client(ANN) as client:
+        plain, plain_body = _raw(client, LIST, "identity")
+        packed, packed_body = _raw(client, LIST, "gzip, deflate, br")
+        unasked, _ = _raw(client, LIST, None)
+
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) == len(packed_body) < len(plain_body) / 2
+    assert json.loads(gzip.decompress(packed_body)) == json.loads(plain_body)
+    assert "content-encoding" not in plain.headers
+    assert "content-encoding" not in unasked.headers
+    assert {answer.headers["vary"] for answer in (plain, packed, unasked)} == {"Accept-Encoding"}
+
+
+def test_head_tells_the_length_of_the_compressed_answer(reading: Served) -> None:
+    with reading.client(ANN) as client:
+        got, body = _raw(client, LIST, "gzip")
+        head, nothing = _raw(client, LIST, "gzip", "HEAD")
+
+    assert nothing == b""
+    assert int(head.headers["content-length"]) == int(got.headers["content-length"]) == len(body)
+
+
+def test_a_small_answer_is_left_as_it_is(reading: Served) -> None:
+    with reading.client() as client:
+        answer, body = _raw(client, "/service-status", "gzip")
+
+    assert len(body) < SMALLEST
+    assert "content-encoding" not in answer.headers
+
+
+def test_answers_with_secrets_are_not_compressed(reading: Served) -> None:
+    with reading.client() as browser:
+        login, body = _raw(browser, "/login", "gzip")
+        assert len(body) > SMALLEST
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        developers, _ = _raw(browser, "/admin/developers", "gzip")
+        tokens = reading.exchange(browser, _code(reading))
+
+    for answer in (login, developers, tokens):
+        assert answer.headers["cache-control"] == "no-store"
+        assert "content-encoding" not in answer.headers
+
+
+def _code(reading: Served) -> str:
+    with reading.client() as browser:
+        return reading.code(browser)
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [
+        ("", False),
+        ("gzip", True),
+        ("GZip", True),
+        ("deflate, gzip;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000", False),
+        ("gzip;q=0.001", True),
+        ("*", True),
+        ("*;q=0", False),
+        ("*, gzip;q=0", False),
+        ("identity", False),
+        ("xgzip", False),
+        (";;,,q=", False),
+    ],
+)
+def test_what_an_accept_encoding_header_wants(header: str, accepted: bool) -> None:
+    assert accepts_gzip(header) is accepted

@@ -1,0 +1,300 @@
+"""Daily counts and fees: every answer is that of the rows stored at that moment, whoever loads meanwhile."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.sandbox import load_sandbox
+from seller_platform.service.users.store import grant_accounts
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.daily_totals import lock_name
+from seller_platform.warehouse.loads.retention import prune
+from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
+
+US, DE = "S1.US", "S1.DE"
+MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
+FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
+MEASURED = Measured(1, 1, 2, None, "unverifiable", datetime(2026, 3, 3, tzinfo=UTC))
+ORDERS, DAILY, LEDGER, STOCK, COSTS = map(
+    dataset_named, ("orders", "daily_product_sales", "transactions", "warehouse_stock", "cost_periods")
+)
+
+
+def _order(number: int, day: date) -> Row:
+    return (f"O-{number:05}", f"{day}T12:00:00-08:00", "Shipped", "1.00", "USD", 1, "SKU", "ASIN", "Name", day)
+
+
+def _sale(day: date, units: int, sales: str, sku: str = "SKU") -> Row:
+    return (day, sku, "Name", "ASIN", units, sales, "0.00", "0.00", "0.00", day)
+
+
+def _fee(day: date, amount: str, sku: str | None = "SKU") -> Row:
+    return (f"{day}T12:00:00-08:00", "Fee", "order", sku, "Fee", 1, amount, "USD", None, day)
+
+
+def _store(database: Database, dataset: Dataset, account: str, window: Window, rows: Sequence[Row]) -> None:
+    with open_load(database, Slice(dataset, account, window)) as load:
+        load.spool.write(rows, tags=("platform",) if dataset.tags else (), page=1)
+        load.store(MEASURED)
+
+
+def _ask(served: Served, path: str, **query: object) -> dict[str, Any]:
+    sent = {"account_title": "Shop US", "start_date": FIRST, "end_date": date(2026, 3, 31), **query}
+    with served.client(ANN) as client:
+        answer = client.get(path, params={name: str(value) for name, value in sent.items() if value is not None})
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = json.loads(answer.text, parse_float=Decimal)
+    return body
+
+
+def _orders(served: Served, **query: object) -> tuple[int, int]:
+    """Return how many orders the list announces, and how many its first page has."""
+    body = _ask(served, ORDERS.path, per_page=250, **query)
+    return body["total"], len(body["data"])
+
+
+def _figures(served: Served, *names: str, **query: object) -> list[tuple[Any, ...]]:
+    sent = {"view_by": "date", "group_by": "day", **query}
+    rows = _ask(served, "/sales/statistics-dashboard", **sent)["data"]
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def _kept(database: Database) -> dict[tuple[str, str], int]:
+    """Return how many loads are in the sums of each account's dataset."""
+    with database.begin() as connection:
+        found = connection.exec_driver_sql("SELECT account, dataset, cardinality(loads) FROM service.summaries")
+        return {(account, dataset): loads for account, dataset, loads in found}
+
+
+@contextmanager
+def _somebody_summing(url: str, account: str) -> Iterator[None]:
+    with psycopg.connect(url) as connection:
+        assert connection.execute(TRY_LOCK, {"name": lock_name(account)}).fetchone() == (True,)
+        yield
+
+
+def test_a_load_is_counted_by_the_next_question(service: Served) -> None:
+    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(number, FIRST) for number in range(3)])
+    assert _orders(service) == (3, 3)
+    _store(service.database, ORDERS, US, Window.day(SECOND), [_order(number, SECOND) for number in range(4)])
+    assert _orders(service) == (7, 7)
+    _store(service.database, ORDERS, US, MARCH, [_order(1, FIRST), _order(2, SECOND)])
+    assert _orders(service) == (2, 2)
+    _store(service.database, ORDERS, US, Window.day(FIRST), [])
+    assert _orders(service) == (1, 1)
+
+    assert _kept(service.database) == {(US, "orders"): 4}
+
+
+def test_each_part_of_a_list_is_counted(service: Served) -> None:
+    with open_load(service.database, Slice(ORDERS, US, Window.day(FIRST))) as load:
+        load.spool.write([_order(number, FIRST) for number in range(5)], tags=("platform",), page=1)
+        load.spool.write([_order(number, FIRST) for number in range(2)], tags=("non-platform",), page=1)
+        load.spool.write([_order(9, FIRST)], tags=(None,), page=1)
+        load.store(MEASURED)
+
+    asked = (None, "platform", "non-platform")
+
+    assert [_orders(service, sales_channel=channel) for channel in asked] == [(8, 8), (5, 5), (2, 2)]
+
+
+def test_the_newest_snapshot_is_counted(service: Served) -> None:
+    row = ("SKU", "Main", 5, "A", "available", None)
+    _store(service.database, STOCK, US, Window.day(FIRST), [(*row, FIRST)])
+    older = _ask(service, STOCK.path, start_date=None, end_date=None, per_page=20)
+    _store(service.database, STOCK, US, Window.day(SECOND), [])
+
+    newer = _ask(service, STOCK.path, start_date=None, end_date=None, per_page=20)
+
+    assert (older["total"], newer["total"], newer["data"]) == (1, 0, [])
+
+
+def test_a_load_that_was_numbered_first_and_stored_last_is_counted(service: Served) -> None:
+    with open_load(service.database, Slice(ORDERS, US, Window(date(2026, 2, 1), FIRST))) as early:
+        _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
+        assert _orders(service, start_date="2026-02-28", end_date="2026-03-20") == (1, 1)
+        early.spool.write([_order(2, date(2026, 2, 28))], tags=("platform",), page=1)
+        early.store(MEASURED)
+
+        assert _orders(service, start_date="2026-02-28", end_date="2026-03-20") == (2, 2)
+
+
+def test_loads_after_receipts_were_pruned_are_counted(service: Served) -> None:
+    for amount in (1, 2):
+        _store(service.database, ORDERS, US, Window.day(FIRST), [_order(number, FIRST) for number in range(amount)])
+    assert _orders(service) == (2, 2)
+    pruned = prune(service.database, snapshots_before=FIRST, receipts_before=date.max, dry=False)
+    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(number, FIRST) for number in range(5)])
+
+    # As many receipts as before: one was pruned and one came.
+    assert (pruned.receipts, _orders(service)) == (1, (5, 5))
+
+
+def test_a_group_is_counted_over_all_of_its_accounts(service: Served) -> None:
+    asked: Mapping[str, object] = {"account_title": None, "group_title": "World"}
+    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST), _order(2, FIRST)])
+    insert_rows(service.database, ORDERS, DE, [_order(3, FIRST)])
+    assert _orders(service, **asked) == (3, 3)
+    assert _kept(service.database) == {}
+    _store(service.database, ORDERS, DE, Window.day(SECOND), [_order(4, SECOND)])
+    assert _orders(service, **asked) == (4, 4)
+    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
+
+    assert _orders(service, **asked) == (3, 3)
+    assert _kept(service.database) == {(US, "orders"): 2, (DE, "orders"): 1}
+
+
+def test_fees_follow_the_ledger(service: Served) -> None:
+    def told() -> list[tuple[Any, ...]]:
+        return _figures(service, "date", "platform_fees")
+
+    _store(
+        service.database, LEDGER, US, MARCH, [_fee(FIRST, "-1.00"), _fee(FIRST, "-1.00"), _fee(SECOND, "0.25", None)]
+    )
+    assert told() == [("2026-03-01", Decimal("2.00")), ("2026-03-02", Decimal("-0.25"))]
+    _store(service.database, LEDGER, US, Window.day(SECOND), [_fee(SECOND, "-3.00")])
+    assert told() == [("2026-03-01", Decimal("2.00")), ("2026-03-02", Decimal("3.00"))]
+    _store(service.database, LEDGER, US, Window.day(FIRST), [])
+    assert told() == [("2026-03-02", Decimal("3.00"))]
+
+    assert _figures(service, "sku", "platform_fees", view_by="product", group_by="sku") == [("SKU", Decimal("3.00"))]
+    assert _kept(service.database) == {(US, "transactions"): 3}
+
+
+def test_who_asks_while_another_sums_is_answered_from_the_rows(service: Served, database_url: str) -> None:
+    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
+    _store(service.database, LEDGER, US, Window.day(FIRST), [_fee(FIRST, "-1.00")])
+
+    with _somebody_summing(database_url, US):
+        answers = [_orders(service), _figures(service, "platform_fees")]
+
+    assert answers == [(1, 1), [(Decimal("1.00"),)]]
+    assert _kept(service.database) == {}
+
+
+def test_a_service_that_may_not_write_answers_from_the_rows(service: Served) -> None:
+    _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
+    _store(service.database, LEDGER, US, Window.day(FIRST), [_fee(FIRST, "-1.00")])
+    execute(
+        service.database,
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_read_only = on', current_database());"
+        " END $$",
+    )
+    execute(
+        service.database,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND application_name = 'seller-platform service'",
+    )
+
+    answers = [_orders(service), _figures(service, "platform_fees")]
+
+    assert answers == [(1, 1), [(Decimal("1.00"),)]]
+    assert _kept(service.database) == {}
+
+
+def test_readers_between_loads_see_a_total_and_rows_that_agree(service: Served) -> None:
+    sizes = range(1, 13)
+    is_over = threading.Event()
+
+    def read(_: int) -> set[tuple[int, int]]:
+        seen = set()
+        while not is_over.is_set():
+            seen.add(_orders(service))
+        return seen
+
+    with ThreadPoolExecutor(4) as threads:
+        readers = [threads.submit(read, number) for number in range(4)]
+        try:
+            for size in sizes:
+                rows = [_order(number, FIRST + timedelta(days=number % 3)) for number in range(size)]
+                _store(service.database, ORDERS, US, MARCH, rows)
+                assert _orders(service) == (size, size)
+        finally:
+            is_over.set()
+        seen = set().union(*(reader.result() for reader in readers))
+
+    assert seen <= {(size, size) for size in (0, *sizes)}
+
+
+def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> None:
+    def told() -> tuple[object, ...]:
+        asked = {"account_title": title, "start_date": "2026-02-01", "end_date": "2026-02-28"}
+        fees = sum(fees for (fees,) in _figures(service, "platform_fees", **asked))
+        return _orders(service, **asked)[0], fees
+
+    def stored() -> tuple[object, ...]:
+        with service.database.begin() as connection:
+            inside = "WHERE account = %s AND local_day BETWEEN '2026-02-01' AND '2026-02-28'"
+            orders = connection.exec_driver_sql(f"SELECT count(*) FROM seller.orders {inside}", (key,))
+            statement = f"SELECT -sum(amount) FROM seller.transactions {inside} AND transaction_type = 'Fee'"
+            return orders.scalar_one(), connection.exec_driver_sql(statement, (key,)).scalar_one()
+
+    answers = []
+    for number in (200, 90):
+        loaded = load_sandbox(
+            service.database, accounts=1, months=1, orders_per_month=number, today=date(2026, 3, 1), seed=number
+        )
+        title = loaded.accounts[0].title
+        key = loaded.accounts[0].key
+        grant_accounts(service.database, ANN, [key])
+        answers.append(told())
+
+        assert told() == stored()
+        assert (key, "transactions") in _kept(service.database)
+    assert answers[0] != answers[1]
+
+
+@pytest.mark.parametrize("query", [{}, {"view_by": "product", "group_by": "sku", "period_by": "Date"}])
+def test_a_copy_without_costs_does_not_know_what_a_product_cost(service: Served, query: dict[str, object]) -> None:
+    names = ("product_sales", "product_cost", "profit", "roi", "profit_margin")
+    day = Window.day(SECOND)
+    insert_rows(service.database, DAILY, US, [_sale(FIRST, 1, "10.00")])
+    own = _figures(service, *names, **query)
+    connect(service.database, US)
+    _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "20.00")])
+    _store(service.database, LEDGER, US, MARCH, [])
+    copied = _figures(service, *names, **query)
+    _store(service.database, COSTS, US, day, [("SKU", FIRST, None, json.dumps([{"amount": 1.5}]), SECOND)])
+
+    known = _figures(service, *names, **query)
+
+    assert own == [(Decimal("10.00"), Decimal("0.00"), Decimal("10.00"), None, Decimal("100.00"))]
+    assert copied == [(Decimal(f"{amount}.00"), None, None, None, None) for amount in (10, 20)]
+    assert known[1] == (Decimal("20.00"), Decimal("3.00"), Decimal("17.00"), Decimal("566.67"), Decimal("85.00"))
+
+
+def test_the_trend_of_a_profit_is_not_known_where_costs_are_not(service: Served) -> None:
+    connect(service.database, US)
+    _store(service.database, DAILY, US, MARCH, [_sale(FIRST, 1, "10.00"), _sale(SECOND, 2, "30.00")])
+    _store(service.database, LEDGER, US, MARCH, [])
+
+    trends = _figures(service, "trend")
+
+    assert trends[1] == ({"units_ordered": Decimal("100.00"), "product_sales": Decimal("200.00"), "profit": None},)
+
+
+def test_a_group_does_not_know_costs_that_one_of_its_accounts_lacks(service: Served) -> None:
+    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    asked: Mapping[str, object] = {"account_title": None, "group_title": "World", "currency": "EUR"}
+    for account in (US, DE):
+        insert_rows(service.database, DAILY, account, [_sale(FIRST, 1, "10.00")])
+    own = _figures(service, "product_sales", "product_cost", **asked)
+    connect(service.database, DE)
+    _store(service.database, DAILY, DE, MARCH, [_sale(FIRST, 1, "10.00")])
+    _store(service.database, LEDGER, DE, MARCH, [])
+
+    copied = _figures(service, "product_sales", "product_cost", **asked)
+
+    assert (own, copied) == ([(Decimal("18.00"), Decimal("0.00"))], [(Decimal("18.00"), None)])

@@ -1,0 +1,415 @@
+"""What holds for every list: pages, order, selection, dates, parts, and values that are exact."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.contract import Dataset, Kind, dataset_named
+from seller_platform.service.lists.endpoints import SERVED, keeps_own_currency
+from seller_platform.service.lists.rules import one_month_after
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import (
+    ANN,
+    BOB,
+    FIRST_DAY,
+    LAST_DAY,
+    Served,
+    execute,
+    insert_rows,
+    rows_of,
+)
+
+ORDERS, DAILY, STOCK = dataset_named("orders"), dataset_named("daily_product_sales"), dataset_named("warehouse_stock")
+every_list = pytest.mark.parametrize("dataset", SERVED, ids=lambda dataset: dataset.name)
+
+
+def _query(dataset: Dataset, **changed: str | int | None) -> dict[str, str]:
+    query: dict[str, str | int | None] = {"account_title": "Shop US"}
+    if dataset.page_sizes:
+        query["per_page"] = min(dataset.page_sizes)
+    if dataset.is_dated:
+        query |= {"start_date": str(FIRST_DAY), "end_date": str(LAST_DAY)}
+    if dataset.facet and dataset.facet.required:
+        query[dataset.facet.parameter] = dataset.facet.values[0]
+    return {name: str(value) for name, value in {**query, **changed}.items() if value is not None}
+
+
+def _get(service: Served, dataset: Dataset, email: str = ANN, /, **changed: str | int | None) -> httpx.Response:
+    with service.client(email) as client:
+        return client.get(dataset.path, params=_query(dataset, **changed))
+
+
+def _body(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = json.loads(answer.text, parse_float=Decimal)
+    return body
+
+
+def _expected(dataset: Dataset, account: str) -> Counter[str]:
+    rows = []
+    for row in rows_of(dataset, account):
+        values = dict(zip((column.name for column in dataset.columns), row[:-1], strict=True))
+        if dataset.facet and dataset.facet.required and values[str(dataset.facet.field)] != dataset.facet.values[0]:
+            continue
+        rows.append(values)
+    return Counter(_spelled(dataset, row) for row in rows)
+
+
+def _spelled(dataset: Dataset, row: Mapping[str, Any]) -> str:
+    """Return a row in one spelling, whether it comes from Python or from JSON."""
+    values = []
+    for column in dataset.columns:
+        value = row[column.name]
+        if value is not None and column.kind in (Kind.MONEY, Kind.NUMBER):
+            value = f"{Decimal(value):.3f}"
+        values.append(str(value))
+    return repr(values)
+
+
+@every_list
+def test_the_pages_of_a_list_are_the_list_exactly(reading: Served, dataset: Dataset) -> None:
+    expected = _expected(dataset, "S1.US")
+
+    with reading.client(ANN) as client:
+        found: list[dict[str, Any]] = []
+        for page in range(1, 10):
+            body = _body(client.get(dataset.path, params=_query(dataset, page=page)))
+            if dataset.announces_total:
+                assert (body["current_page"], body["total"]) == (page, expected.total())
+                assert body["last_page"] == -(-expected.total() // body["per_page"])
+                assert list(body) == ["current_page", "data", "total", "per_page", "last_page"]
+            else:
+                assert list(body) == ["data"]
+            found += body["data"]
+            if not body["data"]:
+                break
+
+    assert Counter(_spelled(dataset, row) for row in found) == expected
+
+
+@every_list
+def test_the_fields_stand_in_the_order_of_the_contract(reading: Served, dataset: Dataset) -> None:
+    body = _body(_get(reading, dataset))
+
+    assert {tuple(row) for row in body["data"]} == {tuple(column.name for column in dataset.columns)}
+
+
+@every_list
+def test_a_page_past_the_last_is_empty_and_knows_the_total(reading: Served, dataset: Dataset) -> None:
+    body = _body(_get(reading, dataset, page=2**63 - 1))
+
+    assert body["data"] == []
+    assert body.get("total", 1) > 0
+
+
+@pytest.mark.parametrize(
+    "dataset", [dataset for dataset in SERVED if not keeps_own_currency(dataset)], ids=lambda dataset: dataset.name
+)
+def test_a_group_has_the_rows_of_all_its_accounts(reading: Served, dataset: Dataset) -> None:
+    expected = _expected(dataset, "S1.US") + _expected(dataset, "S1.DE")
+
+    found: Counter[str] = Counter()
+    for page in range(1, 20):
+        body = _body(_get(reading, dataset, account_title=None, group_title="World", page=page))
+        found += Counter(_spelled(dataset, row) for row in body["data"])
+        if not body["data"]:
+            break
+
+    assert found == expected
+
+
+@every_list
+def test_a_group_without_accounts_has_no_rows(reading: Served, dataset: Dataset) -> None:
+    assert _body(_get(reading, dataset, account_title=None, group_title="Empty"))["data"] == []
+
+
+@every_list
+@pytest.mark.parametrize(
+    "selection",
+    [{"account_title": "Bob's"}, {"seller_id": "S2", "marketplace_id": "GB"}, {"group_title": "Secret"}],
+    ids=lambda selection: next(iter(selection)),
+)
+def test_what_is_anothers_answers_like_what_does_not_exist(
+    reading: Served, dataset: Dataset, selection: dict[str, str]
+) -> None:
+    foreign = _get(reading, dataset, **{"account_title": None, **selection})
+    own = _get(reading, dataset, BOB, **{"account_title": None, **selection})
+    missing = _get(reading, dataset, **{"account_title": None, **dict.fromkeys(selection, "Nobody")})
+
+    assert (foreign.status_code, own.status_code, missing.status_code) == (404, 200, 404)
+    told = foreign.json()["message"]
+    for value in selection.values():
+        told = told.replace(ascii(value), "'Nobody'")
+    assert told == missing.json()["message"]
+
+
+def test_seller_and_marketplace_select_one_account(reading: Served) -> None:
+    body = _body(_get(reading, STOCK, account_title=None, seller_id="S1", marketplace_id="DE"))
+
+    assert all("S1.DE" in (row["sku"]) for row in body["data"])
+
+
+def test_a_title_of_two_accounts_asks_for_seller_and_marketplace(reading: Served) -> None:
+    answer = _get(reading, STOCK, account_title="Twin")
+
+    assert answer.status_code == 422
+    assert "S4 on FR, S4 on IT" in answer.json()["errors"]["account_title"][0]
+
+
+@pytest.mark.parametrize(
+    "dataset", [dataset for dataset in SERVED if dataset.facet and not dataset.facet.required], ids=lambda d: d.name
+)
+def test_the_parts_of_a_list_add_up_to_it(reading: Served, dataset: Dataset) -> None:
+    assert dataset.facet is not None
+    whole = _body(_get(reading, dataset))["total"]
+
+    parts = [
+        _body(_get(reading, dataset, **{dataset.facet.parameter: value}))["total"] for value in dataset.facet.values
+    ]
+
+    assert sum(parts) == whole
+    assert all(parts)
+
+
+def test_without_dates_the_week_until_today_is_listed_in_each_accounts_calendar(reading: Served) -> None:
+    american = _body(_get(reading, DAILY, start_date=None, end_date=None))
+    german = _body(_get(reading, DAILY, account_title="Shop DE", start_date=None, end_date=None))
+
+    assert {row["date"] for row in american["data"]} == {f"2026-03-0{day}" for day in range(3, 10)}
+    assert {row["date"] for row in german["data"]} == {f"2026-03-0{day}" for day in range(4, 10)}
+
+
+def test_both_ends_of_the_days_are_inside(reading: Served) -> None:
+    body = _body(_get(reading, DAILY, start_date="2026-02-27", end_date="2026-02-28"))
+
+    assert {row["date"] for row in body["data"]} == {"2026-02-27", "2026-02-28"}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "status"),
+    [
+        ("2026-01-31", "2026-02-28", 200),
+        ("2026-01-31", "2026-03-01", 422),
+        ("2024-01-31", "2024-02-29", 200),
+        ("2024-01-31", "2024-03-01", 422),
+        ("2026-12-15", "2027-01-15", 200),
+        ("2026-12-15", "2027-01-16", 422),
+        ("9999-12-01", "9999-12-31", 200),
+        ("0001-01-01", "0001-01-01", 200),
+        ("2026-03-02", "2026-03-01", 422),
+        ("2025-03-02", None, 422),
+        (None, "0001-01-01", 200),
+        ("2027-01-01", None, 422),
+    ],
+)
+def test_orders_are_listed_for_a_month_at_most(
+    reading: Served, start: str | None, end: str | None, status: int
+) -> None:
+    assert _get(reading, ORDERS, start_date=start, end_date=end).status_code == status
+
+
+def test_other_lists_take_any_span_of_days(reading: Served) -> None:
+    assert _body(_get(reading, DAILY, start_date="0001-01-01", end_date="9999-12-31"))["total"] == 1007
+
+
+def test_a_month_after_the_last_of_a_month_is_the_last_of_the_next() -> None:
+    assert one_month_after(date(2026, 1, 31)) == date(2026, 2, 28)
+    assert one_month_after(date(2024, 1, 31)) == date(2024, 2, 29)
+    assert one_month_after(date(2026, 12, 31)) == date(2027, 1, 31)
+    assert one_month_after(date(9999, 12, 31)) == date.max
+
+
+def test_money_is_exact_and_has_two_decimals(service: Served) -> None:
+    amounts = ["0.1", "-4835.92", "1565", "12345678901234567890.12", "0.005", "7.500"]
+    rows = [
+        ("2026-03-01T10:00:00Z", "Order", f"{n}", None, None, 1, amount, "USD", None, "2026-03-01")
+        for n, amount in enumerate(amounts)
+    ]
+    insert_rows(service.database, dataset_named("transactions"), "S1.US", rows)
+
+    text = _get(service, dataset_named("transactions"), start_date="2026-03-01", end_date="2026-03-01").text
+
+    for amount in ("0.10", "-4835.92", "1565.00", "12345678901234567890.12", "0.005", "7.50"):
+        assert f'"amount":{amount},' in text
+
+
+DST = [
+    ("2026-03-08T01:59:59-08:00", "2026-03-08T01:59:59-08:00", "2026-03-08"),
+    ("2026-03-08T10:00:00Z", "2026-03-08T03:00:00-07:00", "2026-03-08"),
+    ("2026-11-01T08:30:00Z", "2026-11-01T01:30:00-07:00", "2026-11-01"),
+    ("2026-11-01T09:30:00Z", "2026-11-01T01:30:00-08:00", "2026-11-01"),
+    ("2026-11-01T09:30:00.25Z", "2026-11-01T01:30:00.25-08:00", "2026-11-01"),
+]
+
+
+@pytest.mark.parametrize("selection", [{"account_title": "Shop US"}, {"group_title": "World"}])
+def test_times_are_told_in_the_accounts_zone_on_days_with_25_hours_too(
+    service: Served, selection: dict[str, str]
+) -> None:
+    for number, (moment, _, day) in enumerate(DST):
+        row = (f"o{number}", moment, "Shipped", "1.00", "USD", 1, "SKU", "ASIN", "Name", day)
+        insert_rows(service.database, ORDERS, "S1.US", [row])
+    berlin = ("b", "2026-03-29T01:00:00Z", "Shipped", "1.00", "EUR", 1, "SKU", "ASIN", "Name", "2026-03-29")
+    insert_rows(service.database, ORDERS, "S1.DE", [berlin])
+
+    told = []
+    for start, end in (("2026-03-01", "2026-04-01"), ("2026-11-01", "2026-11-01")):
+        parameters = {"account_title": None, **selection, "start_date": start, "end_date": end}
+        told += [row["purchase_date"] for row in _body(_get(service, ORDERS, **parameters))["data"]]
+
+    expected = [answer for _, answer, _ in DST]
+    if "group_title" in selection:
+        expected.insert(2, "2026-03-29T03:00:00+02:00")
+    assert told == expected
+
+
+def test_the_zone_of_one_answer_does_not_linger_into_the_next(service: Served) -> None:
+    for account in ("S1.US", "S1.DE"):
+        row = ("SKU", "Main", 1, "A", "available", "2026-03-01T12:00:00Z", "2026-03-01")
+        insert_rows(service.database, STOCK, account, [row])
+
+    told = [
+        _body(_get(service, STOCK, **{"account_title": None, **selection}))["data"][0]["last_updated"]
+        for selection in (
+            {"account_title": "Shop US"},
+            {"group_title": "World"},
+            {"account_title": "Shop DE"},
+            {"account_title": "Shop US"},
+        )
+    ]
+
+    assert told[0] == told[3] == "2026-03-01T04:00:00-08:00"
+    assert told[2] == "2026-03-01T13:00:00+01:00"
+    assert told[1] in told
+
+
+def _sell(service: Served, account: str, day: str, amount: str) -> None:
+    insert_rows(service.database, DAILY, account, [(day, "SKU", "Name", "ASIN", 1, amount, None, "0.00", "0.10", day)])
+
+
+def _rate(service: Served, day: str, currency: str, per_euro: str) -> None:
+    execute(service.database, "INSERT INTO service.exchange_rates VALUES (%s, %s, %s)", day, currency, per_euro)
+
+
+MARCH = {"account_title": None, "start_date": "2026-03-01", "end_date": "2026-03-31"}
+
+
+def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None:
+    for day, dollars, pounds in (("2026-03-01", "1.25", "0.5"), ("2026-03-02", "1.6", "0.8")):
+        _rate(service, day, "USD", dollars)
+        _rate(service, day, "GBP", pounds)
+        _sell(service, "S1.US", day, "100.00")
+        _sell(service, "S1.DE", day, "100.00")
+
+    told = {
+        currency: [
+            (row["date"], str(row["product_sales"]), row["taxes"])
+            for row in _body(_get(service, DAILY, **MARCH, group_title="World", currency=currency))["data"]
+        ]
+        for currency in ("EUR", "USD", "GBP")
+    }
+
+    first, second = "2026-03-01", "2026-03-02"
+    german, american = "S1.DE", "S1.US"
+    amounts = {
+        "EUR": {
+            (first, german): "100.00",
+            (first, american): "80.00",
+            (second, german): "100.00",
+            (second, american): "62.50",
+        },
+        "USD": {
+            (first, german): "125.00",
+            (first, american): "100.00",
+            (second, german): "160.00",
+            (second, american): "100.00",
+        },
+        "GBP": {
+            (first, german): "50.00",
+            (first, american): "40.00",
+            (second, german): "80.00",
+            (second, american): "50.00",
+        },
+    }
+    for currency, expected in amounts.items():
+        assert told[currency] == [(day, amount, None) for (day, _), amount in sorted(expected.items())]
+
+
+def test_amounts_in_several_currencies_need_one_to_be_named(service: Served) -> None:
+    _sell(service, "S1.US", "2026-03-01", "1.00")
+    _sell(service, "S1.US", "2026-03-02", "1.00")
+    _rate(service, "2026-03-01", "USD", "1.25")
+
+    unnamed = _get(service, DAILY, **MARCH, group_title="World")
+    unknown = _get(service, DAILY, **MARCH, group_title="World", currency="XYZ")
+    missing = _get(service, DAILY, **MARCH, group_title="World", currency="EUR")
+    malformed = _get(service, DAILY, **MARCH, group_title="World", currency="eur")
+    own = _get(service, DAILY, **{**MARCH, "account_title": "Shop US"}, currency="USD")
+
+    assert "DE" not in unnamed.text
+    assert "EUR, USD" in unnamed.json()["errors"]["currency"][0]
+    assert "no exchange rate is known" in unknown.json()["errors"]["currency"][0]
+    assert "on 2026-03-02 the exchange rate of USD is not known" in missing.json()["errors"]["currency"][0]
+    assert malformed.status_code == 422
+    assert own.status_code == 200
+
+
+def test_only_the_newest_snapshot_is_listed(service: Served) -> None:
+    for day, quantity in (("2026-03-01", 5), ("2026-03-03", 3), ("2026-03-02", 4)):
+        row = ("SKU", "Main", quantity, "A", "available", None, day)
+        insert_rows(service.database, STOCK, "S1.US", [row])
+
+    assert [row["quantity"] for row in _body(_get(service, STOCK))["data"]] == [3]
+
+
+def test_a_newest_snapshot_that_was_empty_is_listed_as_empty(service: Served) -> None:
+    insert_rows(service.database, STOCK, "S1.US", [("SKU", "Main", 5, "A", "available", None, "2026-03-01")])
+    _record_load(service.database, STOCK, "S1.US", date(2026, 3, 2))
+
+    assert _body(_get(service, STOCK))["total"] == 0
+
+
+def test_equal_ledger_entries_are_all_listed(service: Served) -> None:
+    row = ("2026-03-01T10:00:00Z", "Fee", None, None, None, None, "-1.00", "USD", None, "2026-03-01")
+    insert_rows(service.database, dataset_named("transactions"), "S1.US", [row] * 700)
+
+    pages = [_body(_get(service, dataset_named("transactions"), page=page)) for page in (1, 2)]
+
+    assert [len(page["data"]) for page in pages] == [500, 200]
+
+
+def test_accounts_that_are_retired_are_not_served(service: Served) -> None:
+    execute(service.database, "DELETE FROM seller.accounts WHERE account = 'S1.US'")
+
+    assert _get(service, STOCK).status_code == 404
+
+
+def _record_load(database: Database, dataset: Dataset, account: str, day: date) -> None:
+    execute(
+        database,
+        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
+        "digest, verdict, changed, started_at, finished_at) VALUES (%s, %s, %s, %s, 1, 1, 2, 0, '', 'match', true, "
+        "now(), now())",
+        dataset.name,
+        account,
+        day,
+        day + timedelta(days=1),
+    )
+
+
+def test_every_dataset_that_is_stored_as_served_has_a_route() -> None:
+    assert {dataset.name for dataset in SERVED} >= {
+        "orders",
+        "daily_product_sales",
+        "transactions",
+        "inventory",
+        "warehouse_stock",
+        "inbound_shipments",
+        "notifications",
+    }

@@ -1,0 +1,292 @@
+"""What the service measures of itself, as Prometheus reads it: right over all processes, and silent about people."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from seller_platform.contract import dataset_named
+from seller_platform.service.monitoring.prometheus import ReportCollector, metrics_page
+from seller_platform.service.pages.throttle import MOST_OF_AN_ACCOUNT
+from seller_platform.service.reports.worker import Pace
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.processes import COMMAND, environment
+from seller_platform_tests.support.served import (
+    ACCOUNTS,
+    ANN,
+    PASSWORD,
+    Served,
+    insert_rows,
+    rows_of,
+    running_app,
+    served,
+    submit,
+)
+
+ORDERS = dataset_named("orders")
+SIZE = min(ORDERS.page_sizes)
+PREFIX = "seller_platform_service_"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A service, and the registry that measures it."""
+
+    service: Served
+    registry: CollectorRegistry
+
+    @property
+    def text(self) -> str:
+        return generate_latest(self.registry).decode()
+
+    def __getitem__(self, sample: str) -> float:
+        return _samples(self.text).get(sample, 0)
+
+
+@pytest.fixture
+def measured(database: Database, database_url: str) -> Iterator[Measured]:
+    registry = CollectorRegistry()
+    registry.register(ReportCollector(database_url))
+    with served(database, database_url, registry=registry, worker_pace=Pace(poll_seconds=0.2)) as running:
+        yield Measured(running, registry)
+
+
+def _samples(text: str) -> dict[str, float]:
+    """Return the samples by their names without the prefix, and their labels in order."""
+    return {
+        " ".join(
+            (sample.name.removeprefix(PREFIX), *(value for _, value in sorted(sample.labels.items())))
+        ): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_requests_are_counted_by_the_path_of_their_route_method_and_status(measured: Measured) -> None:
+    with measured.service.client(ANN) as ann, measured.service.client() as nobody:
+        for _ in range(3):
+            ann.get("/sales/orders", params={"account_title": "Shop US", "per_page": SIZE})
+        ann.get("/sales/orders", params={"account_title": "No such shop", "per_page": SIZE})
+        ann.head("/user/me")
+        nobody.get("/user/me")
+        nobody.get("/admin/developers/some-client-id/delete")
+        nobody.get("/no/such/path")
+        nobody.request("PATCH", "/user/me")
+        nobody.request("PROPFIND", "/user/me")
+
+    assert measured["requests_total /sales/orders GET 200"] == 3
+    assert measured["requests_total /sales/orders GET 404"] == 1
+    assert measured["requests_total /user/me HEAD 200"] == 1
+    assert measured["requests_total /user/me GET 401"] == 1
+    assert measured["requests_total /admin/developers/{client_id}/delete GET 303"] == 1
+    assert measured["requests_total none GET 404"] == 1
+    assert measured["requests_total /user/me PATCH 405"] == 1
+    assert measured["requests_total /user/me other 405"] == 1
+    assert measured["request_seconds_count /sales/orders GET"] == 4
+    assert 0 < measured["request_seconds_sum /sales/orders GET"] < 30
+    assert measured["requests_under_way"] == 0
+
+
+def test_rows_are_counted_as_they_are_sent(measured: Measured) -> None:
+    rows = rows_of(ORDERS, "S1.US")
+    insert_rows(measured.service.database, ORDERS, "S1.US", rows)
+    query: dict[str, str | int] = {
+        "account_title": "Shop US",
+        "start_date": "2026-02-20",
+        "end_date": "2026-03-09",
+        "per_page": SIZE,
+    }
+    with measured.service.client(ANN) as ann:
+        pages = [ann.get("/sales/orders", params={**query, "page": number}) for number in (1, 2, 3, 4)]
+        ann.head("/sales/orders", params=query)
+        asked = ann.post("/reports/request", params={"account_title": "Shop US", "last_updated_date": "2026-02-20"})
+        report = {"account_title": "Shop US", "report_id": asked.json()["report_id"]}
+        deadline = time.monotonic() + 30
+        while ann.get("/reports/status", params=report).json()["status"] != "completed":
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        downloads = [ann.get("/reports/download", params={**report, "format": form}) for form in ("json", "csv")]
+
+    assert [answer.status_code for answer in (*pages, *downloads)] == [200] * 6
+    assert measured["rows_sent_total /sales/orders"] == len(rows) == sum(len(page.json()["data"]) for page in pages)
+    assert measured["rows_sent_total /reports/download"] == 2 * len(rows)
+    assert len(downloads[0].json()) == len(rows)
+    assert measured["reports completed"] == 1
+    assert measured["reports failed"] == 0
+    assert measured["oldest_open_report_seconds"] == 0
+
+
+def test_logins_are_counted_by_how_they_ended(measured: Measured) -> None:
+    with measured.service.client() as browser:
+        accepted = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+    with measured.service.client() as browser:
+        for _ in range(MOST_OF_AN_ACCOUNT + 2):
+            last = submit(browser, browser.get("/login"), email=ANN, password="wrong")
+
+    assert (accepted.status_code, last.status_code) == (303, 429)
+    assert measured["logins_total accepted"] == 1
+    assert measured["logins_total refused"] == MOST_OF_AN_ACCOUNT
+    assert measured["logins_total throttled"] == 2
+
+
+def test_reports_that_nobody_writes_grow_old(database: Database, database_url: str) -> None:
+    registry = CollectorRegistry()
+    registry.register(ReportCollector(database_url))
+    with served(database, database_url) as running, running.client(ANN) as ann:
+        asked = ann.post("/reports/request", params={"account_title": "Shop US", "dps_date": "2026-03-01"})
+        assert asked.status_code == 200
+        time.sleep(0.05)
+        found = Measured(running, registry)
+
+        assert found["reports processing"] == 1
+        assert 0.05 <= found["oldest_open_report_seconds"] < 60
+        assert found["database_up"] == 1
+
+
+def test_without_postgresql_the_page_tells_so_and_all_the_rest() -> None:
+    registry, nowhere = CollectorRegistry(), "postgresql://nobody:pass-canary@127.0.0.1:9/nothing"
+    registry.register(ReportCollector(nowhere))
+    with (
+        running_app(nowhere, wait_seconds=0.2, registry=registry) as base_url,
+        metrics_page(registry, host="127.0.0.1", port=0, option="--metrics-port") as url,
+    ):
+        asked = httpx.get(f"{base_url}/user/me", headers={"Authorization": "Bearer x"}, timeout=30)
+        text = httpx.get(url, timeout=30).text
+
+    found = _samples(text)
+    assert asked.status_code == 503
+    assert found["database_up"] == 0
+    assert found["requests_total /user/me GET 503"] == 1
+    assert found["connections_denied_total"] == 1
+    assert found["connection_wait_seconds_count"] == 1
+    assert found["connection_wait_seconds_sum"] > 0.1
+    assert found["connections_lent"] == 0
+    assert "reports processing" not in found
+    assert "canary" not in text
+
+
+def test_no_label_tells_of_a_person(measured: Measured) -> None:
+    canary = "canary7f3a"
+    with measured.service.client(ANN) as ann:
+        token = ann.headers["Authorization"].removeprefix("Bearer ")
+        ann.get(
+            "/sales/orders", params={"account_title": "Shop US", "seller_id": "S1"}, headers={"X-Request-Id": canary}
+        )
+        ann.get(f"/{canary}", params={canary: canary})
+        ann.get(f"/admin/developers/{canary}/delete")
+        submit(ann, ann.get("/login"), email=f"{canary}@shop.example", password=canary)
+
+    text = measured.text
+    assert canary not in text.lower()
+    assert token not in text
+    told = re.findall(r'"([^"]*)"', text)
+    named = {value for account in ACCOUNTS.values() for value in (account.title, account.seller_id, account.key)}
+    assert named.isdisjoint(told)
+    assert not re.search("ann|bob|shop", " ".join(told), re.IGNORECASE)
+
+
+@contextmanager
+def _process(database_url: str, home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str, str, Path]]:
+    """Run the service as a person does; yield it, where it serves and where its measures are, and its log."""
+    log = home / "log"
+    variables = environment(home, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url)
+    command = [*COMMAND, "service", "run", "--port", "0", "--metrics-port", "0", *options]
+    with log.open("w") as file, subprocess.Popen(command, env=variables, stderr=file, text=True) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while len(found := re.findall(r"(?:metrics|listening) on (http://\S+)", log.read_text())) < 2:
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.05)
+            metrics, base_url = found
+            yield process, base_url, metrics, log
+        finally:
+            process.terminate()
+
+
+def _total(text: str, endpoint: str) -> float:
+    return sum(value for name, value in _samples(text).items() if name.startswith(f"requests_total {endpoint} "))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_all_processes_are_counted_together(database_url: str, tmp_path: Path, workers: int) -> None:
+    with _process(database_url, tmp_path, "--workers", str(workers)) as (process, base_url, metrics, log):
+
+        def ask(_: int) -> int:
+            return httpx.get(f"{base_url}/service-status", timeout=60).status_code
+
+        with ThreadPoolExecutor(8) as threads:
+            statuses = list(threads.map(ask, range(120)))
+        text = httpx.get(metrics, timeout=30).text
+        api = httpx.get(f"{base_url}/metrics", timeout=30)
+        process.terminate()
+        ended = process.wait(30)
+
+    assert statuses == [200] * 120
+    assert _samples(text)["requests_total /service-status GET 200"] == 120
+    assert _samples(text)["request_seconds_count /service-status GET"] == 120
+    assert _samples(text)["database_up"] == 1
+    assert metrics.startswith("http://127.0.0.1:")
+    assert api.status_code == 404, "the API itself must not tell measures"
+    assert ended == 0, log.read_text()
+
+
+def test_counters_do_not_fall_with_a_worker_that_dies_and_its_gauges_go(database_url: str, tmp_path: Path) -> None:
+    with _process(database_url, tmp_path, "--workers", "2", "--no-worker") as (process, base_url, metrics, _):
+        for _ in range(40):
+            assert httpx.get(f"{base_url}/service-status", timeout=60).status_code == 200
+        before = _total(httpx.get(metrics, timeout=30).text, "/service-status")
+        folder = next(Path(name) for name in _environment(process.pid) if "seller-platform-measures" in name)
+        counting = {int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db")}
+        killed = min(counting)
+        os.kill(killed, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while (folder / f"gauge_livesum_{killed}.db").exists():
+            assert time.monotonic() < deadline
+            after = httpx.get(metrics, timeout=30).text
+            time.sleep(0.1)
+        deadline = time.monotonic() + 30
+        while len(list(folder.glob("gauge_live*.db"))) < 2:
+            assert time.monotonic() < deadline, "nobody took the place of the worker"
+            time.sleep(0.1)
+        for _ in range(10):
+            assert httpx.get(f"{base_url}/service-status", timeout=60).status_code == 200
+        later = httpx.get(metrics, timeout=30).text
+
+    assert before == 40
+    assert _total(after, "/service-status") == 40
+    assert _total(later, "/service-status") == 50
+    assert _samples(later)["requests_under_way"] == 0
+    assert not folder.exists()
+
+
+def _environment(process_id: int) -> list[str]:
+    """Return the values of the variables of a process's children, of which they got those that it set itself."""
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    raw = b"".join(Path(f"/proc/{child}/environ").read_bytes() for child in children)
+    return [entry.partition("=")[2] for entry in raw.decode().split("\0")]
+
+
+def test_a_port_that_is_taken_is_named_with_its_option(database_url: str, tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    variables = environment(tmp_path, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url)
+    with metrics_page(registry, host="127.0.0.1", port=0, option="--metrics-port") as url:
+        port = url.rpartition(":")[2].partition("/")[0]
+        command = [*COMMAND, "service", "run", "--port", "0", "--metrics-port", port]
+        result = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode == 1
+    assert f"port {port}" in result.stderr
+    assert "--metrics-port" in result.stderr
+    assert "Traceback" not in result.stderr

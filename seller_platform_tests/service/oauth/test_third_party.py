@@ -1,0 +1,293 @@
+"""Clients that others wrote complete the flow and read every resource, as they are."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+import httpx
+import pytest
+import requests
+from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
+from requests.adapters import HTTPAdapter
+from requests_oauthlib import OAuth2Session
+from sellerlegend_api import SellerLegendClient
+from sellerlegend_api.exceptions import AuthenticationError, NotFoundError
+from sellerlegend_api.exceptions import ValidationError as RefusedError
+
+from seller_platform.contract import dataset_named
+from seller_platform.service.reports.worker import Pace, WorkerThread
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import (
+    ANN,
+    CALLBACK,
+    FIRST_DAY,
+    LAST_DAY,
+    PASSWORD,
+    Served,
+    insert_rows,
+    rows_of,
+    submit,
+)
+
+_KEY = "S1.US"
+_ACCOUNT: dict[str, Any] = {"account_title": "Shop US"}
+
+
+def _approve(url: str) -> str:
+    """Do in a browser what the person does, and return the address that they are sent back to."""
+    with httpx.Client(timeout=30) as browser:
+        page = browser.get(url, follow_redirects=True)
+        page = submit(browser, page, email=ANN, password=PASSWORD)
+        page = browser.get(urljoin(str(page.url), page.headers["location"]))
+        return submit(browser, page, decision="approve").headers["location"]
+
+
+@pytest.fixture(autouse=True)
+def _loopback_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The libraries want https; on the loopback interface there is none."""
+    for name in ("AUTHLIB_INSECURE_TRANSPORT", "OAUTHLIB_INSECURE_TRANSPORT"):
+        monkeypatch.setenv(name, "1")
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+@pytest.mark.parametrize("with_pkce", [True, False])
+def test_authlib_completes_the_flow_and_refreshes(service: Served, method: str, with_pkce: bool) -> None:
+    options = {"code_challenge_method": "S256"} if with_pkce else {}
+    verifier = {"code_verifier": "v" * 48} if with_pkce else {}
+    token_url = f"{service.base_url}/oauth/token"
+    with AuthlibSession(
+        service.client_id,
+        service.client_secret,
+        redirect_uri=CALLBACK,
+        token_endpoint_auth_method=method,
+        token_endpoint=token_url,
+        **options,
+    ) as client:
+        url, state = client.create_authorization_url(f"{service.base_url}/oauth/authorize", **verifier)
+        first = client.fetch_token(token_url, authorization_response=_approve(url), state=state, **verifier)
+        me = client.get(f"{service.base_url}/user/me")
+        second = client.refresh_token(token_url)
+        again = client.get(f"{service.base_url}/user/me")
+
+    assert me.json()["user"]["email"] == again.json()["user"]["email"] == ANN
+    assert first["refresh_token"] != second["refresh_token"]
+    assert second["expires_in"] == 1_296_000
+
+
+def test_authlib_refreshes_by_itself_when_a_token_has_expired(service: Served) -> None:
+    kept: list[str] = []
+    token_url = f"{service.base_url}/oauth/token"
+    with AuthlibSession(
+        service.client_id,
+        service.client_secret,
+        redirect_uri=CALLBACK,
+        token_endpoint=token_url,
+        update_token=lambda token, **_: kept.append(token["refresh_token"]),
+    ) as session:
+        url, _ = session.create_authorization_url(f"{service.base_url}/oauth/authorize")
+        session.fetch_token(token_url, authorization_response=_approve(url))
+        session.token = {**session.token, "expires_at": int(time.time()) - 1}
+        accounts = session.get(f"{service.base_url}/user/accounts")
+
+    assert len(accounts.json()["accounts"]) == 4
+    assert len(kept) == 1
+
+
+def test_authlib_configures_itself_from_the_metadata_and_revokes(service: Served) -> None:
+    told = httpx.get(f"{service.base_url}/.well-known/oauth-authorization-server").json()
+    with AuthlibSession(service.client_id, service.client_secret, redirect_uri=CALLBACK) as client:
+        url, _ = client.create_authorization_url(told["authorization_endpoint"])
+        client.fetch_token(told["token_endpoint"], authorization_response=_approve(url))
+        revoked = client.revoke_token(told["revocation_endpoint"], token_type_hint="refresh_token")
+        me = client.get(f"{service.base_url}/user/me")
+
+    assert (revoked.status_code, me.status_code) == (200, 401)
+
+
+@pytest.mark.parametrize("pkce", ["S256", None])
+def test_requests_oauthlib_completes_the_flow_and_refreshes(service: Served, pkce: str | None) -> None:
+    token_url = f"{service.base_url}/oauth/token"
+    credentials = {"client_id": service.client_id, "client_secret": service.client_secret}
+    with OAuth2Session(service.client_id, redirect_uri=CALLBACK, pkce=pkce) as session:
+        url, _ = session.authorization_url(f"{service.base_url}/oauth/authorize")
+        first = session.fetch_token(
+            token_url, authorization_response=_approve(url), client_secret=service.client_secret
+        )
+        me = session.get(f"{service.base_url}/user/me")
+        second = session.refresh_token(token_url, **credentials)
+        again = session.get(f"{service.base_url}/user/me")
+
+    assert me.json()["user"]["email"] == again.json()["user"]["email"] == ANN
+    assert first["refresh_token"] != second["refresh_token"]
+
+
+class _OtherNames(HTTPAdapter):
+    """What lies between that client's service and ours: a path prefix, and `amazon` in place of `platform`."""
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
+        assert request.url is not None
+        request.url = re.sub(r"(://[^/]+)/api/", r"\1/", request.url).replace("amazon", "platform")
+        return super().send(request, *args, **kwargs)
+
+
+@pytest.fixture
+def client(database: Database, service: Served) -> Iterator[SellerLegendClient]:
+    """That client, authorised by Ann as its documentation says."""
+    with SellerLegendClient(
+        client_id=service.client_id,
+        client_secret=service.client_secret,
+        base_url=service.base_url,
+        redirect_uri=CALLBACK,
+        max_retries=0,
+    ) as opened:
+        for scheme in ("http://", "https://"):
+            opened._base_client.session.mount(scheme, _OtherNames())
+        url, state = opened.get_authorization_url()
+        sent_back = parse_qs(urlsplit(_approve(url)).query)
+        opened.authenticate_with_code(sent_back["code"][0], state=state)
+        yield opened
+
+
+@pytest.fixture
+def writing(database_url: str) -> Iterator[None]:
+    """A worker that writes the reports."""
+    worker = WorkerThread(database_url, Pace(poll_seconds=0.1))
+    worker.start()
+    yield
+    worker.stop()
+
+
+def test_their_client_refreshes_and_says_why_a_token_is_refused(client: SellerLegendClient) -> None:
+    before = client._oauth_client.access_token
+    client.refresh_token()
+    me = client.user.get_me()
+    client.set_access_token("unknown")
+
+    assert before != client._oauth_client.access_token
+    assert (me["user"]["email"], me["user"]["active"]) == (ANN, True)
+    assert client.get_service_status is not None
+    with pytest.raises(AuthenticationError, match="unknown, expired or revoked"):
+        client.user.get_me()
+
+
+def test_their_client_reads_user_accounts_and_status(client: SellerLegendClient) -> None:
+    status, accounts = client.get_service_status(), client.user.get_accounts()["accounts"]
+
+    assert status["status"] == "active"
+    assert [account["account_title"] for account in accounts] == ["Shop US", "Shop DE", "Twin", "Twin"]
+
+
+_LISTS = [
+    ("orders", lambda client, **options: client.sales.get_orders(**options)),
+    ("daily_product_sales", lambda client, **options: client.sales.get_per_day_per_product(**options)),
+    ("transactions", lambda client, **options: client.sales.get_transactions(**options)),
+    ("inventory", lambda client, **options: client.inventory.get_list(**options)),
+    ("warehouse_stock", lambda client, **options: client.warehouse.get_list(**options)),
+    ("inbound_shipments", lambda client, **options: client.warehouse.get_inbound_shipments(**options)),
+]
+
+
+@pytest.mark.parametrize(("name", "read"), _LISTS, ids=[name for name, _ in _LISTS])
+def test_their_client_reads_every_page_of_a_list(
+    client: SellerLegendClient, database: Database, name: str, read: Callable[..., dict[str, Any]]
+) -> None:
+    dataset = dataset_named(name)
+    rows = rows_of(dataset, _KEY)
+    insert_rows(database, dataset, _KEY, rows)
+    dates = {"start_date": FIRST_DAY, "end_date": LAST_DAY} if dataset.is_dated else {}
+
+    first = read(client, per_page=500, **_ACCOUNT, **dates)
+    pages = [read(client, per_page=500, **_ACCOUNT, **dates, page=page) for page in range(1, first["last_page"] + 1)]
+
+    assert first["total"] == sum(len(page["data"]) for page in pages) == len(rows)
+    assert set(first["data"][0]) == {column.name for column in dataset.columns}
+
+
+def test_their_client_filters_by_the_channel_in_its_own_words(client: SellerLegendClient, database: Database) -> None:
+    orders = dataset_named("orders")
+    insert_rows(database, orders, _KEY, rows_of(orders, _KEY)[:100])
+    pair: dict[str, Any] = {"seller_id": "S1", "marketplace_id": "US", "start_date": FIRST_DAY, "end_date": LAST_DAY}
+
+    totals = [client.sales.get_orders(sales_channel=channel, **pair)["total"] for channel in ("amazon", "non-amazon")]
+
+    assert totals == [50, 50]
+
+
+def test_their_client_reads_notifications(client: SellerLegendClient, database: Database) -> None:
+    notifications = dataset_named("notifications")
+    insert_rows(database, notifications, _KEY, rows_of(notifications, _KEY))
+
+    found = [client.notifications.get_list(kind, **_ACCOUNT)["data"] for kind in ("price_alerts", "restock_alerts")]
+
+    assert [{row["type"] for row in rows} for rows in found] == [{"price_alerts"}, {"restock_alerts"}]
+
+
+@pytest.mark.parametrize(
+    ("view", "group"), [("product", "sku"), ("product", "asin"), ("date", "day"), ("date", "month")]
+)
+def test_their_client_reads_statistics(client: SellerLegendClient, database: Database, view: Any, group: str) -> None:
+    daily = dataset_named("daily_product_sales")
+    rows: list[Any] = rows_of(daily, _KEY)[:200]
+    insert_rows(database, daily, _KEY, rows)
+
+    found = client.sales.get_statistics_dashboard(
+        view, group, start_date=FIRST_DAY, end_date=LAST_DAY, currency="USD", **_ACCOUNT
+    )
+
+    place = [column.name for column in daily.columns].index("units_ordered")
+    assert sum(row["units_ordered"] for row in found["data"]) == sum(row[place] or 0 for row in rows)
+
+
+def test_their_client_writes_reads_and_deletes_costs(client: SellerLegendClient, database: Database) -> None:
+    inventory = dataset_named("inventory")
+    rows = rows_of(inventory, _KEY)[:1]
+    insert_rows(database, inventory, _KEY, rows)
+    sku = str(rows[0][0])
+    element = {"cost_element": "Goods", "currency": "USD", "amount": 2.5, "provider": "", "notes": ""}
+    period = {"dates": {"from_date": "2026-01-01", "to_date": "2026-12-31"}, "cost_elements": [element]}
+
+    written = client.costs.update_cost_periods([period], sku=sku, **_ACCOUNT)
+    read = client.costs.get_cost_periods(sku=sku, **_ACCOUNT)
+    deleted = client.costs.delete_cost_periods(sku=sku, **_ACCOUNT)
+
+    assert (written["periods"], deleted["deleted"]) == (1, 1)
+    assert [each["from_date"] for each in read["data"]] == ["2026-01-01"]
+    assert read["data"][0]["cost_elements"][0]["amount"] == 2.5
+
+
+def test_their_client_requests_polls_and_downloads_a_report(
+    client: SellerLegendClient, database: Database, writing: None
+) -> None:
+    daily = dataset_named("daily_product_sales")
+    rows = rows_of(daily, _KEY)[:100]
+    insert_rows(database, daily, _KEY, rows)
+
+    report_id = client.reports.create_report_request(dps_date=LAST_DAY, **_ACCOUNT)["report_id"]
+    deadline = time.monotonic() + 30
+    while client.reports.get_report_status(report_id, **_ACCOUNT)["status"] != "completed":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    downloaded = client.reports.download_report(report_id, **_ACCOUNT)
+
+    assert len(downloaded) == sum(row[-1] == LAST_DAY for row in rows)
+    assert {row["date"] for row in downloaded} == {LAST_DAY.isoformat()}
+
+
+def test_their_client_understands_our_refusals(client: SellerLegendClient) -> None:
+    with pytest.raises(NotFoundError, match="among yours"):
+        client.sales.get_orders(account_title="Bob's")
+    with pytest.raises(RefusedError, match="start_date"):
+        client.sales.get_orders(start_date="2026-01-01", end_date="2026-03-01", **_ACCOUNT)
+
+
+def test_their_resources_beyond_this_api_are_not_found(client: SellerLegendClient) -> None:
+    reads: tuple[Callable[[], object], ...] = (
+        lambda: client.connections.get_list(**_ACCOUNT),
+        lambda: client.supply_chain.get_restock_suggestions(**_ACCOUNT),
+        lambda: client.schema.get_filterable_columns(client.schema.get_available_datatables()[0]),
+    )
+    for read in reads:
+        with pytest.raises(NotFoundError, match="404"):
+            read()

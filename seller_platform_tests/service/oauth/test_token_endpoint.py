@@ -1,0 +1,422 @@
+"""The OAuth server: codes, rotation, revocation, and who is let in."""
+
+import base64
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from seller_platform.service.oauth.applications import add_application, add_public_application
+from seller_platform.service.oauth.grants import challenge_of
+from seller_platform_tests.support.served import (
+    ANN,
+    CALLBACK,
+    PASSWORD,
+    Served,
+    callback_of,
+    execute,
+    issue_token,
+    submit,
+)
+
+VERIFIER = "v" * 43
+
+
+def _works(service: Served, access_token: str) -> bool:
+    headers = {"Authorization": f"Bearer {access_token}"}
+    return httpx.get(f"{service.base_url}/user/me", headers=headers).status_code == 200
+
+
+def _pair(service: Served, browser: httpx.Client) -> dict[str, str]:
+    answer = service.exchange(browser, service.code(browser))
+    assert answer.status_code == 200, answer.text
+    pair: dict[str, str] = answer.json()
+    return pair
+
+
+def _error(answer: httpx.Response) -> tuple[int, str]:
+    assert answer.headers["cache-control"] == "no-store"
+    assert set(answer.json()) == {"error", "error_description"}
+    return answer.status_code, answer.json()["error"]
+
+
+def test_a_code_becomes_a_token_pair_that_opens_the_api(reading: Served) -> None:
+    with reading.client() as browser:
+        answer = reading.exchange(browser, reading.code(browser))
+
+    pair = answer.json()
+    assert list(pair) == ["token_type", "expires_in", "access_token", "refresh_token"]
+    assert (pair["token_type"], pair["expires_in"]) == ("Bearer", 1_296_000)
+    assert answer.headers["cache-control"] == "no-store"
+    assert _works(reading, pair["access_token"])
+
+
+@pytest.mark.parametrize("state", ["plain", "a&b=c d+é%20", "", "\n\r\n", "x" * 3000])
+def test_the_state_comes_back_unchanged(reading: Served, state: str) -> None:
+    with reading.client() as browser:
+        page = submit(browser, reading.request_code(browser, state=state), email=ANN, password=PASSWORD)
+        answer = submit(browser, browser.get(page.headers["location"]), decision="approve")
+
+    location = httpx.URL(answer.headers["location"])
+    assert location.params["state"] == state
+    assert location.params["tenant"] == "1"
+
+
+def test_a_request_without_state_comes_back_without(reading: Served) -> None:
+    with reading.client() as browser:
+        query = {"client_id": reading.client_id, "redirect_uri": CALLBACK, "response_type": "code"}
+        page = browser.get("/oauth/authorize", params=query, follow_redirects=True)
+        page = submit(browser, page, email=ANN.upper(), password=PASSWORD)
+        answer = submit(browser, browser.get(page.headers["location"]), decision="approve")
+
+    assert set(callback_of(answer)) == {"tenant", "code"}
+
+
+def test_a_denied_request_comes_back_as_access_denied(reading: Served) -> None:
+    with reading.client() as browser:
+        page = submit(browser, reading.request_code(browser), email=ANN, password=PASSWORD)
+        answer = submit(browser, browser.get(page.headers["location"]), decision="deny")
+
+    callback = callback_of(answer)
+    assert (callback["error"], callback["state"]) == ("access_denied", "a state")
+    assert "code" not in callback
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"client_id": "unknown"},
+        {"redirect_uri": "https://evil.example/"},
+        {"redirect_uri": f"{CALLBACK}/more"},
+        {"response_type": "token"},
+        {"response_type": ""},
+        {"client_id": ""},
+        {"redirect_uri": ""},
+        {"state": "\0"},
+    ],
+    ids=str,
+)
+def test_a_request_that_cannot_be_trusted_ends_on_an_error_page(reading: Served, changed: dict[str, str]) -> None:
+    with reading.client() as browser:
+        page = reading.request_code(browser, **changed)
+
+    assert (page.status_code, page.history) == (400, [])
+    assert page.headers["content-type"].startswith("text/html")
+    assert "location" not in page.headers
+
+
+def test_a_repeated_parameter_ends_on_an_error_page(reading: Served) -> None:
+    query = f"client_id={reading.client_id}&client_id={reading.client_id}&redirect_uri=x&response_type=code"
+
+    page = httpx.get(f"{reading.base_url}/oauth/authorize?{query}")
+
+    assert page.status_code == 400
+
+
+def test_a_code_works_once_and_its_replay_revokes_what_it_issued(reading: Served) -> None:
+    with reading.client() as browser:
+        code = reading.code(browser)
+        pair = reading.exchange(browser, code).json()
+
+        replay = reading.exchange(browser, code)
+        refreshed = reading.refresh(browser, pair["refresh_token"])
+
+    assert _error(replay) == (400, "invalid_grant")
+    assert _error(refreshed) == (400, "invalid_grant")
+    assert not _works(reading, pair["access_token"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"redirect_uri": "http://127.0.0.1:9/other"}, (400, "invalid_grant")),
+        ({"code": "unknown"}, (400, "invalid_grant")),
+        ({"client_secret": "wrong"}, (401, "invalid_client")),
+        ({"client_id": "unknown"}, (401, "invalid_client")),
+        ({"client_secret": ""}, (401, "invalid_client")),
+        ({"client_id": ""}, (400, "invalid_request")),
+        ({"grant_type": "password"}, (400, "unsupported_grant_type")),
+        ({"grant_type": ""}, (400, "invalid_request")),
+        ({"code": ""}, (400, "invalid_request")),
+        ({"code": "\0"}, (400, "invalid_request")),
+        ({"code_verifier": VERIFIER}, (400, "invalid_grant")),
+        ({"code_verifier": "short"}, (400, "invalid_request")),
+    ],
+    ids=str,
+)
+def test_a_refused_exchange_says_why_and_leaves_the_code_alone(
+    reading: Served, changed: dict[str, str], expected: tuple[int, str]
+) -> None:
+    with reading.client() as browser:
+        code = reading.code(browser)
+        refused = reading.exchange(browser, code, **changed)
+        good = reading.exchange(browser, code)
+
+    assert _error(refused) == expected
+    assert ("www-authenticate" in refused.headers) is (expected[0] == 401)
+    assert good.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "status"),
+    [
+        (b"grant_type=a&grant_type=b", "application/x-www-form-urlencoded", 400),
+        (b'{"grant_type": "refresh_token"}', "application/json", 400),
+        (b"%ff=%ff&grant_type=%ED%A0%80", "application/x-www-form-urlencoded", 400),
+        (b"a=b&" * 1000, "application/x-www-form-urlencoded", 400),
+        (b"x" * 70_000, "application/x-www-form-urlencoded", 413),
+        (b"", "", 400),
+    ],
+)
+def test_a_token_request_that_is_no_form_is_refused(
+    reading: Served, content: bytes, content_type: str, status: int
+) -> None:
+    answer = httpx.post(f"{reading.base_url}/oauth/token", content=content, headers={"Content-Type": content_type})
+
+    assert _error(answer) == (status, "invalid_request")
+
+
+def test_applications_may_authenticate_by_http_basic(reading: Served) -> None:
+    with reading.client() as browser:
+        form = {"grant_type": "authorization_code", "code": reading.code(browser), "redirect_uri": CALLBACK}
+        wrong = browser.post("/oauth/token", data=form, auth=(reading.client_id, "wrong"))
+        both = browser.post("/oauth/token", data={**form, **reading.credentials}, auth=(reading.client_id, "x"))
+        good = browser.post("/oauth/token", data=form, auth=(reading.client_id, reading.client_secret))
+
+    assert _error(wrong) == (401, "invalid_client")
+    assert _error(both) == (400, "invalid_request")
+    assert good.status_code == 200
+
+
+@pytest.mark.parametrize("header", ["Basic", "Basic !!!", "Bearer x", f"Basic {base64.b64encode(b'a').decode()}"])
+def test_a_broken_basic_header_is_an_invalid_client(reading: Served, header: str) -> None:
+    answer = httpx.post(
+        f"{reading.base_url}/oauth/token", data={"grant_type": "refresh_token"}, headers={"Authorization": header}
+    )
+
+    assert _error(answer) == (401, "invalid_client")
+
+
+def test_an_expired_code_is_refused(service: Served) -> None:
+    with service.client() as browser:
+        code = service.code(browser)
+        execute(service.database, "UPDATE service.authorization_codes SET expires_at = now() - interval '1 second'")
+
+        assert _error(service.exchange(browser, code)) == (400, "invalid_grant")
+
+
+def test_a_challenge_wants_its_verifier(reading: Served) -> None:
+    with reading.client() as browser:
+        code = reading.code(browser, code_challenge=challenge_of(VERIFIER), code_challenge_method="S256")
+
+        without = reading.exchange(browser, code)
+        wrong = reading.exchange(browser, code, code_verifier="w" * 43)
+        good = reading.exchange(browser, code, code_verifier=VERIFIER)
+
+    assert _error(without) == _error(wrong) == (400, "invalid_grant")
+    assert good.status_code == 200
+
+
+def test_the_challenge_is_the_one_of_the_rfc() -> None:
+    verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+
+    assert challenge_of(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"code_challenge": "x" * 43},
+        {"code_challenge": "x" * 43, "code_challenge_method": "plain"},
+        {"code_challenge": "short", "code_challenge_method": "S256"},
+    ],
+)
+def test_a_challenge_that_cannot_be_used_goes_back_to_the_application(
+    reading: Served, parameters: dict[str, str]
+) -> None:
+    with reading.client() as browser:
+        page = reading.request_code(browser, **parameters)
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+        answer = browser.get(answer.headers["location"])
+
+    assert page.url.path == "/login"
+    assert callback_of(answer)["error"] == "invalid_request"
+
+
+def test_a_public_client_needs_a_challenge_and_no_secret(service: Served) -> None:
+    public = replace(service, client_id=add_public_application(service.database, "Native", CALLBACK), client_secret="")
+    pkce = {"code_challenge": challenge_of(VERIFIER), "code_challenge_method": "S256"}
+    with public.client() as browser:
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        asked = {"client_id": public.client_id, "redirect_uri": CALLBACK, "response_type": "code"}
+        refused = browser.get("/oauth/authorize", params=asked)
+        browser.cookies.clear()
+        form = {
+            "grant_type": "authorization_code",
+            "code": public.code(browser, **pkce),
+            "redirect_uri": CALLBACK,
+            "client_id": public.client_id,
+            "code_verifier": VERIFIER,
+        }
+        with_a_secret = browser.post("/oauth/token", data={**form, "client_secret": "x"})
+        answer = browser.post("/oauth/token", data=form)
+
+    assert callback_of(refused)["error"] == "invalid_request"
+    assert _error(with_a_secret) == (401, "invalid_client")
+    assert answer.status_code == 200
+
+
+def test_a_refresh_gives_a_new_pair_and_kills_the_old_refresh_token(reading: Served) -> None:
+    with reading.client() as browser:
+        first = _pair(reading, browser)
+        second = reading.refresh(browser, first["refresh_token"]).json()
+        assert _works(reading, first["access_token"])
+        assert _works(reading, second["access_token"])
+
+        reused = reading.refresh(browser, first["refresh_token"])
+        after = reading.refresh(browser, second["refresh_token"])
+
+    assert _error(reused) == _error(after) == (400, "invalid_grant")
+    assert not _works(reading, first["access_token"])
+    assert not _works(reading, second["access_token"])
+
+
+def test_of_simultaneous_refreshes_exactly_one_wins(reading: Served) -> None:
+    for _ in range(10):
+        with reading.client() as browser, ThreadPoolExecutor(8) as pool:
+            token = _pair(reading, browser)["refresh_token"]
+            statuses = list(pool.map(lambda _, t=token: reading.refresh(browser, t).status_code, range(8)))
+
+            assert sorted(statuses) == [200, *[400] * 7]
+
+
+def test_of_simultaneous_exchanges_exactly_one_wins(reading: Served) -> None:
+    with reading.client() as browser, ThreadPoolExecutor(8) as pool:
+        code = reading.code(browser)
+        statuses = list(pool.map(lambda _: reading.exchange(browser, code).status_code, range(8)))
+
+    assert sorted(statuses) == [200, *[400] * 7]
+
+
+def test_a_refresh_token_is_of_no_use_to_another_application(reading: Served) -> None:
+    client_id, client_secret = add_application(reading.database, "Other", CALLBACK)
+    with reading.client() as browser:
+        pair = _pair(reading, browser)
+        stolen = reading.refresh(browser, pair["refresh_token"], client_id=client_id, client_secret=client_secret)
+        own = reading.refresh(browser, pair["refresh_token"])
+
+    assert _error(stolen) == (400, "invalid_grant")
+    assert own.status_code == 200
+
+
+def test_an_expired_refresh_token_is_refused(service: Served) -> None:
+    with service.client() as browser:
+        pair = _pair(service, browser)
+        execute(service.database, "UPDATE service.refresh_tokens SET expires_at = now() - interval '1 second'")
+
+        assert _error(service.refresh(browser, pair["refresh_token"])) == (400, "invalid_grant")
+
+
+@pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
+def test_a_revoked_token_is_dead(reading: Served, kind: str) -> None:
+    with reading.client() as browser:
+        pair = _pair(reading, browser)
+        answer = browser.post("/oauth/revoke", data={"token": pair[kind], **reading.credentials})
+        unknown = browser.post("/oauth/revoke", data={"token": "unknown", **reading.credentials})
+        refreshed = reading.refresh(browser, pair["refresh_token"])
+
+    assert (answer.status_code, unknown.status_code) == (200, 200)
+    assert not _works(reading, pair["access_token"])
+    assert (refreshed.status_code == 200) is (kind == "access_token")
+
+
+def test_revoking_a_refresh_token_ends_every_token_of_its_grant_and_no_other(reading: Served) -> None:
+    with reading.client() as browser, reading.client() as other:
+        first, kept = _pair(reading, browser), _pair(reading, other)
+        second = reading.refresh(browser, first["refresh_token"]).json()
+        form = {"token": second["refresh_token"], "token_type_hint": "access_token", **reading.credentials}
+        answer = browser.post("/oauth/revoke", data=form)
+        refreshed = reading.refresh(browser, second["refresh_token"])
+
+    assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+    assert not _works(reading, first["access_token"])
+    assert not _works(reading, second["access_token"])
+    assert _error(refreshed) == (400, "invalid_grant")
+    assert _works(reading, kept["access_token"])
+
+
+def test_an_application_cannot_revoke_the_tokens_of_another(reading: Served) -> None:
+    client_id, client_secret = add_application(reading.database, "Other", CALLBACK)
+    with reading.client() as browser:
+        pair = _pair(reading, browser)
+        for kind in ("access_token", "refresh_token"):
+            form = {"token": pair[kind], "client_id": client_id, "client_secret": client_secret}
+            assert browser.post("/oauth/revoke", data=form).status_code == 200
+
+        assert _works(reading, pair["access_token"])
+        assert reading.refresh(browser, pair["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"token": ""}, (400, "invalid_request")),
+        ({"token": "\0"}, (400, "invalid_request")),
+        ({"client_secret": "wrong"}, (401, "invalid_client")),
+        ({"client_id": ""}, (400, "invalid_request")),
+    ],
+    ids=str,
+)
+def test_a_revocation_that_is_refused_says_why(
+    reading: Served, changed: dict[str, str], expected: tuple[int, str]
+) -> None:
+    answer = httpx.post(f"{reading.base_url}/oauth/revoke", data={"token": "x", **reading.credentials, **changed})
+
+    assert _error(answer) == expected
+
+
+def test_secrets_are_stored_as_hashes_only(service: Served) -> None:
+    with service.client() as browser:
+        code = service.code(browser)
+        pair = service.exchange(browser, code).json()
+        cookies = list(browser.cookies.values())
+    texts = [code, pair["access_token"], pair["refresh_token"], service.client_secret, PASSWORD, *cookies]
+
+    with service.database.begin() as connection:
+        for table in ("authorization_codes", "access_tokens", "refresh_tokens", "applications", "users", "sessions"):
+            stored = connection.exec_driver_sql(f"SELECT t::text FROM service.{table} AS t").scalars().all()
+            assert stored
+            for row in stored:
+                assert not any(text in row or text.encode().hex() in row for text in texts)
+
+
+def test_the_token_of_a_user_who_was_closed_out_is_refused(service: Served) -> None:
+    token = issue_token(service.database, ANN)
+    assert _works(service, token)
+
+    execute(service.database, "UPDATE service.users SET status = 'closed' WHERE email = %s", ANN)
+
+    assert not _works(service, token)
+
+
+def test_an_expired_access_token_is_refused(reading: Served) -> None:
+    assert not _works(reading, issue_token(reading.database, ANN, expires_in=timedelta(seconds=-1)))
+
+
+def test_the_metadata_name_the_endpoints(reading: Served) -> None:
+    answer = httpx.get(f"{reading.base_url}/.well-known/oauth-authorization-server")
+    metadata = answer.json()
+
+    assert answer.headers["content-type"] == "application/json"
+    assert metadata["issuer"] == reading.base_url
+    assert metadata["authorization_endpoint"] == f"{reading.base_url}/oauth/authorize"
+    assert metadata["token_endpoint"] == f"{reading.base_url}/oauth/token"
+    assert metadata["revocation_endpoint"] == f"{reading.base_url}/oauth/revoke"
+    assert metadata["service_documentation"] == f"{reading.base_url}/docs"
+    assert metadata["response_types_supported"] == ["code"]
+    assert metadata["grant_types_supported"] == ["authorization_code", "refresh_token"]
+    assert metadata["code_challenge_methods_supported"] == ["S256"]
+    for endpoint in ("authorization_endpoint", "token_endpoint", "revocation_endpoint", "service_documentation"):
+        assert httpx.options(metadata[endpoint]).status_code == 204, endpoint

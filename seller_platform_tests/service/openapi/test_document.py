@@ -1,0 +1,332 @@
+"""The OpenAPI document: valid, complete, and equal to the contract and to what is served."""
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from datetime import date
+from html import unescape
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from starlette.routing import Route as ServedRoute
+
+from seller_platform.contract import Dataset, Kind
+from seller_platform.contract.endpoints import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
+from seller_platform.service.app import create_app
+from seller_platform.service.lists.endpoints import SERVED, ListParameters
+from seller_platform.service.oauth.approvals_page import END
+from seller_platform.service.oauth.developers_page import DELETE, NEW
+from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
+from seller_platform.service.openapi.operations import Description
+from seller_platform.service.openapi.routes import Route
+from seller_platform.service.pages.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT
+from seller_platform.service.pages.rendering import HOME, SCRIPT, STYLE
+from seller_platform_tests.service.statistics.test_endpoint import PERIODS, label_of
+from seller_platform_tests.support.served import ANN, Served, execute
+
+_TYPES = {
+    Kind.TEXT: "string",
+    Kind.INTEGER: "integer",
+    Kind.MONEY: "number",
+    Kind.NUMBER: "number",
+    Kind.BOOLEAN: "boolean",
+    Kind.DATE: "string",
+    Kind.TIMESTAMP: "string",
+}
+_FORMATS = {Kind.DATE: "date", Kind.TIMESTAMP: "date-time"}
+_PAGES = {HOME, LOGIN, LOGOUT, DEVELOPERS, NEW, DELETE, APPROVALS, END, STYLE, SCRIPT, OPENAPI, DOCS}
+
+
+@pytest.fixture(scope="module")
+def document(reading: Served) -> dict[str, Any]:
+    answer = httpx.get(f"{reading.base_url}/openapi.json")
+    assert answer.status_code == 200
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.fixture(scope="module")
+def inlined(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with every schema where it is used."""
+    return without_references(document)
+
+
+def _schema(operation: Any, status: str = "200") -> dict[str, Any]:
+    schema: dict[str, Any] = operation["responses"][status]["content"]["application/json"]["schema"]
+    return schema
+
+
+def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
+    assert document["openapi"] == "3.1.0"
+    OpenAPIV31SpecValidator(document).validate()
+
+
+def test_every_route_is_described_but_those_of_pages(document: dict[str, Any]) -> None:
+    app = create_app("postgresql://nobody@127.0.0.1:1/nothing")
+    routes = [route for route in app.routes if isinstance(route, ServedRoute)]
+    served = {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}}
+
+    described = {(method, path) for method, path, _ in operations(document)}
+
+    assert len(routes) == len(app.routes)
+    assert described <= served
+    assert {("POST", TOKEN), ("POST", REVOKE), ("GET", AUTHORIZE)} <= described
+    # The form of the consent page leads back to it.
+    assert {path for method, path in served - described if (method, path) != ("POST", AUTHORIZE)} == _PAGES
+
+
+def test_every_operation_has_a_name_an_area_and_its_errors(document: dict[str, Any]) -> None:
+    areas = {tag["name"] for tag in document["tags"]}
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+
+    assert len(names) == len(set(names))
+    for method, path, operation in operations(document):
+        assert operation["tags"][0] in areas, path
+        assert operation["summary"], path
+        # More than the summary once more: what a caller must know beside parameters and fields.
+        assert len(operation["description"].split()) >= 8, (method, path)
+        assert operation["description"].endswith("."), (method, path)
+        if operation["security"]:
+            assert {"401", "503"} <= set(operation["responses"]), (method, path)
+            for status in set(operation["responses"]) - {"200"}:
+                assert _schema(operation, status) == {"$ref": "#/components/schemas/Error"}, (path, status)
+
+
+@pytest.mark.parametrize("dataset", SERVED, ids=lambda dataset: dataset.name)
+def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Dataset, inlined: dict[str, Any]) -> None:
+    operation = inlined["paths"][dataset.path]["get"]
+
+    parameters = {parameter["name"]: parameter for parameter in operation["parameters"]}
+    assert list(parameters) == [parameter.name for parameter in ListParameters(dataset).all]
+    for parameter in ListParameters(dataset).all:
+        described = parameters[parameter.name]
+        assert (described["in"], described["required"]) == ("query", parameter.required)
+        assert described["description"] == parameter.doc
+        assert described["schema"] == dict(parameter.schema)
+    if dataset.page_sizes:
+        assert parameters["per_page"]["schema"]["enum"] == list(dataset.page_sizes)
+    if dataset.facet:
+        assert parameters[dataset.facet.parameter]["schema"]["enum"] == list(dataset.facet.values)
+    envelope = _schema(operation)
+    assert ("total" in envelope["properties"]) is dataset.announces_total
+    fields = envelope["properties"]["data"]["items"]["properties"]
+    assert list(fields) == [column.name for column in dataset.columns]
+    for column in dataset.columns:
+        assert fields[column.name]["description"] == column.doc
+        if column.kind in _TYPES:
+            wanted = [_TYPES[column.kind], "null"] if column.nullable else _TYPES[column.kind]
+            assert fields[column.name]["type"] == wanted
+            assert fields[column.name].get("format") == _FORMATS.get(column.kind)
+    assert {"200", "401", "404", "422", "503"} <= set(operation["responses"])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("list_statistics", "Fees that name no SKU count in the date views, and in the product views not at all"),
+        ("list_statistics", "compared with the calendar period before"),
+        ("list_statistics", "rounded to cents before it is summed"),
+        ("list_inventory", "what the lead time and 30 days more take"),
+        ("list_inventory", "unless `velocity_start_date` or `velocity_end_date` asks for others"),
+        ("list_daily_product_sales", "converted at the exchange rate of its row's day and rounded to cents"),
+        ("list_orders", "at most one calendar month after `start_date`"),
+        ("list_transactions", "Two entries may be equal in every field"),
+        ("list_notifications", "pages of 100 rows until one has fewer"),
+        ("write_cost_periods", "stored or nothing"),
+        ("request_report", "never change"),
+        ("issue_tokens", "15 days"),
+        ("authorize", "10 minutes"),
+    ],
+)
+def test_the_rules_that_a_caller_must_know_stand_in_the_description(
+    document: dict[str, Any], reading: Served, name: str, told: str
+) -> None:
+    [description] = [each["description"] for _, _, each in operations(document) if each["operationId"] == name]
+    page = unescape(re.sub("<[^>]+>", "", httpx.get(f"{reading.base_url}/docs").text))
+
+    assert told in description
+    assert told.replace("`", "") in page
+
+
+def test_the_velocity_does_not_say_that_it_is_over_30_days_where_others_were_asked_for(
+    document: dict[str, Any],
+) -> None:
+    told = document["components"]["schemas"]["InventoryRow"]["properties"]["velocity_30_days"]["description"]
+
+    assert "unless others were asked for" in told
+
+
+def test_a_row_of_statistics_tells_the_label_of_every_kind_of_period(document: dict[str, Any]) -> None:
+    told = document["components"]["schemas"]["StatisticsRow"]["properties"]["date"]["description"]
+
+    assert all(label_of(period, date(2025, 3, 14)) in told for period in PERIODS), told
+
+
+def test_every_parameter_and_every_field_has_a_sentence(document: dict[str, Any]) -> None:
+    said = dict(_described(document, "", document["components"]["schemas"]))
+
+    assert len(said) > 300
+    assert [place for place, sentence in said.items() if not sentence.endswith(".")] == []
+
+
+def _described(found: Any, place: str, schemas: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield where each parameter and each field of each schema stands, and what is said of it."""
+    if isinstance(found, list):
+        for number, each in enumerate(found):
+            yield from _described(each, f"{place}[{number}]", schemas)
+    if not isinstance(found, dict):
+        return
+    for each in found.get("parameters", ()):
+        yield f"{place} {each['name']}", each.get("description", "")
+    properties = found.get("properties", {})
+    for name, each in properties.items() if "type" in found else ():
+        schema = schemas[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
+        yield f"{place}.{name}", schema.get("description", "")
+    for name, each in found.items():
+        yield from _described(each, f"{place}/{name}", schemas)
+
+
+def test_rows_bodies_and_errors_are_schemas_with_a_name(document: dict[str, Any]) -> None:
+    named = document["components"]["schemas"]
+
+    assert {"OrdersRow", "StatisticsRow", "CostPeriod", "CostElementInput", "User", "TokenPair", "Error"} <= set(named)
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            for response in operation["responses"].values():
+                for body in response.get("content", {}).values():
+                    rows = body["schema"].get("properties", {}).get("data", {})
+                    assert "properties" not in rows.get("items", {}), path
+
+
+def test_two_schemas_of_one_name_are_refused() -> None:
+    def route(path: str, field: str) -> Route:
+        schema = {"title": "Row", "type": "object", "properties": {field: {"type": "string"}}}
+        return Route(path, lambda request: None, Description(field, "user", "List rows.", "All of them.", schema))
+
+    with pytest.raises(ValueError, match="two schemas are called Row"):
+        openapi_document((route("/one", "a"), route("/two", "b")), {}, "http://127.0.0.1")
+
+
+def test_the_documentation_is_made_once_for_each_address(reading: Served) -> None:
+    def seconds(**headers: str) -> float:
+        began = time.perf_counter()
+        assert client.get("/docs", headers=headers).status_code == 200
+        return time.perf_counter() - began
+
+    with httpx.Client(base_url=reading.base_url) as client:
+        first = min(seconds(Host=f"a{number}.example") for number in range(5))
+        again = min(seconds(Host="a4.example") for _ in range(5))
+        other = client.get("/openapi.json", headers={"Host": "b.example"}).json()
+
+    assert again < first / 2
+    assert other["servers"] == [{"url": "http://b.example"}]
+
+
+def test_every_example_is_allowed(inlined: dict[str, Any]) -> None:
+    for _, _, operation in operations(inlined):
+        for parameter in operation.get("parameters", ()):
+            Draft202012Validator(parameter["schema"]).validate(parameter["example"])
+        for response in operation["responses"].values():
+            for body in response.get("content", {}).values():
+                Draft202012Validator(body["schema"]).validate(example_of(body["schema"]))
+
+
+def test_every_example_means_something(inlined: dict[str, Any]) -> None:
+    for _, path, operation in operations(inlined):
+        shown = [parameter["example"] for parameter in operation.get("parameters", ())]
+        for described in (*operation["responses"].values(), operation.get("requestBody", {})):
+            shown += [
+                example_of(body["schema"]) for kind, body in described.get("content", {}).items() if "json" in kind
+            ]
+        assert '"text"' not in json.dumps(shown), path
+
+
+def test_what_is_served_is_what_is_described(reading: Served, inlined: dict[str, Any]) -> None:
+    values = {"account_title": "Shop US", "per_page": "500", "notification_type": "price_alerts"}
+    error = inlined["components"]["schemas"]["Error"]
+    with reading.client(ANN) as client:
+        for dataset in SERVED:
+            operation = inlined["paths"][dataset.path]["get"]
+            answer, refused = client.get(dataset.path, params=values), client.get(dataset.path)
+
+            assert answer.status_code == 200, answer.text
+            Draft202012Validator(_schema(operation)).validate(answer.json())
+            Draft202012Validator(error).validate(refused.json())
+        for path in ("/user/me", "/user/accounts", "/service-status", METADATA):
+            schema, body = _schema(inlined["paths"][path]["get"]), client.get(path).json()
+            Draft202012Validator(schema).validate(body)
+            assert list(body) == list(schema["properties"])
+
+
+def test_the_security_schemes_name_the_real_addresses(reading: Served, document: dict[str, Any]) -> None:
+    schemes = document["components"]["securitySchemes"]
+    flow = schemes["oauth2"]["flows"]["authorizationCode"]
+
+    assert document["servers"] == [{"url": reading.base_url}]
+    assert flow["authorizationUrl"] == f"{reading.base_url}/oauth/authorize"
+    assert flow["tokenUrl"] == flow["refreshUrl"] == f"{reading.base_url}/oauth/token"
+    assert schemes["bearer"]["scheme"] == "bearer"
+    assert document["paths"]["/service-status"]["get"]["security"] == []
+    for dataset in SERVED:
+        assert document["paths"][dataset.path]["get"]["security"] == [{"oauth2": []}, {"bearer": []}]
+
+
+def test_a_host_that_is_none_does_not_enter_the_document(reading: Served) -> None:
+    for host in ("evil.example/path", 'x"y', "[", "a b"):
+        document = httpx.get(f"{reading.base_url}/openapi.json", headers={"Host": host})
+        assert document.status_code in (200, 400), host
+        if document.status_code == 200:
+            assert document.json()["servers"] == [{"url": reading.base_url}]
+
+
+def test_the_documentation_page_holds_every_endpoint_and_field(reading: Served, document: dict[str, Any]) -> None:
+    answer = httpx.get(f"{reading.base_url}/docs")
+
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "connect-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "https://" not in _links(answer.text)
+    for _, path, operation in operations(document):
+        assert f'id="{operation["operationId"]}"' in answer.text
+        assert path in answer.text
+    for dataset in SERVED:
+        for column in dataset.columns:
+            assert f"data[].<wbr>{column.name}<" in answer.text
+
+
+def test_the_commands_on_the_documentation_page_work(service: Served) -> None:
+    statement = "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) "
+    execute(service.database, f"{statement} VALUES ('S1.US', 'MUG-BLUE-350', 'A', 'P', 'Mug')")
+    with service.client(ANN) as client:
+        page = client.get("/docs")
+        commands = [unescape(command) for command in re.findall("<code>(curl .*?)</code>", page.text, re.DOTALL)]
+        statuses = {
+            f"{answer.request.method} {answer.request.url.path}": answer.status_code
+            for answer in (_run(client, command) for command in commands if "ACCESS_TOKEN" in command)
+        }
+
+    # Two of the user, the statistics, three of costs, three of reports.
+    assert len(statuses) == len(SERVED) + 9
+    assert statuses.pop("GET /reports/download") == 409  # nobody writes reports here
+    assert {name: status for name, status in statuses.items() if status != 200} == {}
+
+
+def _run(client: httpx.Client, command: str) -> httpx.Response:
+    """Send what a curl command would send, with the token of the client."""
+    words = shlex.split(command)
+    options = dict(pairwise(words))
+    headers = {"Content-Type": "application/json"} if "-d" in options else {}
+    method = options.get("-X", "POST" if "-d" in options else "GET")
+    return client.request(method, words[1], content=options.get("-d"), headers=headers)
+
+
+def _links(text: str) -> str:
+    """Return everything that a page loads or leads to."""
+    return " ".join(part.partition('"')[0] for name in ('src="', 'href="') for part in text.split(name)[1:])

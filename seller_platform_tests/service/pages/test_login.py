@@ -1,0 +1,441 @@
+"""Login and consent pages: who gets in, what a page is protected by, and what it says."""
+
+import asyncio
+import re
+import statistics
+import time
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from seller_platform.errors import TooManyAttemptsError
+from seller_platform.service.pages.throttle import MOST_OF_AN_ACCOUNT, begin_attempt
+from seller_platform.service.pool import Store
+from seller_platform.service.users.store import add_user, ensure_user
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, running_app, submit
+
+
+def _consent_page(service: Served, browser: httpx.Client) -> httpx.Response:
+    page = submit(browser, service.request_code(browser), email=ANN, password=PASSWORD)
+    return browser.get(page.headers["location"])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"email": ANN, "password": "wrong"},
+        {"email": "nobody@shop.example", "password": PASSWORD},
+        {"email": ANN},
+        {"email": "", "password": ""},
+        {"email": ANN, "password": "x" * 2000},
+    ],
+    ids=["wrong", "unknown", "missing", "empty", "long"],
+)
+def test_a_wrong_login_shows_the_form_again_and_opens_nothing(service: Served, fields: dict[str, str]) -> None:
+    with service.client() as browser:
+        answer = submit(browser, service.request_code(browser), **fields)
+
+        assert answer.status_code == 401
+        assert "E-mail address or password is wrong." in answer.text
+        assert service.request_code(browser).url.path == "/login"
+
+
+def test_after_a_wrong_password_the_right_one_still_works(reading: Served) -> None:
+    with reading.client() as browser:
+        page = submit(browser, reading.request_code(browser), email=ANN, password="wrong")
+
+        assert submit(browser, page, email=ANN, password=PASSWORD).status_code == 303
+
+
+def test_many_wrong_passwords_make_an_account_wait(service: Served) -> None:
+    with service.client() as browser:
+        page = service.request_code(browser)
+        statuses = [submit(browser, page, email=ANN, password="wrong").status_code for _ in range(10)]
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+
+    assert statuses == [401] * 10
+    assert answer.status_code == 429
+    assert 0 < int(answer.headers["retry-after"]) <= 900
+    assert "Try again in 15 minutes." in answer.text
+
+
+def test_a_closed_user_cannot_log_in(service: Served) -> None:
+    execute(service.database, "UPDATE service.users SET status = 'closed' WHERE email = %s", ANN)
+    with service.client() as browser:
+        assert submit(browser, service.request_code(browser), email=ANN, password=PASSWORD).status_code == 401
+
+
+def test_a_login_form_of_another_visit_is_refused(reading: Served) -> None:
+    with reading.client() as browser, reading.client() as other:
+        page = reading.request_code(browser)
+
+        assert submit(other, page, email=ANN, password=PASSWORD).status_code == 403
+        assert submit(browser, page, email=ANN, password=PASSWORD, csrf_token="é" * 64).status_code == 403
+
+
+def test_login_changes_the_cookie_and_logout_ends_the_session(reading: Served) -> None:
+    with reading.client() as browser:
+        page = reading.request_code(browser)
+        before = dict(browser.cookies)
+        submit(browser, page, email=ANN, password=PASSWORD)
+        after = dict(browser.cookies)
+        page = browser.get("/login")
+        assert "You are logged in" in page.text
+        submit(browser, page)
+
+        assert before != after
+        assert reading.request_code(browser).url.path == "/login"
+
+
+def test_cookies_are_closed_to_scripts_and_other_sites(reading: Served) -> None:
+    with reading.client() as browser:
+        page = browser.get("/login")
+        login = submit(browser, page, email=ANN, password=PASSWORD)
+    behind_tls = httpx.get(f"{reading.base_url}/login", headers={"X-Forwarded-Proto": "https"})
+
+    for answer in (page, login):
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=lax" in cookie
+        assert "Secure" not in cookie
+    assert "Secure" in behind_tls.headers["set-cookie"]
+    assert behind_tls.headers["set-cookie"].startswith("__Host-")
+
+
+def test_a_consent_needs_the_token_of_its_page(reading: Served) -> None:
+    with reading.client() as browser:
+        page = _consent_page(reading, browser)
+        forged = browser.post(str(page.url), data={"decision": "approve"})
+        foreign = browser.post(str(page.url), data={"decision": "approve", "csrf_token": "0" * 64})
+        undecided = submit(browser, page)
+
+    assert (forged.status_code, foreign.status_code, undecided.status_code) == (403, 403, 400)
+
+
+def test_a_consent_without_a_login_leads_to_the_login(reading: Served) -> None:
+    with reading.client() as browser:
+        page = _consent_page(reading, browser)
+        browser.cookies.clear()
+        answer = submit(browser, page, decision="approve")
+
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/login?next=%2Foauth%2Fauthorize%3F")
+
+
+def test_pages_run_no_scripts_stand_in_no_frame_and_are_not_kept(reading: Served) -> None:
+    with reading.client() as browser:
+        for page in (reading.request_code(browser), _consent_page(reading, browser), browser.get("/oauth/authorize")):
+            policy = page.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "frame-ancestors 'none'" in policy
+            assert "unsafe" not in policy
+            assert page.headers["x-frame-options"] == "DENY"
+            assert page.headers["cache-control"] == "no-store"
+            assert "<script" not in page.text
+            assert "style=" not in page.text
+
+
+def test_the_consent_page_says_what_is_granted_and_to_whom(reading: Served) -> None:
+    with reading.client() as browser:
+        page = _consent_page(reading, browser)
+
+    assert "Reader &lt;1&gt;" in page.text
+    assert "<1>" not in page.text
+    assert "Shop US" in page.text
+    assert "Bob" not in page.text
+    assert "form-action 'self' http://127.0.0.1:9" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "destination",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/oauth/authorize?\r\nX: y",
+        "/oauth/authorize?é",
+        "/oauth/authorize@evil.example/",
+        "/admin/developers.evil.example",
+        "/admin/developers/../..//evil.example",
+        "/admin/developers/x/delete\n",
+        "/logout",
+        "x" * 50_000,
+    ],
+    ids=lambda destination: destination[:40],
+)
+def test_the_login_leads_to_our_own_pages_only(reading: Served, destination: str) -> None:
+    with reading.client() as browser:
+        page = browser.get("/login", params={"next": destination})
+        answer = submit(browser, page, email=ANN, password=PASSWORD, next=destination)
+
+    assert answer.headers["location"] == "/login"
+
+
+def test_the_style_sheet_is_served(reading: Served) -> None:
+    answer = httpx.get(f"{reading.base_url}/static/style.css")
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/css; charset=utf-8")
+
+
+def test_a_page_with_a_body_that_is_no_form_is_refused(reading: Served) -> None:
+    for path in ("/login", "/logout", f"/oauth/authorize?redirect_uri={CALLBACK}"):
+        answer = httpx.post(f"{reading.base_url}{path}", json={"email": ANN})
+        assert answer.status_code == 415
+        assert answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize(
+    "destination", ["/admin/developers", "/admin/developers/new", "/admin/developers/a-B_9/delete"]
+)
+def test_the_login_leads_back_to_the_page_that_wanted_it(reading: Served, destination: str) -> None:
+    with reading.client() as browser:
+        page = browser.get(destination, follow_redirects=True)
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+
+    assert page.url.path == "/login"
+    assert answer.headers["location"] == destination
+
+
+def test_one_user_in_several_spellings_is_throttled_as_one(service: Served) -> None:
+    add_user(service.database, "ασ@shop.example", "Sigma", PASSWORD)
+    spellings = ["ασ@shop.example", "ΑΣ@shop.example", "αΣ@shop.example", "Ασ@SHOP.example", " ασ@shop.example "]
+    with service.client() as browser:
+        page = service.request_code(browser)
+        statuses = [submit(browser, page, email=spellings[n % 5], password="x").status_code for n in range(10)]
+        answer = submit(browser, page, email="ασ@shop.example", password=PASSWORD)
+
+    assert statuses == [401] * 10
+    assert answer.status_code == 429
+
+
+def test_an_unknown_address_is_throttled_like_a_known_one(service: Served) -> None:
+    with service.client() as browser:
+        page = service.request_code(browser)
+        texts = []
+        for email in (ANN, "nobody@shop.example"):
+            answers = [submit(browser, page, email=email, password="wrong") for _ in range(11)]
+            texts.append([(answer.status_code, answer.text.replace(email, "")) for answer in answers])
+
+    assert texts[0] == texts[1]
+
+
+def test_an_unknown_address_takes_as_long_as_a_wrong_password(reading: Served) -> None:
+    def seconds(email: str) -> float:
+        began = time.perf_counter()
+        submit(browser, page, email=email, password="wrong")
+        return time.perf_counter() - began
+
+    with reading.client() as browser:
+        page = browser.get("/login")
+        seconds("first@shop.example")
+        unknown = statistics.median(seconds(f"nobody{number}@shop.example") for number in range(5))
+        known = statistics.median(seconds("bob@shop.example") for _ in range(5))
+
+    assert 0.4 < unknown / known < 2.5
+
+
+def test_one_address_cannot_try_many_accounts(service: Served, database_url: str) -> None:
+    async def attempt_often() -> None:
+        store = Store(database_url)
+        await store.open()
+        try:
+            async with store.connection() as connection:
+                for number in range(48):
+                    await begin_attempt(connection, str(number), "127.0.0.1")
+        finally:
+            await store.close()
+
+    asyncio.run(attempt_often())
+    with service.client() as browser:
+        page = service.request_code(browser)
+        statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(3)]
+
+    assert statuses == [401, 401, 429]
+
+
+def test_failures_are_counted_for_all_processes_together(service: Served, database_url: str) -> None:
+    with running_app(database_url) as base_url, httpx.Client(base_url=base_url) as other, service.client() as browser:
+        here, there = service.request_code(browser), other.get("/login")
+        statuses = [
+            submit(client, page, email=ANN, password="wrong").status_code
+            for client, page in ((browser, here), (other, there)) * 5
+        ]
+        answer = submit(other, there, email=ANN, password=PASSWORD)
+
+    assert statuses == [401] * 10
+    assert (answer.status_code, 800 < int(answer.headers["retry-after"]) <= 900) == (429, True)
+
+
+def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(service: Served, database_url: str) -> None:
+    async def attempt(store: Store) -> bool:
+        async with store.connection() as connection:
+            try:
+                await begin_attempt(connection, "17", "192.0.2.1")
+            except TooManyAttemptsError:
+                return False
+        return True
+
+    async def attempt_together() -> list[bool]:
+        store = Store(database_url)
+        await store.open()
+        try:
+            return await asyncio.gather(*(attempt(store) for _ in range(60)))
+        finally:
+            await store.close()
+
+    assert sum(asyncio.run(attempt_together())) == MOST_OF_AN_ACCOUNT
+    with service.database.begin() as connection:
+        kept = connection.exec_driver_sql(
+            "SELECT subject, cardinality(made_at) FROM service.login_attempts ORDER BY subject"
+        ).all()
+    assert [tuple(row) for row in kept] == [("account 17", 10), ("address 192.0.2.1", 10)]
+
+
+def test_failures_that_a_clock_that_was_ahead_has_counted_keep_nobody_out(service: Served) -> None:
+    with service.client() as browser:
+        page = browser.get("/login")
+        for _ in range(10):
+            submit(browser, page, email=ANN, password="wrong")
+        execute(
+            service.database,
+            "UPDATE service.login_attempts "
+            "SET made_at = ARRAY(SELECT time + interval '1 day' FROM unnest(made_at) AS time)",
+        )
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+
+    assert answer.status_code == 303
+
+
+def test_failures_stop_counting_one_by_one_as_they_grow_old(service: Served) -> None:
+    with service.client() as browser:
+        page = browser.get("/login")
+        for _ in range(10):
+            submit(browser, page, email=ANN, password="wrong")
+        execute(
+            service.database,
+            "UPDATE service.login_attempts SET made_at[1] = now() - interval '16 minutes', "
+            "made_at[2] = now() - interval '14 minutes 30 seconds' WHERE subject LIKE 'account %%'",
+        )
+        statuses = [submit(browser, page, email=ANN, password="wrong").status_code for _ in range(2)]
+        answer = submit(browser, page, email=ANN, password=PASSWORD)
+
+    assert statuses == [401, 429]
+    assert 1 <= int(answer.headers["retry-after"]) <= 30
+
+
+def test_a_login_gives_back_what_it_took(service: Served) -> None:
+    with service.client() as browser:
+        page = browser.get("/login")
+        submit(browser, page, email=ANN, password="wrong")
+        submit(browser, page, email=ANN, password=PASSWORD)
+    with service.database.begin() as connection:
+        kept = connection.exec_driver_sql("SELECT subject, cardinality(made_at) FROM service.login_attempts").all()
+
+    assert [tuple(row) for row in kept] == [("address 127.0.0.1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_one"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("unknown", "unknown", True),
+    ],
+)
+def test_addresses_of_one_customer_are_counted_as_one(
+    database: Database, database_url: str, first: str, second: str, are_one: bool
+) -> None:
+    async def attempt_from_both() -> set[str]:
+        store = Store(database_url)
+        await store.open()
+        try:
+            async with store.connection() as connection:
+                return {(await begin_attempt(connection, "17", address)).address for address in (first, second)}
+        finally:
+            await store.close()
+
+    assert len(asyncio.run(attempt_from_both())) == (1 if are_one else 2)
+
+
+def test_a_visit_that_somebody_else_chose_is_not_the_session(reading: Served) -> None:
+    chosen = "a" * 43
+    with reading.client() as browser, reading.client() as other:
+        browser.cookies.set("seller_platform_session", chosen)
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        other.cookies.set("seller_platform_session", chosen)
+
+        assert "You are logged in" in browser.get("/login").text
+        assert "You are logged in" not in other.get("/login").text
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    ["short", "a" * 5000, '"' + "a" * 40 + '\\015\\012X: y"', "a" * 42 + ";", "a" * 42 + "é", "a" * 42 + "<"],
+    ids=lambda cookie: cookie[:10],
+)
+def test_a_cookie_that_is_none_of_ours_is_replaced(reading: Served, cookie: str) -> None:
+    headers = [(b"Cookie", f"seller_platform_session={cookie}".encode())]
+
+    answer = httpx.get(f"{reading.base_url}/login", headers=headers)
+
+    assert answer.status_code == 200
+    assert "x" not in answer.headers
+    assert "aaaaa" not in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    "text", ["é" * 3_000, "\ufeff\u202e", "<script>alert(1)</script>", "' OR 1=1 --", "\0", "\ud800"]
+)
+def test_odd_texts_in_the_login_are_refused_and_shown_harmlessly(reading: Served, text: str) -> None:
+    with reading.client() as browser:
+        page = browser.get("/login")
+        token = re.search('name="csrf_token" value="([0-9a-f]+)"', page.text)
+        assert token
+        content = urlencode({"csrf_token": token[1], "email": text, "password": text}, errors="surrogatepass")
+        answer = browser.post("/login", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
+
+    assert answer.status_code in (400, 401)
+    assert "<script" not in answer.text
+
+
+def test_a_state_cannot_add_a_header(reading: Served) -> None:
+    with reading.client() as browser:
+        page = submit(browser, reading.request_code(browser, state="a\r\nX-Evil: 1"), email=ANN, password=PASSWORD)
+        answer = submit(browser, browser.get(page.headers["location"]), decision="deny")
+
+    assert "x-evil" not in {*page.headers, *answer.headers}
+    assert answer.headers["location"].endswith("state=a%0D%0AX-Evil%3A%201")
+
+
+def test_errors_are_pages_for_browsers_and_json_for_programs(reading: Served) -> None:
+    html = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    with reading.client() as client:
+        page, json = client.get("/nothing", headers=html), client.get("/nothing")
+        refused = client.get("/logout", headers=html)
+        of_the_api = client.get("/sales/nothing", headers=html)
+        token = client.get("/oauth/token", headers=html)
+        star = client.request("OPTIONS", "*")
+
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "To the start page" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert (refused.status_code, refused.headers["allow"]) == (405, "OPTIONS, POST")
+    assert refused.headers["content-type"].startswith("text/html")
+    for answer in (json, of_the_api, token):
+        assert answer.headers["content-type"] == "application/json"
+    assert star.status_code == 404
+
+
+def test_another_password_ends_the_sessions_and_the_same_one_does_not(service: Served) -> None:
+    with service.client() as browser:
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        ensure_user(service.database, ANN, "Ann", PASSWORD)
+        assert "You are logged in" in browser.get("/login").text
+        ensure_user(service.database, ANN, "Ann", "another password")
+        assert "You are logged in" not in browser.get("/login").text

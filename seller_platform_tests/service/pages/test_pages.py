@@ -1,0 +1,317 @@
+"""The pages in a real Chromium: login, consent, the clients of a developer, the documentation."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
+
+pytestmark = pytest.mark.browser
+
+PHONE = {"width": 390, "height": 844}
+_ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A running Chromium; without one the test is skipped, but fails where CI is set."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        missing = "no Chromium found; install the Debian package chromium"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """A browser of its own, with the options of the test's parameter; it fails where a page breaks its policy."""
+    options = getattr(request, "param", {})
+    context = chromium.new_context(**options)
+    context.set_default_timeout(15_000)
+    complaints: list[str] = []
+    context.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None,
+    )
+    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    yield context
+    context.close()
+    # A page that answers 4xx is told as an error, too, and is what the test is about.
+    assert [complaint for complaint in complaints if not complaint.startswith("Failed to load resource")] == []
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
+
+
+def _log_in(page: Page, password: str = PASSWORD) -> None:
+    page.get_by_label("E-mail address").fill(ANN)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in", exact=True).click()
+
+
+def _create_client(page: Page, service: Served, name: str = "My dashboard") -> tuple[str, str]:
+    """Create a client as a person does and return its id and its secret."""
+    page.goto(f"{service.base_url}/admin/developers/new")
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Redirect URL", exact=True).fill("https://app.example/callback")
+    page.get_by_role("button", name="Create client").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"{name} is registered")
+    return page.locator("#client_id").inner_text(), page.locator("#client_secret").inner_text()
+
+
+def _ask(page: Page, service: Served, redirect_uri: str = CALLBACK) -> None:
+    query = {"response_type": "code", "client_id": service.client_id, "redirect_uri": redirect_uri, "state": "a state"}
+    page.goto(f"{service.base_url}/oauth/authorize?{urlencode(query)}")
+
+
+def _decide(page: Page, name: str) -> str:
+    """Press a button of the consent page and return the address that it leads to, where nobody listens."""
+    with page.expect_event("requestfailed") as failed:
+        page.get_by_role("button", name=name, exact=True).click()
+    return str(failed.value.url)
+
+
+@pytest.mark.parametrize("context", [{}, {"java_script_enabled": False}], indirect=True, ids=["scripts", "no scripts"])
+def test_a_person_logs_in_and_approves(page: Page, reading: Served) -> None:
+    _ask(page, reading)
+    _log_in(page)
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Allow Reader <1> to use your seller data?")
+    expect(page.locator(".accounts")).to_contain_text("Shop US")
+    left_for = _decide(page, "Approve")
+
+    assert re.fullmatch(re.escape(CALLBACK) + r"&code=[\w-]{43}&state=a%20state", left_for)
+
+
+def test_a_person_denies(page: Page, reading: Served) -> None:
+    _ask(page, reading)
+    _log_in(page)
+    left_for = _decide(page, "Deny")
+
+    assert left_for.startswith(f"{CALLBACK}&error=access_denied&")
+    assert "code=" not in left_for
+
+
+def test_a_wrong_password_is_told_and_the_right_one_leads_on(page: Page, reading: Served) -> None:
+    _ask(page, reading)
+    _log_in(page, "wrong")
+
+    expect(page.get_by_role("alert")).to_have_text("E-mail address or password is wrong.")
+    expect(page.get_by_label("E-mail address")).to_have_value(ANN)
+    expect(page.get_by_label("Password")).to_be_focused()
+    _log_in(page)
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+
+
+def test_too_many_attempts_are_told_to_wait(page: Page, service: Served) -> None:
+    page.goto(f"{service.base_url}/login")
+    for _ in range(10):
+        _log_in(page, "wrong")
+    _log_in(page)
+
+    expect(page.get_by_role("alert")).to_contain_text("Try again in 15 minutes.")
+
+
+@pytest.mark.parametrize("context", [{}, {"java_script_enabled": False}], indirect=True, ids=["scripts", "no scripts"])
+def test_a_developer_creates_and_deletes_a_client(page: Page, service: Served) -> None:
+    page.goto(f"{service.base_url}/admin/developers")
+    _log_in(page)
+    expect(page.get_by_text("No clients yet")).to_be_visible()
+
+    client_id, secret = _create_client(page, service)
+    assert len(secret) >= 43
+    page.get_by_role("link", name="I have copied it").click()
+    expect(page.locator("main")).to_contain_text(client_id)
+    expect(page.locator("main")).not_to_contain_text(secret)
+
+    page.get_by_role("link", name="Delete My dashboard").click()
+    page.get_by_role("link", name="Keep it").click()
+    expect(page.locator("main")).to_contain_text(client_id)
+    page.get_by_role("link", name="Delete My dashboard").click()
+    page.get_by_role("button", name="Delete client").click()
+    expect(page.get_by_role("status")).to_contain_text("The client is deleted.")
+    expect(page.locator("main")).not_to_contain_text(client_id)
+
+
+@pytest.mark.parametrize(
+    "context",
+    [{}, {"java_script_enabled": False, "viewport": PHONE}],
+    indirect=True,
+    ids=["scripts", "no scripts on a phone"],
+)
+def test_a_person_sees_what_has_access_and_ends_it(page: Page, service: Served) -> None:
+    _ask(page, service)
+    _log_in(page)
+    expect(page.get_by_role("heading", name="Accounts it can use")).to_be_visible()
+    page.get_by_role("link", name="Applications with access").click()
+    expect(page.get_by_text("No application has access")).to_be_visible()
+    page.go_back()
+    _decide(page, "Approve")
+
+    page = page.context.new_page()  # the other one is busy telling that nobody listens at the redirect URL
+    page.goto(service.base_url)
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Applications", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Applications with access")
+    expect(page.get_by_role("heading", level=2)).to_have_text("Reader <1>")
+    expect(page.locator("section.application")).to_contain_text("Shop US (US), Shop DE (DE)")
+    page.get_by_role("link", name="End the access of Reader <1>").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("End the access of Reader <1>?")
+    page.get_by_role("link", name="Keep it").click()
+    page.get_by_role("link", name="End the access of Reader <1>").click()
+    page.get_by_role("button", name="End access").click()
+
+    expect(page.get_by_role("status")).to_contain_text("The access is ended.")
+    expect(page.get_by_text("No application has access")).to_be_visible()
+
+
+def test_a_client_without_a_secret_is_created(page: Page, service: Served) -> None:
+    page.goto(f"{service.base_url}/admin/developers/new")
+    _log_in(page)
+    page.get_by_label("Name", exact=True).fill("Native")
+    page.get_by_label("Redirect URL", exact=True).fill("http://127.0.0.1:1/callback")
+    page.get_by_label("It cannot keep a secret").check()
+    page.get_by_role("button", name="Create client").click()
+
+    expect(page.get_by_role("status")).to_contain_text("It has no client secret")
+    expect(page.locator("#client_secret")).to_have_count(0)
+    page.get_by_role("link", name="To your clients").click()
+    expect(page.locator("section.application")).to_contain_text("it must use PKCE")
+
+
+def test_a_secret_is_gone_after_a_reload_and_after_going_back(page: Page, service: Served) -> None:
+    page.goto(f"{service.base_url}/admin/developers")
+    _log_in(page)
+    client_id, secret = _create_client(page, service)
+
+    page.reload()
+    expect(page.get_by_role("status")).to_contain_text("Secrets are shown once")
+    assert secret not in page.content()
+    assert page.content().count(client_id) == page.locator("section.application").inner_html().count(client_id)
+    expect(page.locator("section.application")).to_have_count(1)
+
+
+def test_what_is_wrong_with_a_client_is_told_and_what_was_typed_is_kept(page: Page, service: Served) -> None:
+    page.goto(f"{service.base_url}/admin/developers/new")
+    _log_in(page)
+    page.get_by_label("Name", exact=True).fill("<b>商品</b>")
+    page.get_by_label("Redirect URL", exact=True).fill("http://app.example/callback")
+    page.get_by_role("button", name="Create client").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("must be https unless it is on the loopback interface")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("<b>商品</b>")
+    expect(page.get_by_label("Redirect URL", exact=True)).to_be_focused()
+
+
+def test_a_redirect_to_an_ipv6_address_is_not_stopped_by_our_policy(page: Page, service: Served) -> None:
+    with service.database.begin() as connection:
+        connection.exec_driver_sql("UPDATE service.applications SET redirect_uri = 'http://[::1]:9/cb'")
+    _ask(page, service, "http://[::1]:9/cb")
+    _log_in(page)
+
+    assert _decide(page, "Approve").startswith("http://[::1]:9/cb?code=")
+
+
+@pytest.mark.parametrize("context", [{"viewport": PHONE}], indirect=True, ids=["phone"])
+def test_on_a_phone_nothing_scrolls_sideways(page: Page, service: Served) -> None:
+    def width_to_spare(path: str) -> int:
+        page.goto(f"{service.base_url}{path}")
+        for details in page.locator("details").all():
+            details.evaluate("element => element.open = true")
+        return int(page.evaluate("innerWidth - document.documentElement.scrollWidth"))
+
+    paths = ["/", "/docs", "/nothing", "/oauth/authorize", "/login", "/admin/developers/new"]
+    seen = {path: width_to_spare(path) for path in paths}
+    _log_in(page)
+    client_id, _ = _create_client(page, service, "x" * 100)
+    seen["created"] = int(page.evaluate("innerWidth - document.documentElement.scrollWidth"))
+    for statement in (
+        "INSERT INTO service.authorizations (family, client_id, user_id) "
+        "SELECT gen_random_uuid(), client_id, users.id FROM service.applications, service.users WHERE email = %s",
+        "INSERT INTO service.refresh_tokens (token_hash, family, expires_at) "
+        "SELECT sha256(family::text::bytea), family, now() + interval '1 day' FROM service.authorizations "
+        "JOIN service.users ON users.id = user_id AND email = %s",
+    ):
+        execute(service.database, statement, ANN)
+    for path in (
+        "/admin/developers",
+        f"/admin/developers/{client_id}/delete",
+        "/admin/developers/new",
+        "/admin/applications",
+        f"/admin/applications/{client_id}/end",
+        "/login",
+    ):
+        seen[f"logged in: {path}"] = width_to_spare(path)
+    _ask(page, service)
+    seen["consent"] = int(page.evaluate("innerWidth - document.documentElement.scrollWidth"))
+
+    assert {name: spare for name, spare in seen.items() if spare < 0} == {}
+
+
+def test_the_start_page_leads_everywhere(page: Page, reading: Served) -> None:
+    page.goto(reading.base_url)
+    page.get_by_role("navigation").get_by_role("link", name="API documentation").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("API documentation")
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Developers").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+    page.get_by_role("link", name="Seller Platform").click()
+    expect(page).to_have_title("Start · Seller Platform")
+
+
+def test_an_endpoint_is_tried_on_the_documentation_page(page: Page, reading: Served) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    token = issue_token(reading.database, ANN)
+    page.goto(f"{reading.base_url}/docs#list_accounts")
+    endpoint = page.locator("#list_accounts")
+
+    endpoint.get_by_role("button", name="Send request").click()
+    expect(endpoint.locator("output")).to_contain_text("401 Unauthorized")
+    page.get_by_label("Access token").fill(token)
+    endpoint.get_by_role("button", name="Send request").click()
+
+    expect(endpoint.locator("output")).to_contain_text("200 OK")
+    expect(endpoint.locator("output")).to_contain_text('"account_title": "Shop US"')
+    assert not any(token in url for url in asked)
+    assert all(url.startswith(reading.base_url) for url in asked if not url.startswith("data:"))
+
+
+@pytest.mark.parametrize("context", [{"java_script_enabled": False}], indirect=True, ids=["no scripts"])
+def test_the_documentation_is_complete_without_scripts(page: Page, reading: Served) -> None:
+    page.goto(f"{reading.base_url}/docs")
+    endpoint = page.locator("#list_orders")
+    endpoint.locator("summary").click()
+
+    expect(endpoint).to_contain_text("purchase_date")
+    expect(endpoint).to_contain_text("curl 'http")
+    expect(endpoint.get_by_role("button")).to_have_count(0)
+    expect(page.get_by_label("Access token")).to_be_hidden()
+
+
+def test_the_templates_hold_no_inline_code() -> None:
+    folder = Path(__file__).parents[3] / "seller_platform" / "service" / "pages" / "templates"
+
+    for template in folder.glob("*.html"):
+        assert not re.search(r"<script(?! src=)|style=|<style|\son\w+=|javascript:", template.read_text()), (
+            template.name
+        )

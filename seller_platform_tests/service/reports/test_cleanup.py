@@ -1,0 +1,131 @@
+"""What is over is deleted by the worker, and what the detection of a second use needs is kept."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from seller_platform.service.pool import Store
+from seller_platform.service.reports.cleanup import delete_what_is_over
+from seller_platform.service.reports.worker import Pace
+from seller_platform_tests.support.served import (
+    ANN,
+    PASSWORD,
+    Served,
+    execute,
+    issue_token,
+    running_app,
+    submit,
+)
+
+_TABLES = ("authorizations", "authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts")
+
+
+def _tidy(database_url: str) -> dict[str, int]:
+    async def tidy() -> dict[str, int]:
+        store = Store(database_url)
+        await store.open()
+        try:
+            async with store.connection() as connection:
+                return await delete_what_is_over(connection)
+        finally:
+            await store.close()
+
+    return {kind: count for kind, count in asyncio.run(tidy()).items() if count}
+
+
+def _counts(service: Served) -> dict[str, int]:
+    with service.database.begin() as connection:
+        return {
+            table: int(connection.exec_driver_sql(f"SELECT count(*) FROM service.{table}").scalar_one())
+            for table in _TABLES
+        }
+
+
+def _age(service: Served, days: float) -> None:
+    """Let time pass, for everything that has an end."""
+    passed = timedelta(days=days)
+    for table in ("authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts"):
+        execute(service.database, f"UPDATE service.{table} SET expires_at = expires_at - %s", passed)
+
+
+def _tokens(service: Served, browser: httpx.Client) -> dict[str, str]:
+    answer = service.exchange(browser, service.code(browser))
+    assert answer.status_code == 200, answer.text
+    pair: dict[str, str] = answer.json()
+    return pair
+
+
+def test_nothing_that_is_of_use_is_deleted(service: Served, database_url: str) -> None:
+    with service.client() as browser:
+        pair = _tokens(service, browser)
+        execute(service.database, "INSERT INTO service.login_attempts VALUES ('account 1', ARRAY[now()], now())")
+        before = _counts(service)
+
+        assert _tidy(database_url) == {}
+        assert _counts(service) == before
+        assert service.refresh(browser, pair["refresh_token"]).status_code == 200
+
+
+def test_a_grant_is_deleted_when_all_of_it_has_expired(service: Served, database_url: str) -> None:
+    with service.client() as browser, service.client() as other:
+        _tokens(service, browser)
+        submit(other, other.get("/login"), email=ANN, password="wrong")
+        _age(service, 16)
+        after_access = _tidy(database_url)
+        _age(service, 16)
+        after_refresh = _tidy(database_url)
+
+    assert after_access == {"access tokens": 1, "sessions": 1, "login attempts": 2}
+    assert after_refresh == {"refresh tokens": 1, "grants": 1}
+    assert _counts(service) == dict.fromkeys(_TABLES, 0)
+
+
+def test_a_code_that_nobody_used_takes_its_grant_along(service: Served, database_url: str) -> None:
+    with service.client() as browser:
+        service.code(browser)
+        execute(service.database, "UPDATE service.authorization_codes SET expires_at = now() - interval '2 hours'")
+
+        assert _tidy(database_url) == {"grants": 1}
+
+
+def test_a_grant_that_was_revoked_is_deleted(service: Served, database_url: str) -> None:
+    issue_token(service.database, ANN)
+    execute(service.database, "UPDATE service.authorizations SET revoked_at = now() - interval '2 hours'")
+
+    assert _tidy(database_url) == {"grants": 1}
+    assert _counts(service)["access_tokens"] == 0
+
+
+@pytest.mark.parametrize("again", ["refresh token", "code"])
+def test_a_second_use_still_ends_the_grant_after_the_deletion(service: Served, database_url: str, again: str) -> None:
+    with service.client() as browser:
+        code = service.code(browser)
+        first = service.exchange(browser, code).json()
+        _age(service, 20)  # the first access token and the code are over; the first refresh token is used, not over
+        second = service.refresh(browser, first["refresh_token"]).json()
+        assert "access tokens" in _tidy(database_url)
+
+        if again == "code":
+            refused = service.exchange(browser, code)
+        else:
+            refused = service.refresh(browser, first["refresh_token"])
+        ended = service.refresh(browser, second["refresh_token"])
+
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
+    assert (ended.status_code, ended.json()["error"]) == (400, "invalid_grant")
+
+
+def test_the_worker_deletes_what_is_over(service: Served, database_url: str) -> None:
+    issue_token(service.database, ANN, expires_in=timedelta(hours=-2))
+    with service.client() as browser:
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+    execute(service.database, "UPDATE service.sessions SET expires_at = now() - interval '2 hours'")
+
+    with running_app(database_url, worker_pace=Pace(tidy_seconds=0.1)):
+        deadline = time.monotonic() + 20
+        while any(_counts(service)[table] for table in ("access_tokens", "authorizations", "sessions")):
+            assert time.monotonic() < deadline, _counts(service)
+            time.sleep(0.05)

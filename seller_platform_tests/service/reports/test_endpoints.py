@@ -1,0 +1,778 @@
+"""Reports: requested, written by a worker that may die, downloaded as JSON and CSV, and never changed."""
+
+import asyncio
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from seller_platform.contract import Dataset, dataset_named
+from seller_platform.service.pool import Store
+from seller_platform.service.reports.csv import csv_header, csv_lines, csv_parts
+from seller_platform.service.reports.worker import Pace
+from seller_platform.service.reports.writing import ReportBusyError, write_report
+from seller_platform.warehouse.postgres.database import Database, conninfo
+from seller_platform_tests.support.served import ANN, BOB, Served, execute, insert_rows, running_app, served
+
+ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
+US = {"account_title": "Shop US"}
+DAY = date(2026, 3, 1)
+PACE = Pace(
+    heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, tidy_seconds=0.2, again_seconds=0
+)
+_WORKER = """
+import sys
+from seller_platform.service.reports.worker import Pace, run_worker
+pace = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
+run_worker(sys.stdin.readline().strip(), pace=pace, on_ready=lambda: print("ready", flush=True))
+"""
+_SERVER = """
+import sys
+from seller_platform.service.reports.worker import Pace
+from seller_platform_tests.support.served import running_app
+pace = Pace(heartbeat_seconds=0.2, stalled_seconds=1, poll_seconds=0.2, grace_seconds=0.2, again_seconds=0)
+with running_app(sys.stdin.readline().strip(), worker_pace=pace) as base_url:
+    print(base_url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def shop(database: Database, database_url: str) -> Iterator[Served]:
+    """A service with a worker, and a few rows."""
+    with served(database, database_url, worker_pace=PACE) as running:
+        _fill(database, "S1.US", 3)
+        yield running
+
+
+@pytest.fixture
+def idle(service: Served) -> Served:
+    """A service without a worker, and a few rows."""
+    _fill(service.database, "S1.US", 3)
+    return service
+
+
+def _fill(database: Database, account: str, rows: int, day: date = DAY) -> None:
+    insert_rows(
+        database,
+        DAILY,
+        account,
+        [
+            (
+                day,
+                f"SKU-{number}",
+                f'Mug "{account}", 12 oz\n椿',
+                None,
+                number,
+                Decimal(number),
+                Decimal("0.10"),
+                Decimal("1.234"),
+                Decimal("-0.5"),
+                day,
+            )
+            for number in range(rows)
+        ],
+    )
+    insert_rows(
+        database,
+        ORDERS,
+        account,
+        [
+            (f"O-{number:07}", f"{day}T12:00:00+00:00", "Shipped", Decimal(number), "USD", 1, "SKU-0", None, None, day)
+            for number in range(rows)
+        ],
+    )
+
+
+def _request(client: httpx.Client, **selector: str) -> str:
+    answer = client.post("/reports/request", params={**US, **(selector or {"dps_date": str(DAY)})})
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert list(body) == ["report_id", "status", "message"]
+    assert body["status"] == "processing"
+    assert re.fullmatch("[0-9]+", body["report_id"])
+    return str(body["report_id"])
+
+
+def _status(client: httpx.Client, report_id: str, **selection: str) -> dict[str, Any]:
+    answer = client.get("/reports/status", params={**(selection or US), "report_id": report_id})
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    assert list(body) == ["status", "progress", "message"]
+    return body
+
+
+def _await(
+    client: httpx.Client, report_id: str, *, seconds: float = 20, selection: Mapping[str, str] = US
+) -> dict[str, Any]:
+    deadline, progress = time.monotonic() + seconds, 0
+    while time.monotonic() < deadline:
+        status = _status(client, report_id, **selection)
+        assert progress <= status["progress"] <= 100
+        progress = status["progress"]
+        if status["status"] != "processing":
+            return status
+        assert progress < 100
+        time.sleep(0.05)
+    raise AssertionError(f"report {report_id} is still {status}")
+
+
+def _download(client: httpx.Client, report_id: str, **more: str) -> httpx.Response:
+    return client.get("/reports/download", params={**US, "report_id": report_id, **more})
+
+
+def _rows(client: httpx.Client, report_id: str, **more: str) -> list[dict[str, Any]]:
+    answer = _download(client, report_id, **more)
+    assert answer.status_code == 200, answer.text
+    rows: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)
+    return rows
+
+
+def _listed(client: httpx.Client, dataset: Dataset, **query: str) -> list[dict[str, Any]]:
+    answer = client.get(dataset.path, params={**US, "per_page": "500", **query})
+    rows: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)["data"]
+    return rows
+
+
+def test_a_report_of_a_day_holds_the_rows_of_the_list(shop: Served) -> None:
+    _fill(shop.database, "S1.US", 2, date(2026, 3, 2))
+    with shop.client(ANN) as client:
+        report_id = _request(client, dps_date=str(DAY))
+        status = _await(client, report_id)
+        rows = _rows(client, report_id)
+        listed = _listed(client, DAILY, start_date=str(DAY), end_date=str(DAY))
+
+    assert (status["status"], status["progress"], len(rows)) == ("completed", 100, 3)
+    assert "ready" in status["message"]
+    assert rows == listed
+
+
+def test_a_report_of_a_product_holds_its_rows_of_all_days(shop: Served) -> None:
+    _fill(shop.database, "S1.US", 2, date(2020, 1, 31))
+    with shop.client(ANN) as client:
+        report_id = _request(client, product_sku="SKU-1")
+        _await(client, report_id)
+        rows = _rows(client, report_id)
+
+    assert [(row["date"], row["sku"]) for row in rows] == [("2020-01-31", "SKU-1"), ("2026-03-01", "SKU-1")]
+
+
+def test_a_report_of_updates_holds_the_orders_since_that_day(shop: Served) -> None:
+    _fill(shop.database, "S1.US", 2, date(2026, 2, 28))
+    with shop.client(ANN) as client:
+        report_id = _request(client, last_updated_date=str(DAY))
+        _await(client, report_id)
+        rows = _rows(client, report_id)
+        listed = _listed(client, ORDERS, start_date=str(DAY), end_date=str(DAY))
+
+    assert rows == listed
+    assert {row["purchase_date"] for row in rows} == {"2026-03-01T04:00:00-08:00"}
+
+
+def test_a_report_never_changes(shop: Served) -> None:
+    with shop.client(ANN) as client:
+        report_id = _request(client)
+        _await(client, report_id)
+        before = _download(client, report_id).content
+        execute(shop.database, "UPDATE seller.daily_product_sales SET units_ordered = 99")
+        after = _download(client, report_id).content
+
+    assert before == after
+
+
+def test_a_report_without_rows_is_an_empty_list_and_a_header(shop: Served) -> None:
+    with shop.client(ANN) as client:
+        report_id = _request(client, dps_date="1999-12-31")
+        _await(client, report_id)
+        answers = _download(client, report_id), _download(client, report_id, format="csv")
+
+    header = "date,sku,product_name,asin,units_ordered,product_sales,taxes,shipping_credits,rebates\r\n"
+    assert [answer.text for answer in answers] == ["[]", header]
+
+
+def test_a_csv_holds_the_values_of_the_json(shop: Served) -> None:
+    with shop.client(ANN) as client:
+        report_id = _request(client)
+        _await(client, report_id)
+        answer, rows = _download(client, report_id, format="csv"), _rows(client, report_id, format="json")
+
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8; header=present"
+    assert answer.headers["content-disposition"] == f'attachment; filename="report-{report_id}.csv"'
+    found = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert found == [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
+    assert found[1]["rebates"] == "-0.50"
+    assert found[1]["shipping_credits"] == "1.234"
+    assert answer.content.count(b"\r\n") == 1 + len(rows)
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        (None, ""),
+        (True, "true"),
+        ('a "quoted", text', '"a ""quoted"", text"'),
+        ("two\nlines", '"two\nlines"'),
+        ("two\r\nlines", '"two\r\nlines"'),
+        ("抹茶碗 🎉", "抹茶碗 🎉"),
+        ("=SUM(1+1)", "'=SUM(1+1)"),
+        ('=HYPERLINK("x")', '"\'=HYPERLINK(""x"")"'),
+        ("+1", "'+1"),
+        ("-25 DISC", "'-25 DISC"),
+        ("@cmd", "'@cmd"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", '"\'\r=1"'),
+        ("  =1", "'  =1"),
+        ("＝1", "'＝1"),
+        ("a=1", "a=1"),
+        ("'=1", "'=1"),
+    ],
+)
+def test_a_cell_is_escaped_as_it_must_be(value: object, cell: str) -> None:
+    chunk = json.dumps({"a": value, "b": 1}).encode()
+
+    assert csv_lines(["a", "b"], chunk).decode() == f"{cell},1\r\n"
+
+
+def test_numbers_in_csv_keep_their_digits() -> None:
+    chunk = b'{"a":-5.50,"b":12345678901234567890.10},{"a":0.00,"b":-3}'
+
+    assert csv_lines(["a", "b"], chunk) == b"-5.50,12345678901234567890.10\r\n0.00,-3\r\n"
+    assert csv_header(["a", "b"]) == b"a,b\r\n"
+
+
+def test_others_are_answered_while_rows_become_csv() -> None:
+    chunk = b",".join(b'{"a":%d,"b":"some text"}' % number for number in range(200_000))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield chunk
+
+    async def turns_while_written() -> tuple[int, int]:
+        turns = written = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0.001)
+                turns += 1
+
+        others = asyncio.create_task(take_turns())
+        async for part in csv_parts(["a", "b"], chunks()):
+            written += len(part)
+        others.cancel()
+        return turns, written
+
+    turns, written = asyncio.run(turns_while_written())
+
+    assert written > 3_000_000
+    assert turns > 5
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "parameter"),
+    [
+        ({}, None, "selector"),
+        ({"dps_date": "2026-03-01", "product_sku": "SKU-1"}, None, "selector"),
+        ({"dps_date": "2026-03-01"}, {"product_sku": "SKU-1"}, "selector"),
+        ({"dps_date": "2026-03-01"}, {"dps_date": "2026-03-02"}, "dps_date"),
+        ({"dps_date": "2026-02-30"}, None, "dps_date"),
+        ({"dps_date": ""}, None, "dps_date"),
+        ({"last_updated_date": "yesterday"}, None, "last_updated_date"),
+        ({"product_sku": ""}, None, "product_sku"),
+        ({}, {"dps_date": 20260301}, "dps_date"),
+        ({}, {"product_sku": "a\0"}, "product_sku"),
+        ({"dps_date": "2026-03-01"}, {"account_title": "Shop DE"}, "account_title"),
+        ({"dps_date": "2026-03-01"}, {"group_title": "World"}, "account"),
+        ({"dps_date": "2026-03-01"}, [], "body"),
+    ],
+    ids=str,
+)
+def test_a_request_that_cannot_be_used_is_refused(
+    reading: Served, query: dict[str, str], body: object, parameter: str
+) -> None:
+    with reading.client(ANN) as client:
+        answer = client.post("/reports/request", params={**US, **query}, json=body)
+
+    assert answer.status_code == 422, answer.text
+    assert list(answer.json()["errors"]) == [parameter]
+
+
+def test_a_request_may_stand_in_the_body(idle: Served) -> None:
+    asked = {**US, "dps_date": str(DAY)}
+    with idle.client(ANN) as client:
+        answers = [
+            client.post("/reports/request", json=asked),
+            client.post("/reports/request", params=US, json={"dps_date": str(DAY)}),
+            client.post("/reports/request", params=asked, json=asked),
+            client.post("/reports/request", params=asked, content=b"a=b", headers={"Content-Type": "text/plain"}),
+        ]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 415]
+
+
+def test_an_unknown_product_is_not_found(reading: Served) -> None:
+    with reading.client(ANN) as client:
+        answer = client.post("/reports/request", params={**US, "product_sku": "SKU-NOWHERE"})
+
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("report_id", ["", "0", "x", "1.0", "-1", "9" * 30, None])
+def test_a_number_that_is_none_is_refused(reading: Served, report_id: str | None) -> None:
+    query = {**US, "report_id": report_id} if report_id is not None else US
+    with reading.client(ANN) as client:
+        for path in ("/reports/status", "/reports/download"):
+            answer = client.get(path, params=query)
+            assert (answer.status_code, list(answer.json()["errors"])) == (422, ["report_id"])
+
+
+def test_a_format_that_is_none_is_refused(reading: Served) -> None:
+    with reading.client(ANN) as client:
+        answer = client.get("/reports/download", params={**US, "report_id": "1", "format": "xlsx"})
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["format"])
+
+
+def test_a_report_that_is_not_ready_says_when_to_come_back(idle: Served) -> None:
+    with idle.client(ANN) as client:
+        report_id = _request(client)
+        status, answer = _status(client, report_id), _download(client, report_id)
+
+    assert (status["status"], status["progress"]) == ("processing", 0)
+    assert answer.status_code == 409
+    assert int(answer.headers["retry-after"]) > 0
+    assert answer.json()["code"] == 409
+
+
+def test_an_unknown_a_foreign_and_an_expired_report_get_one_answer(idle: Served) -> None:
+    with idle.client(ANN) as ann, idle.client(BOB) as bob:
+        report_id, expired = _request(ann), _request(ann)
+        execute(
+            idle.database,
+            "UPDATE service.report_jobs SET requested_at = now() - interval '8 days' WHERE id = %s",
+            int(expired),
+        )
+        for path in ("/reports/status", "/reports/download"):
+            answers = [
+                bob.get(path, params={"account_title": "Bob's", "report_id": report_id}),
+                ann.get(path, params={**US, "report_id": str(int(expired) + 1)}),
+                ann.get(path, params={**US, "report_id": expired}),
+                ann.get(path, params={"account_title": "Shop DE", "report_id": report_id}),
+            ]
+            texts = {re.sub("[0-9]+", "N", answer.json()["message"]) for answer in answers}
+            assert [answer.status_code for answer in answers] == [404] * 4
+            assert len(texts) == 1
+
+
+def test_a_report_of_a_group_holds_all_its_accounts(shop: Served) -> None:
+    twins = {"group_title": "Twins"}
+    for account in ("S4.FR", "S4.IT"):
+        _fill(shop.database, account, 2)
+    with shop.client(ANN) as client:
+        report_id = client.post("/reports/request", params={**twins, "dps_date": str(DAY)}).json()["report_id"]
+        _await(client, report_id, selection=twins)
+        rows = client.get("/reports/download", params={**twins, "report_id": report_id}).json()
+        one = client.get("/reports/status", params={"seller_id": "S4", "marketplace_id": "FR", "report_id": report_id})
+
+    assert Counter(row["product_name"][5:10] for row in rows) == {"S4.FR": 2, "S4.IT": 2}
+    assert one.status_code == 404
+
+
+def test_currencies_are_mixed_only_where_the_rows_name_theirs(shop: Served) -> None:
+    world = {"group_title": "World"}
+    _fill(shop.database, "S1.DE", 2)
+    with shop.client(ANN) as client:
+        refused = client.post("/reports/request", params={**world, "dps_date": str(DAY)})
+        report_id = client.post("/reports/request", params={**world, "last_updated_date": str(DAY)}).json()["report_id"]
+        _await(client, report_id, selection=world)
+        rows = client.get("/reports/download", params={**world, "report_id": report_id}).json()
+
+    assert "EUR, USD" in refused.json()["errors"]["group_title"][0]
+    assert {row["purchase_date"][-6:] for row in rows} == {"-08:00", "+01:00"}
+
+
+def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client:
+        report_id = client.post("/reports/request", params={"group_title": "Twins", "dps_date": str(DAY)}).json()[
+            "report_id"
+        ]
+        execute(
+            idle.database,
+            "DELETE FROM service.account_group_members WHERE account = 'S4.IT'",
+        )
+        with running_app(database_url, worker_pace=PACE):
+            deadline = time.monotonic() + 10
+            while _state(idle.database, report_id) == "processing" and time.monotonic() < deadline:
+                time.sleep(0.05)
+        execute(
+            idle.database,
+            "INSERT INTO service.account_group_members "
+            "SELECT id, 'S4.IT' FROM service.account_groups WHERE title = 'Twins'",
+        )
+        status = _status(client, report_id, group_title="Twins")
+        answer = client.get("/reports/download", params={"group_title": "Twins", "report_id": report_id})
+
+    assert (status["status"], "no longer those" in status["message"]) == ("failed", True)
+    assert (answer.status_code, answer.headers.get("retry-after")) == (409, None)
+
+
+def test_an_account_that_is_taken_away_takes_its_reports_along(shop: Served) -> None:
+    with shop.client(ANN) as client:
+        report_id = _request(client)
+        _await(client, report_id)
+        execute(shop.database, "DELETE FROM service.user_accounts WHERE account = 'S1.US'")
+
+        assert _download(client, report_id).status_code == 404
+
+
+def test_expired_reports_are_deleted_with_their_rows(shop: Served) -> None:
+    with shop.client(ANN) as client:
+        report_id = _request(client)
+        _await(client, report_id)
+        execute(shop.database, "UPDATE service.report_jobs SET requested_at = now() - interval '8 days'")
+        deadline = time.monotonic() + 10
+        while _count(shop.database, "service.report_jobs") and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    assert [_count(shop.database, f"service.report_{name}") for name in ("jobs", "chunks")] == [0, 0]
+
+
+def test_reports_outlive_a_restart_of_the_server(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client:
+        ids = [_request(client) for _ in range(5)]
+        for _ in range(2):
+            with running_app(database_url, worker_pace=PACE):
+                time.sleep(0.3)
+        with running_app(database_url, worker_pace=PACE):
+            assert [_await(client, each)["status"] for each in ids] == ["completed"] * 5
+        assert {_download(client, each).text for each in ids} == {_download(client, ids[0]).text}
+    assert _count(idle.database, "service.procrastinate_jobs") == 0
+
+
+def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: str) -> None:
+    _fill(idle.database, "S1.US", 4_000)
+    expected = 4_003
+    with idle.client(ANN) as client, ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda _: _request(client), range(100)))
+        interrupted = []
+        for share in (15, 50):
+            with _worker(database_url) as worker:
+                _await_finished(idle.database, share)
+                worker.send_signal(signal.SIGKILL)
+                worker.wait()
+            interrupted.append(_count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
+            _assert_whole(idle.database, expected)
+        with running_app(database_url, worker_pace=PACE):
+            for report_id in ids:
+                assert _await(client, report_id, seconds=40)["status"] == "completed"
+    _assert_whole(idle.database, expected)
+    assert sum(interrupted) > 0
+    assert _count(idle.database, "service.report_jobs", "state = 'completed'") == 100
+
+
+def test_no_report_is_lost_or_doubled_when_the_server_is_killed_with_its_worker(
+    idle: Served, database_url: str
+) -> None:
+    _fill(idle.database, "S1.US", 4_000)
+    expected = 4_003
+    ids: list[str] = []
+    interrupted = []
+    for share, asked in ((15, 60), (55, 40)):
+        with _server(database_url) as (server, base_url), replace(idle, base_url=base_url).client(ANN) as client:
+            with ThreadPoolExecutor(8) as pool:
+                ids += pool.map(_request, [client] * asked)
+            _await_finished(idle.database, share)
+            server.send_signal(signal.SIGKILL)
+            server.wait()
+        interrupted.append(_count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
+        _assert_whole(idle.database, expected)
+    with _server(database_url) as (_, base_url), replace(idle, base_url=base_url).client(ANN) as client:
+        states = {_await(client, report_id, seconds=40)["status"] for report_id in ids}
+        [text] = {_download(client, report_id).text for report_id in ids}
+
+    assert states == {"completed"}
+    assert sum(interrupted) > 0
+    assert len(json.loads(text)) == expected
+    _assert_whole(idle.database, expected)
+    assert len(set(ids)) == _count(idle.database, "service.report_jobs") == 100
+    assert _count(idle.database, "service.procrastinate_jobs") == 0
+
+
+def test_a_worker_that_is_told_to_end_puts_back_what_it_has_begun(idle: Served, database_url: str) -> None:
+    _fill(idle.database, "S1.US", 60_000)
+    with idle.client(ANN) as client:
+        report_id = _request(client)
+        with _worker(database_url) as worker:
+            deadline = time.monotonic() + 10
+            while not _count(idle.database, "service.procrastinate_jobs", "status = 'doing'"):
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(10) == 0
+        left = _count(idle.database, "service.procrastinate_jobs", "status = 'todo'")
+        done = _count(idle.database, "service.report_jobs", "state = 'completed'")
+        with running_app(database_url, worker_pace=PACE):
+            assert _await(client, report_id)["status"] == "completed"
+
+    assert left + done == 1
+
+
+def test_workers_that_are_told_to_end_do_not_use_up_the_attempts(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
+        report_id = _request(client)
+        for restart in range(1, PACE.attempts + 2):
+            with running_app(database_url, worker_pace=PACE):
+                _wait_until(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
+            put_back = f"status = 'todo' AND attempts = {restart}"
+            assert _count(idle.database, "service.procrastinate_jobs", put_back) == 1
+        assert _count(idle.database, "service.report_jobs", "failures = 0 AND state = 'processing'") == 1
+        lock.rollback()
+        with running_app(database_url, worker_pace=PACE):
+            assert _await(client, report_id)["status"] == "completed"
+
+
+def test_a_worker_that_dies_counts_against_the_report(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
+        report_id = _request(client)
+        with _worker(database_url) as worker:
+            _wait_until(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+        lock.rollback()
+        with running_app(database_url, worker_pace=PACE):
+            assert _await(client, report_id)["status"] == "completed"
+
+    assert _count(idle.database, "service.report_jobs", "failures = 1") == 1
+
+
+def test_a_report_that_kills_its_workers_is_given_up(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client:
+        report_id = _request(client)
+        execute(
+            idle.database,
+            "UPDATE service.procrastinate_jobs SET status = 'doing' "
+            "FROM (SELECT set_config('search_path', 'service', true)) AS path",
+        )
+        execute(idle.database, "UPDATE service.report_jobs SET failures = 4")
+        with running_app(database_url, worker_pace=PACE):
+            status = _await(client, report_id)
+
+    assert (status["status"], "failed in each of 5 attempts" in status["message"]) == ("failed", True)
+    assert _count(idle.database, "service.procrastinate_jobs") == 0
+
+
+def test_a_report_that_cannot_be_written_fails_after_some_attempts(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client:
+        report_id = _request(client)
+        execute(idle.database, "ALTER TABLE seller.daily_product_sales RENAME COLUMN taxes TO taxed")
+        with running_app(database_url, worker_pace=PACE):
+            status = _await(client, report_id)
+
+    assert (status["status"], status["message"]) == ("failed", "the report could not be written; request it again")
+
+
+async def _write_two_at_a_time(database_url: str, report_id: int) -> None:
+    store = Store(database_url)
+    await store.open()
+    try:
+        async with store.connection() as connection, connection.transaction():
+            await connection.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended('service.report_jobs ' || %s, 0))", (str(report_id),)
+            )
+            with pytest.raises(ReportBusyError):
+                await write_report(store, report_id)
+        await write_report(store, report_id)
+        await write_report(store, report_id)
+    finally:
+        await store.close()
+
+
+def test_a_report_is_written_by_one_at_a_time_and_once(idle: Served, database_url: str) -> None:
+    with idle.client(ANN) as client:
+        report_id = _request(client)
+        asyncio.run(_write_two_at_a_time(database_url, int(report_id)))
+
+        assert _status(client, report_id)["status"] == "completed"
+        assert len(_rows(client, report_id)) == 3
+
+
+def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str) -> None:
+    name, rest = "椿, =x\n" * 500, (None, 1, *[Decimal(1)] * 4, DAY)
+    insert_rows(idle.database, DAILY, "S1.US", [(DAY, f"S-{number}", name, *rest) for number in range(10_000)])
+    with idle.client(ANN) as client:
+        report_id = _request(client)
+        tracemalloc.start()
+        try:
+            asyncio.run(_write(database_url, int(report_id)))
+            _, while_written = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            sizes = []
+            for form in ("json", "csv"):
+                query = {**US, "report_id": report_id, "format": form}
+                with client.stream("GET", "/reports/download", params=query) as got:
+                    sizes.append(sum(len(chunk) for chunk in got.iter_bytes()))
+            _, while_read = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert min(sizes) > 40_000_000
+    assert while_written < 15_000_000
+    assert while_read < 20_000_000
+
+
+async def _write(database_url: str, report_id: int) -> None:
+    store = Store(database_url)
+    await store.open()
+    try:
+        await write_report(store, report_id)
+    finally:
+        await store.close()
+
+
+def test_the_command_runs_a_worker_until_it_is_told_to_end(idle: Served, database_url: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as file, idle.client(ANN) as client:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "seller_platform.cli", "service", "worker"],
+            env={**os.environ, "SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url},
+            stdout=file,
+            stderr=file,
+        )
+        try:
+            status = _await(client, _request(client))["status"]
+            worker.send_signal(signal.SIGTERM)
+            ended = worker.wait(10)
+        finally:
+            worker.kill()
+            worker.wait()
+
+    assert (status, ended, "writing reports" in log.read_text()) == ("completed", 0, True)
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("options", [["--workers", "2"], ["--no-worker"], ["--no-worker", "--workers", "2"]], ids=str)
+def test_the_server_writes_reports_unless_it_is_told_not_to(
+    idle: Served, database_url: str, tmp_path: Path, options: list[str]
+) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as file, idle.client(ANN) as client:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", "0", *options],
+            env={**os.environ, "SELLER_PLATFORM_SERVICE_DATABASE_URL": database_url},
+            stdout=file,
+            stderr=file,
+        )
+        try:
+            deadline = time.monotonic() + 30
+            while "listening on" not in log.read_text():
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.05)
+            report_id = _request(client)
+            if "--no-worker" in options:
+                time.sleep(1.5)
+                assert _status(client, report_id)["status"] == "processing"
+            else:
+                assert _await(client, report_id)["status"] == "completed"
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(20) == 0
+        finally:
+            server.kill()
+            server.wait()
+
+    assert "Traceback" not in log.read_text()
+
+
+@contextmanager
+def _lock_on_daily_sales(database_url: str) -> Iterator[psycopg.Connection]:
+    """Let whoever writes a report of daily sales wait, until the transaction ends."""
+    with psycopg.connect(conninfo(database_url)) as connection:
+        connection.execute("LOCK TABLE seller.daily_product_sales IN ACCESS EXCLUSIVE MODE")
+        yield connection
+
+
+def _wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _assert_whole(database: Database, rows: int) -> None:
+    """Fail unless every report is there as a whole or not at all."""
+    with database.begin() as connection:
+        found = connection.exec_driver_sql(
+            "SELECT job.state, job.rows, count(chunk.position), max(chunk.position), job.chunks "
+            "FROM service.report_jobs AS job LEFT JOIN service.report_chunks AS chunk ON chunk.report_id = job.id "
+            "GROUP BY job.id"
+        ).all()
+    for state, written, chunks, last, announced in found:
+        assert (written, chunks, last) == ((rows, announced, announced) if state == "completed" else (None, 0, None))
+
+
+@contextmanager
+def _worker(database_url: str) -> Iterator[subprocess.Popen[str]]:
+    with _program(_WORKER, database_url) as (worker, told):
+        assert told == "ready"
+        yield worker
+
+
+@contextmanager
+def _server(database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Serve from a process of its own, which writes reports as well, and yield it with its base URL."""
+    with _program(_SERVER, database_url) as (server, told):
+        assert told.startswith("http://")
+        yield server, told
+
+
+@contextmanager
+def _program(source: str, database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a program over a database, and yield it with the first line that it prints."""
+    program = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert program.stdin
+        assert program.stdout
+        program.stdin.write(f"{database_url}\n")
+        program.stdin.flush()
+        yield program, program.stdout.readline().strip()
+    finally:
+        program.kill()
+        program.communicate()
+
+
+def _await_finished(database: Database, reports: int) -> None:
+    deadline = time.monotonic() + 20
+    while _count(database, "service.report_jobs", "state <> 'processing'") < reports:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def _state(database: Database, report_id: str) -> str:
+    with database.begin() as connection:
+        return str(
+            connection.exec_driver_sql(f"SELECT state FROM service.report_jobs WHERE id = {report_id}").scalar_one()
+        )
+
+
+def _count(database: Database, table: str, condition: str = "true") -> int:
+    with database.begin() as connection:
+        return int(connection.exec_driver_sql(f"SELECT count(*) FROM {table} WHERE {condition}").scalar_one())

@@ -1,0 +1,555 @@
+"""The statistics dashboard against a recomputation in Python, row by row, over the sandbox's rows."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from seller_platform.contract import dataset_named
+from seller_platform.sandbox import load_sandbox
+from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.users.store import add_user, grant_accounts
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.served import ANN, BOB, CALLBACK, PASSWORD, Served, execute, running_app
+
+PATH = "/sales/statistics-dashboard"
+TODAY = date(2026, 1, 12)
+FIRST, LAST = date(2025, 12, 10), date(2026, 1, 11)
+CENT = Decimal("0.01")
+DIMENSIONS, UNITS = ("sku", "asin", "parent_asin"), ("day", "week", "month", "year")
+PERIODS = ("Date", "Week", "Month", "Quarter", "Semester", "Year")
+
+
+@dataclass
+class Stored:
+    """The rows of the sandbox, as plain Python values."""
+
+    keys: list[str]
+    currencies: dict[str, str]
+    titles: dict[str, str]
+    sold: list[tuple[str, date, str, int, Decimal]]
+    fees: list[tuple[str, date, str | None, Decimal]]
+    costs: dict[tuple[str, str], list[tuple[date, date, list[dict[str, Any]]]]]
+    products: dict[tuple[str, str], tuple[str, str, str]]
+    rates: dict[tuple[date, str], Decimal] = field(default_factory=dict)
+
+    def convert(self, amount: Decimal, source: str, target: str, day: date) -> Decimal:
+        if source == target:
+            return amount
+        return (amount * self.rates[day, target] / self.rates[day, source]).quantize(CENT, ROUND_HALF_UP)
+
+
+@dataclass
+class Sums:
+    units: int = 0
+    sales: Decimal = Decimal(0)
+    cost: Decimal = Decimal(0)
+    fees: Decimal = Decimal(0)
+
+    @property
+    def profit(self) -> Decimal:
+        return self.sales - self.cost - self.fees
+
+
+@pytest.fixture(scope="module")
+def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
+    url = postgres.database("test_statistics", template="template_seller")
+    with Database(url) as database:
+        load_sandbox(database, accounts=3, months=3, orders_per_month=300, today=TODAY)
+        client_id, secret = add_application(database, "Reader", CALLBACK)
+        stored = _stored(database)
+        for email in (ANN, BOB):
+            user_id = add_user(database, email, email, PASSWORD)
+            grant_accounts(database, email, stored.keys if email == ANN else stored.keys[2:])
+            execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, 'All')", user_id)
+            statement = "INSERT INTO service.account_group_members SELECT id, %s FROM service.account_groups "
+            for key in stored.keys if email == ANN else ():
+                execute(database, f"{statement} WHERE user_id = %s", key, user_id)
+        _make_costs_awkward(database, stored.keys[0])
+        stored.costs = _stored(database).costs
+        with running_app(url) as base_url:
+            yield Served(base_url, database, client_id, secret), stored
+    # This process may be given tests of this module again, after others.
+    postgres.drop_database("test_statistics")
+
+
+def _make_costs_awkward(database: Database, account: str) -> None:
+    """Let one product's costs be in two currencies, with overlapping periods and fractions of cents."""
+    elements = [
+        {"cost_element": "Freight", "amount": 0.1255, "currency": "USD"},
+        {"cost_element": "Work", "amount": 2.5, "currency": "GBP"},
+        {"cost_element": "Odd", "amount": "1,000.5", "currency": "USD"},
+    ]
+    execute(
+        database,
+        "INSERT INTO seller.cost_periods SELECT sku, '2025-12-20', '2026-01-05', %s::jsonb, NULL, local_day, account, "
+        "0, 0 FROM (SELECT DISTINCT sku, local_day, account FROM seller.cost_periods WHERE account = %s "
+        "ORDER BY sku LIMIT 5) AS few",
+        json.dumps(elements),
+        account,
+    )
+
+
+def _stored(database: Database) -> Stored:
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+
+        def rows(statement: str) -> list[Any]:
+            return driver.execute(statement.encode()).fetchall()
+
+        accounts = rows("SELECT account, currency_code, account_title FROM seller.accounts ORDER BY id")
+        costs = defaultdict(list)
+        for account, sku, first, last, elements in rows(
+            "SELECT account, sku, from_date, to_date, cost_elements::text FROM seller.cost_periods"
+        ):
+            costs[account, sku].append((first, last, json.loads(elements, parse_float=Decimal)))
+        return Stored(
+            keys=[account for account, _, _ in accounts],
+            currencies={account: currency for account, currency, _ in accounts},
+            titles={account: title for account, _, title in accounts},
+            sold=rows("SELECT account, local_day, sku, units_ordered, product_sales FROM seller.daily_product_sales"),
+            fees=rows(
+                "SELECT account, local_day, sku, -sum(amount) FROM seller.transactions "
+                "WHERE transaction_type = 'Fee' GROUP BY 1, 2, 3"
+            ),
+            costs=dict(costs),
+            products={
+                (account, sku): (sku, asin, parent or asin)
+                for account, sku, asin, parent in rows("SELECT account, sku, asin, parent_asin FROM service.products")
+            },
+            rates={(day, code): rate for day, code, rate in rows("SELECT * FROM service.exchange_rates")},
+        )
+
+
+def _unit_costs(stored: Stored, account: str, sku: str, day: date) -> list[tuple[Decimal, str]]:
+    elements = [
+        (Decimal(str(element["amount"]).replace(",", "")), element["currency"])
+        for first, last, each in stored.costs.get((account, sku), [])
+        if first <= day <= last
+        for element in each
+    ]
+    own = stored.currencies[account]
+    together = sum((amount for amount, currency in elements if currency == own), Decimal(0))
+    return [(together, own), *(element for element in elements if element[1] != own)]
+
+
+def label_of(period: str | None, day: date) -> str | None:
+    """Return the label of the period in which a day lies, by Python's own calendar."""
+    year, week, _ = day.isocalendar()
+    return {
+        None: None,
+        "Date": day.isoformat(),
+        "Week": f"Week {week} {year:04d}",
+        "Month": f"{MONTHS[day.month - 1]} {day.year:04d}",
+        "Quarter": f"Q{(day.month + 2) // 3} {day.year:04d}",
+        "Semester": f"H{1 if day.month < 7 else 2} {day.year:04d}",
+        "Year": f"{day.year:04d}",
+    }[period]
+
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+def _sums(
+    stored: Stored,
+    accounts: list[str],
+    dimension: str | None,
+    period: str | None,
+    currency: str,
+    *,
+    days: tuple[date, date] = (FIRST, LAST),
+) -> dict[tuple[str | None, str | None], Sums]:
+    sums: dict[tuple[str | None, str | None], Sums] = defaultdict(Sums)
+
+    def place(account: str, sku: str | None, day: date) -> Sums:
+        names = stored.products[account, sku] if sku and dimension else None
+        name = names[DIMENSIONS.index(dimension)] if names and dimension else None
+        return sums[name, label_of(period, day)]
+
+    for account, day, sku, units, sales in stored.sold:
+        if account in accounts and days[0] <= day <= days[1]:
+            row, own = place(account, sku, day), stored.currencies[account]
+            row.units += units
+            row.sales += stored.convert(sales, own, currency, day)
+            for amount, code in _unit_costs(stored, account, sku, day):
+                row.cost += stored.convert(units * amount, code, currency, day)
+    for account, day, charged, fees in stored.fees:
+        if account in accounts and days[0] <= day <= days[1] and (charged or not dimension):
+            place(account, charged, day).fees += stored.convert(fees, stored.currencies[account], currency, day)
+    return sums
+
+
+def _get(served: Served, email: str = ANN, /, **query: object) -> httpx.Response:
+    with served.client(email) as client:
+        sent = {"start_date": FIRST, "end_date": LAST, **query}
+        return client.get(PATH, params={name: str(value) for name, value in sent.items() if value is not None})
+
+
+def _rows(served: Served, **query: object) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for page in range(1, 100):
+        answer = _get(served, page=page, **query)
+        assert answer.status_code == 200, answer.text
+        body = json.loads(answer.text, parse_float=Decimal)
+        rows += body["data"]
+        if page >= body["last_page"]:
+            assert body["total"] == len(rows)
+            return rows
+    raise AssertionError("more pages than expected")
+
+
+def _ratio(part: Decimal, whole: Decimal) -> Decimal | None:
+    return (100 * part / whole).quantize(CENT, ROUND_HALF_UP) if whole else None
+
+
+def _check(row: dict[str, Any], sums: Sums) -> None:
+    assert (row["units_ordered"], row["product_sales"], row["product_cost"], row["platform_fees"], row["profit"]) == (
+        sums.units,
+        sums.sales,
+        sums.cost,
+        sums.fees,
+        sums.profit,
+    )
+    assert row["roi"] == _ratio(sums.profit, sums.cost)
+    assert row["profit_margin"] == _ratio(sums.profit, sums.sales)
+
+
+LEGAL = [
+    *(("product", group, period) for group in DIMENSIONS for period in (None, *PERIODS)),
+    *(("date", group, None) for group in UNITS),
+]
+_PERIOD_OF = {"day": "Date", "week": "Week", "month": "Month", "year": "Year"}
+
+
+@pytest.mark.parametrize("currency", [None, "EUR", "JPY"])
+@pytest.mark.parametrize(("view", "group", "period"), LEGAL)
+def test_every_combination_has_the_sums_of_its_rows(
+    dashboard: tuple[Served, Stored], view: str, group: str, period: str | None, currency: str | None
+) -> None:
+    served, stored = dashboard
+    account = stored.keys[0]
+    dimension = group if view == "product" else None
+    part = period if view == "product" else _PERIOD_OF[group]
+    expected = _sums(stored, [account], dimension, part, currency or stored.currencies[account])
+
+    rows = _rows(
+        served,
+        account_title=stored.titles[account],
+        view_by=view,
+        group_by=group,
+        period_by=period,
+        currency=currency,
+        per_page=500,
+    )
+
+    found = {(row.get(group) if dimension else None, row.get("date")): row for row in rows}
+    assert len(found) == len(rows)
+    assert set(found) == set(expected)
+    for key, row in found.items():
+        _check(row, expected[key])
+
+
+@pytest.mark.parametrize(("view", "group", "period"), LEGAL[::3])
+def test_a_group_of_accounts_adds_them_up_in_one_currency(
+    dashboard: tuple[Served, Stored], view: str, group: str, period: str | None
+) -> None:
+    served, stored = dashboard
+    dimension = group if view == "product" else None
+    part = period if view == "product" else _PERIOD_OF[group]
+    expected = _sums(stored, stored.keys, dimension, part, "EUR")
+
+    rows = _rows(served, group_title="All", view_by=view, group_by=group, period_by=period, currency="EUR")
+
+    assert {(row.get(group) if dimension else None, row.get("date")) for row in rows} == set(expected)
+    for row in rows:
+        _check(row, expected[row.get(group) if dimension else None, row.get("date")])
+
+
+def test_a_group_of_several_currencies_needs_one(dashboard: tuple[Served, Stored]) -> None:
+    served, _ = dashboard
+
+    answer = _get(served, group_title="All", view_by="date", group_by="day")
+
+    assert answer.status_code == 422
+    assert "AUD, EUR, USD" in answer.json()["errors"]["currency"][0]
+
+
+def test_the_rows_of_the_datasets_have_the_columns_of_the_contract(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    for name in ("sales_by_product", "sales_by_date"):
+        dataset = dataset_named(name)
+
+        rows = _rows(served, account_title=stored.titles[stored.keys[0]], per_page=2000, **dict(dataset.parameters))
+
+        assert {tuple(row) for row in rows} == {tuple(column.name for column in dataset.columns)}
+
+
+def test_only_the_plain_product_view_has_the_fields_of_the_stock(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    stock = {"velocity", "out_of_stock_days", "inventory", "local_inventory", "buybox_price", "sales_rank"}
+
+    for view, group, period in LEGAL:
+        rows = _rows(
+            served, account_title=stored.titles[stored.keys[0]], view_by=view, group_by=group, period_by=period
+        )
+        fields = set(rows[0])
+
+        assert (stock <= fields) == (view == "product" and period is None)
+        assert ("trend" in fields) == (view == "date" or period is None)
+        assert ("date" in fields) == (view == "date" or period is not None)
+
+
+def test_period_by_is_ignored_in_the_date_view_but_must_be_a_period(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    query: dict[str, Any] = {"account_title": stored.titles[stored.keys[0]], "view_by": "date", "group_by": "week"}
+
+    assert _get(served, **query, period_by="Year").json() == _get(served, **query).json()
+    assert _get(served, **query, period_by="year").status_code == 422
+
+
+@pytest.mark.parametrize("view", ["product", "date", "Product", None])
+@pytest.mark.parametrize("group", [*DIMENSIONS, *UNITS, "SKU", "Month", "", None])
+def test_other_pairs_of_view_and_group_are_refused(
+    dashboard: tuple[Served, Stored], view: str | None, group: str | None
+) -> None:
+    served, stored = dashboard
+    is_legal = (view == "product" and group in DIMENSIONS) or (view == "date" and group in UNITS)
+
+    answer = _get(served, account_title=stored.titles[stored.keys[0]], view_by=view, group_by=group)
+
+    assert answer.status_code == (200 if is_legal else 422)
+
+
+def test_pages_are_parts_of_one_order(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    query: dict[str, Any] = {
+        "account_title": stored.titles[stored.keys[0]],
+        "view_by": "product",
+        "group_by": "sku",
+        "period_by": "Date",
+    }
+
+    by_500, by_2000 = (_rows(served, **query, per_page=size) for size in (500, 2000))
+    unsaid = _get(served, **query).json()
+    past = _get(served, **query, page=2**63 - 1).json()
+
+    assert by_500 == by_2000
+    assert unsaid["per_page"] == 500
+    assert (past["data"], past["total"]) == ([], len(by_500))
+    keys = [(row["date"], row["sku"]) for row in by_500]
+    assert all(one < other for one, other in pairwise(keys))
+
+
+def test_a_date_view_compares_each_row_with_the_period_before(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    account = stored.keys[0]
+    currency = stored.currencies[account]
+    by_month = _sums(stored, [account], None, "Month", currency, days=(date(2025, 11, 1), LAST))
+    asked = _sums(stored, [account], None, "Month", currency)
+
+    rows = _rows(served, account_title=stored.titles[account], view_by="date", group_by="month")
+
+    december, january = rows
+    before = {"December 2025": by_month[None, "November 2025"], "January 2026": asked[None, "December 2025"]}
+    for row in (december, january):
+        now, then = asked[None, row["date"]], before[row["date"]]
+        assert row["trend"] == {
+            "units_ordered": _ratio(Decimal(now.units - then.units), Decimal(then.units)),
+            "product_sales": _ratio(now.sales - then.sales, then.sales),
+            "profit": _ratio(now.profit - then.profit, abs(then.profit)),
+        }
+
+
+def test_a_product_is_compared_with_as_many_days_before(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    account = stored.keys[0]
+    currency, length = stored.currencies[account], (LAST - FIRST).days + 1
+    before = (FIRST - timedelta(days=length), FIRST - timedelta(days=1))
+    now = _sums(stored, [account], "asin", None, currency)
+    then = _sums(stored, [account], "asin", None, currency, days=before)
+
+    rows = _rows(served, account_title=stored.titles[account], view_by="product", group_by="asin")
+
+    for row in rows:
+        key = (row["asin"], None)
+        earlier = then[key]
+        assert row["trend"]["units_ordered"] == _ratio(Decimal(now[key].units - earlier.units), Decimal(earlier.units))
+        assert row["trend"]["profit"] == _ratio(now[key].profit - earlier.profit, abs(earlier.profit))
+        assert row["velocity"] == (Decimal(now[key].units) / length).quantize(CENT, ROUND_HALF_UP)
+
+
+def test_the_fields_of_the_stock_are_those_of_the_newest_snapshots(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    account = stored.keys[0]
+    with served.database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        expected = {
+            sku: tuple(values)
+            for sku, *values in driver.execute(
+                b"SELECT sku, afn_fulfillable_quantity, (SELECT sum(quantity) FROM seller.warehouse_stock AS shelf "
+                b"WHERE (shelf.account, shelf.sku) = (stock.account, stock.sku)), buybox_price, sales_rank "
+                b"FROM seller.inventory AS stock JOIN service.products USING (account, sku) WHERE account = %s",
+                (account,),
+            ).fetchall()
+        }
+
+    rows = _rows(
+        served, account_title=stored.titles[account], view_by="product", group_by="sku", end_date=TODAY, per_page=2000
+    )
+
+    fields = ("inventory", "local_inventory", "buybox_price", "sales_rank")
+    assert {row["sku"]: tuple(row[name] for name in fields) for row in rows} == {
+        row["sku"]: expected[row["sku"]] for row in rows
+    }
+    assert all(row["out_of_stock_days"] == (1 if row["inventory"] == 0 else 0) for row in rows)
+
+
+def test_a_day_without_a_rate_is_named(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    execute(
+        served.database, "UPDATE service.exchange_rates SET currency = 'XXX' WHERE (day, currency) = (%s, 'GBP')", LAST
+    )
+    try:
+        query: dict[str, Any] = {"account_title": stored.titles[stored.keys[0]], "view_by": "date", "group_by": "day"}
+        answers = {
+            (currency, end): _get(served, **query, currency=currency, end_date=end)
+            for currency in ("GBP", "SEK", "ZZZ")
+            for end in (LAST, LAST - timedelta(days=1))
+        }
+    finally:
+        execute(served.database, "UPDATE service.exchange_rates SET currency = 'GBP' WHERE currency = 'XXX'")
+
+    assert {key: answer.status_code for key, answer in answers.items()} == {
+        ("GBP", LAST): 422,
+        ("GBP", LAST - timedelta(days=1)): 200,
+        ("SEK", LAST): 200,
+        ("SEK", LAST - timedelta(days=1)): 200,
+        ("ZZZ", LAST): 422,
+        ("ZZZ", LAST - timedelta(days=1)): 422,
+    }
+    assert f"on {LAST} the exchange rate of GBP is not known" in answers["GBP", LAST].text
+
+
+def test_anothers_account_answers_like_none(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    query: dict[str, Any] = {"view_by": "date", "group_by": "day"}
+
+    assert _get(served, BOB, **query, account_title=stored.titles[stored.keys[0]]).status_code == 404
+    assert _get(served, BOB, **query, account_title=stored.titles[stored.keys[2]]).status_code == 200
+    assert _get(served, BOB, **query, group_title="All").json()["data"] == []
+
+
+@pytest.mark.parametrize(("view", "group", "period"), LEGAL)
+@pytest.mark.parametrize("days", [("0001-01-01", "9999-12-31"), ("0001-01-01", "0001-01-01"), ("9999-12-31",) * 2])
+def test_the_ends_of_the_calendar_are_days_like_others(
+    dashboard: tuple[Served, Stored], view: str, group: str, period: str | None, days: tuple[str, str]
+) -> None:
+    served, stored = dashboard
+
+    answer = _get(
+        served,
+        account_title=stored.titles[stored.keys[0]],
+        view_by=view,
+        group_by=group,
+        period_by=period,
+        start_date=days[0],
+        end_date=days[1],
+    )
+
+    assert answer.status_code == 200, answer.text
+
+
+WINDOWS = [(FIRST, LAST), (LAST, LAST), (date(2025, 1, 1), date(2025, 1, 31)), (date.min, date.max), (FIRST, None)]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_velocity_over_the_days_asked_for_changes_what_follows_from_it(
+    dashboard: tuple[Served, Stored], window: tuple[date, date | None]
+) -> None:
+    served, stored = dashboard
+    account = stored.keys[0]
+    first, last = window[0], window[1] or date(2026, 3, 9)  # today in Los Angeles, by the tests' clock
+    length = (last - first).days + 1
+    with served.database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        statement = b"SELECT sku, lead_time_days FROM service.products WHERE account = %s"
+        leads = dict(driver.execute(statement, (account,)).fetchall())
+
+    def rows(**query: object) -> list[dict[str, Any]]:
+        with served.client(ANN) as client:
+            sent = {"account_title": stored.titles[account], "per_page": 2000, **query}
+            answer = client.get("/inventory/list", params={name: str(value) for name, value in sent.items()})
+        assert answer.status_code == 200, answer.text
+        return list(json.loads(answer.text, parse_float=Decimal)["data"])
+
+    ends = {} if window[1] is None else {"velocity_end_date": last}
+    found = rows(velocity_start_date=first, **ends)
+
+    computed = {"velocity_30_days", "days_of_stock", "restock_date", "restock_quantity_suggested"}
+    assert [_without(row, computed) for row in found] == [_without(row, computed) for row in rows()]
+    for row in found:
+        units = sum(
+            sold
+            for key, day, sku, sold, _ in stored.sold
+            if (key, sku) == (account, row["sku"]) and first <= day <= last
+        )
+        velocity = (Decimal(units) / length).quantize(CENT, ROUND_HALF_UP)
+        sellable, inbound, lead = row["afn_fulfillable_quantity"], row["afn_inbound_quantity"], leads[row["sku"]]
+        lasts = int(sellable // velocity) if velocity else None
+        assert row["velocity_30_days"] == velocity
+        assert row["days_of_stock"] == lasts
+        assert row["restock_date"] == (None if lasts is None else str(TODAY + timedelta(days=max(0, lasts - lead))))
+        assert row["restock_quantity_suggested"] == max(0, ceil(velocity * (lead + 30)) - sellable - inbound)
+
+
+def test_the_stored_velocity_is_that_of_the_30_days_before_the_snapshot(dashboard: tuple[Served, Stored]) -> None:
+    served, stored = dashboard
+    query = {"account_title": stored.titles[stored.keys[0]], "per_page": "2000"}
+    days = {
+        "velocity_start_date": str(TODAY - timedelta(days=30)),
+        "velocity_end_date": str(TODAY - timedelta(days=1)),
+    }
+
+    with served.client(ANN) as client:
+        plain, windowed = (client.get("/inventory/list", params=sent).json() for sent in (query, {**query, **days}))
+
+    assert plain == windowed
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        {"velocity_start_date": "2026-01-02", "velocity_end_date": "2026-01-01"},
+        {"velocity_start_date": "2026-13-01"},
+        {"velocity_end_date": "yesterday"},
+        {"velocity_start_date": "2026-03-10"},
+    ],
+)
+def test_days_for_the_velocity_are_read_strictly(dashboard: tuple[Served, Stored], days: dict[str, str]) -> None:
+    served, stored = dashboard
+
+    with served.client(ANN) as client:
+        query = {"account_title": stored.titles[stored.keys[0]], "per_page": "20", **days}
+        answer = client.get("/inventory/list", params=query)
+
+    assert answer.status_code == 422
+
+
+def _without(row: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}

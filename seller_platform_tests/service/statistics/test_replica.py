@@ -1,0 +1,182 @@
+"""Statistics of a service that knows only what it read, and of rows written one by one."""
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from itertools import product
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.contract import dataset_named
+from seller_platform_tests.service.statistics.test_endpoint import PATH, PERIODS, label_of
+from seller_platform_tests.support.served import ANN, Served, execute, insert_rows
+
+DAILY, INVENTORY, LEDGER = map(dataset_named, ("daily_product_sales", "inventory", "transactions"))
+
+
+def _sell(served: Served, day: str, sku: str, units: int, sales: str, *, asin: str | None = "ASIN") -> None:
+    row = (day, sku, f"Name of {sku}", asin, units, sales, "0.00", "0.00", "0.00", day)
+    insert_rows(served.database, DAILY, "S1.US", [row])
+
+
+def _post(served: Served, day: str, kind: str, amount: str, sku: str | None, *, currency: str | None = "USD") -> None:
+    row = (f"{day}T12:00:00-08:00", kind, "order", sku, kind, 1, amount, currency, None, day)
+    insert_rows(served.database, LEDGER, "S1.US", [row])
+
+
+def _get(served: Served, **query: str) -> httpx.Response:
+    sent = {"account_title": "Shop US", "start_date": "2026-03-01", "end_date": "2026-03-02", **query}
+    with served.client(ANN) as client:
+        return client.get(PATH, params=sent)
+
+
+def _rows(served: Served, **query: str) -> list[dict[str, Any]]:
+    answer = _get(served, **query)
+    assert answer.status_code == 200, answer.text
+    rows: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)["data"]
+    return rows
+
+
+def _pick(rows: Sequence[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def test_a_replica_refuses_to_group_by_parents(service: Served) -> None:
+    _sell(service, "2026-03-01", "A", 1, "10.00")
+
+    answer = _get(service, view_by="product", group_by="parent_asin")
+
+    assert answer.status_code == 422
+    assert "does not know the parents" in answer.json()["errors"]["group_by"][0]
+
+
+def test_a_product_that_left_the_stock_keeps_the_name_it_was_sold_under(service: Served) -> None:
+    _sell(service, "2026-03-01", "GONE", 2, "10.00", asin="B1")
+    _sell(service, "2026-03-01", "HERE", 1, "5.00", asin="B1")
+    insert_rows(
+        service.database,
+        INVENTORY,
+        "S1.US",
+        [("HERE", "Name now", "B1", "X", 4, 0, 0, 4, "1.00", 4, None, None, "2026-03-02")],
+    )
+    _post(service, "2026-03-02", "Fee", "-1.50", "ONLY FEES")
+
+    by_sku = _rows(service, view_by="product", group_by="sku")
+    by_asin = _rows(service, view_by="product", group_by="asin")
+
+    assert _pick(by_sku, "sku", "asin", "product_name", "units_ordered", "platform_fees", "inventory") == [
+        ("GONE", "B1", "Name of GONE", 2, Decimal("0.00"), None),
+        ("HERE", "B1", "Name now", 1, Decimal("0.00"), 4),
+        ("ONLY FEES", None, None, 0, Decimal("1.50"), None),
+    ]
+    assert _pick(by_asin, "asin", "units_ordered", "platform_fees") == [
+        ("B1", 3, Decimal("0.00")),
+        (None, 0, Decimal("1.50")),
+    ]
+    assert _pick(by_sku, "buybox_price", "sales_rank", "roi") == [(None, None, None)] * 3
+
+
+def test_fees_are_the_entries_of_that_type_however_they_came_and_went(service: Served) -> None:
+    for amount in ("-1.00", "-1.00", "0.25"):
+        _post(service, "2026-03-01", "Fee", amount, "A")
+    _post(service, "2026-03-01", "Refund", "-7.00", "A")
+    _post(service, "2026-03-01", "Order", "7.00", "A")
+    _post(service, "2026-03-01", "Fee", "-39.99", None)
+
+    def told(view: str, group: str) -> list[tuple[Any, ...]]:
+        return _pick(_rows(service, view_by=view, group_by=group), "platform_fees")
+
+    assert (told("date", "day"), told("product", "sku")) == ([(Decimal("41.74"),)], [(Decimal("1.75"),)])
+    execute(service.database, "DELETE FROM seller.transactions WHERE sku IS NULL OR amount = 0.25")
+    assert (told("date", "day"), told("product", "sku")) == ([(Decimal("2.00"),)], [(Decimal("2.00"),)])
+    execute(service.database, "UPDATE seller.transactions SET local_day = '2026-03-02', amount = -3 WHERE amount = -1")
+    assert _pick(_rows(service, view_by="date", group_by="day"), "date", "platform_fees") == [
+        ("2026-03-02", Decimal("6.00"))
+    ]
+    execute(service.database, "TRUNCATE seller.transactions")
+    assert _rows(service, view_by="date", group_by="day") == []
+
+
+@pytest.mark.parametrize(
+    ("per_euro", "dollars", "euros"),
+    [
+        ("8", "0.04", "0.01"),  # half a cent
+        ("8", "-0.04", "-0.01"),
+        ("8", "0.12", "0.02"),
+        ("3", "0.01", "0.00"),
+        ("3", "0.05", "0.02"),
+        ("1.0835", "999999999.99", "922934933.08"),
+        ("1", "0.01", "0.01"),
+    ],
+)
+def test_a_converted_amount_is_rounded_half_away_from_zero(
+    service: Served, per_euro: str, dollars: str, euros: str
+) -> None:
+    execute(service.database, f"INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', {per_euro})")
+    _sell(service, "2026-03-01", "A", 1, dollars)
+
+    answered = _rows(service, view_by="product", group_by="sku", currency="EUR", end_date="2026-03-01")
+
+    assert _pick(answered, "product_sales") == [(Decimal(euros),)]
+
+
+def test_fees_in_another_currency_are_converted_at_the_rate_of_their_day(service: Served) -> None:
+    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    _post(service, "2026-03-01", "Fee", "-1.00", "A")
+    _post(service, "2026-03-01", "Fee", "-1.00", "A", currency="EUR")
+    _post(service, "2026-03-01", "Fee", "-1.00", "A", currency=None)
+
+    assert _pick(_rows(service, view_by="product", group_by="sku"), "platform_fees") == [(Decimal("3.25"),)]
+    _post(service, "2026-03-02", "Fee", "-1.00", "A", currency="EUR")
+    answer = _get(service, view_by="product", group_by="sku")
+    assert answer.status_code == 422
+    assert "on 2026-03-02 the exchange rate of USD is not known" in answer.text
+
+
+def test_a_period_without_rows_has_none_and_the_next_is_compared_with_nothing(service: Served) -> None:
+    for day, units in (("2026-02-27", 4), ("2026-02-28", 2), ("2026-03-01", 3), ("2026-03-03", 5)):
+        _sell(service, day, "A", units, "0.00")
+
+    rows = _rows(service, view_by="date", group_by="day", end_date="2026-03-03")
+
+    assert [(row["date"], row["trend"]["units_ordered"]) for row in rows] == [
+        ("2026-03-01", Decimal("50.00")),
+        ("2026-03-03", None),
+    ]
+    assert _pick(rows, "roi", "profit_margin") == [(None, None)] * 2
+
+
+def test_costs_that_are_no_numbers_count_nothing(service: Served) -> None:
+    _sell(service, "2026-03-01", "A", 2, "10.00")
+    for number, elements in enumerate(('{"amount": 1}', '[1, null, {"amount": "x"}, {"amount": 1.5}]', "null")):
+        execute(
+            service.database,
+            "INSERT INTO seller.cost_periods "
+            "(sku, from_date, to_date, cost_elements, local_day, account, load_id, page) "
+            "VALUES ('A', %s, NULL, %s::jsonb, '2026-03-01', 'S1.US', 0, 0)",
+            f"2026-01-0{number + 1}",
+            elements,
+        )
+
+    assert _pick(_rows(service, view_by="product", group_by="sku"), "product_cost", "profit", "roi") == [
+        (Decimal("3.00"), Decimal("7.00"), Decimal("233.33"))
+    ]
+
+
+EDGES = (
+    *("0001-01-01", "2020-12-31", "2021-01-01", "2021-01-03", "2021-01-04", "2024-02-29", "2024-12-30"),
+    *("2025-06-30", "2025-07-01", "2025-12-29", "2026-01-01", "9999-12-31"),
+)
+
+
+def test_a_label_is_that_of_the_calendar(service: Served) -> None:
+    for day in EDGES:
+        _sell(service, day, "A", 1, "1.00")
+
+    for day, period in product(EDGES, PERIODS):
+        rows = _rows(service, view_by="product", group_by="sku", period_by=period, start_date=day, end_date=day)
+
+        assert [row["date"] for row in rows] == [label_of(period, date.fromisoformat(day))]

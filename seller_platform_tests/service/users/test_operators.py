@@ -1,0 +1,236 @@
+"""What the operator does: users, grants, groups, applications."""
+
+from collections.abc import Callable
+
+import pytest
+
+from seller_platform.contract import Account
+from seller_platform.errors import (
+    AccountNotGrantedError,
+    DuplicateUserError,
+    InvalidApplicationError,
+    InvalidGroupError,
+    InvalidUserError,
+    UnknownAccountError,
+    UnknownGroupError,
+    UnknownUserError,
+)
+from seller_platform.service.oauth.applications import add_application, check_redirect_uri, knows_application
+from seller_platform.service.users.groups import groups_of, remove_group, set_group
+from seller_platform.service.users.passwords import verify_password
+from seller_platform.service.users.store import (
+    add_user,
+    close_user,
+    ensure_user,
+    grant_accounts,
+    reopen_user,
+    revoke_accounts,
+    set_password,
+    users_of,
+)
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.served import ANN, BOB, OF_ANN, PASSWORD, Served, list_accounts, submit
+
+
+def _scalars(database: Database, statement: str) -> list[object]:
+    with database.begin() as connection:
+        return list(connection.exec_driver_sql(statement).scalars())
+
+
+def test_a_second_user_with_the_same_address_is_refused(database: Database) -> None:
+    add_user(database, "ann@shop.example", "Ann", "password")
+
+    with pytest.raises(DuplicateUserError, match=r"'ANN@shop\.example' already"):
+        add_user(database, "ANN@shop.example", "Ann", "password")
+
+
+def test_ensuring_a_user_twice_changes_name_and_password(database: Database) -> None:
+    first = ensure_user(database, "ann@shop.example", "Ann", "old")
+    second = ensure_user(database, "Ann@shop.example", "Anna", "new")
+
+    assert first == second
+    assert _scalars(database, "SELECT name FROM service.users") == ["Anna"]
+    [password_hash] = _scalars(database, "SELECT password_hash FROM service.users")
+    assert str(password_hash).startswith("$argon2id$")
+    assert verify_password(str(password_hash), "new")
+    assert not verify_password(str(password_hash), "old")
+
+
+@pytest.mark.parametrize(
+    ("email", "name", "password"),
+    [
+        ("ann", "Ann", "password"),
+        ("ann@", "Ann", "password"),
+        ("a nn@shop.example", "Ann", "password"),
+        ("ann@shop.example", " ", "password"),
+        ("ann@shop.example", "Ann", ""),
+        ("ann@shop.example", "Ann", "x" * 1025),
+        ("ann@shop.example", "A\0", "password"),
+    ],
+)
+def test_a_user_who_cannot_be_is_refused(database: Database, email: str, name: str, password: str) -> None:
+    with pytest.raises(InvalidUserError):
+        add_user(database, email, name, password)
+
+
+def test_grants_add_up_and_name_what_is_unknown(database: Database) -> None:
+    add_user(database, "ann@shop.example", "Ann", "password")
+    list_accounts(database, {f"S{n}.US": Account(n, f"Shop {n}", "US", "USD", "UTC", "US", f"S{n}") for n in (1, 2)})
+
+    grant_accounts(database, "Ann@shop.example", ["S1.US"])
+    grant_accounts(database, "ann@shop.example", ["S1.US", "S2.US"])
+    with pytest.raises(UnknownAccountError, match=r"S1\.US, S2\.US"):
+        grant_accounts(database, "ann@shop.example", ["S3.US"])
+    with pytest.raises(UnknownUserError, match="nobody"):
+        grant_accounts(database, "nobody@shop.example", ["S1.US"])
+
+    assert _scalars(database, "SELECT account FROM service.user_accounts ORDER BY 1") == ["S1.US", "S2.US"]
+
+
+def test_an_account_that_is_taken_away_is_read_no_more(service: Served) -> None:
+    with service.client(ANN) as client:
+        before = client.get("/user/accounts").json()["accounts"]
+        revoke_accounts(service.database, ANN, ["S1.DE"])
+        after = client.get("/user/accounts").json()["accounts"]
+        with pytest.raises(AccountNotGrantedError, match=r"'S1\.DE'; they may read: S1\.US, S4\.FR, S4\.IT$"):
+            revoke_accounts(service.database, ANN, ["S1.US", "S1.DE"])
+        unchanged = client.get("/user/accounts").json()["accounts"]
+        grant_accounts(service.database, ANN, ["S1.DE"])
+
+    assert [account["account_title"] for account in before] == ["Shop US", "Shop DE", "Twin", "Twin"]
+    assert [account["account_title"] for account in after] == ["Shop US", "Twin", "Twin"]
+    assert unchanged == after
+    # Granted again, it does not come back into the groups that it was taken from.
+    assert groups_of(service.database, ANN)["World"] == ("S1.US",)
+
+
+def test_a_closed_user_is_logged_out_and_read_for_no_more(service: Served) -> None:
+    with service.client() as browser:
+        pair = service.exchange(browser, service.code(browser)).json()
+        bearer = {"Authorization": f"Bearer {pair['access_token']}"}
+        open_before = browser.get("/admin/developers").status_code, browser.get("/user/me", headers=bearer).status_code
+
+        close_user(service.database, ANN.upper())
+        read, refreshed = browser.get("/user/me", headers=bearer), service.refresh(browser, pair["refresh_token"])
+        shown = browser.get("/admin/developers")
+        login = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        reopen_user(service.database, ANN)
+        ended = browser.get("/user/me", headers=bearer), browser.get("/admin/developers")
+        login_again = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+
+    assert open_before == (200, 200)
+    assert (read.status_code, refreshed.json()["error"]) == (401, "invalid_grant")
+    assert shown.headers["location"].startswith("/login")
+    assert login.status_code == 401
+    assert [answer.status_code for answer in ended] == [401, 303]
+    assert login_again.status_code == 303
+    with service.client(BOB) as client:
+        assert client.get("/user/me").status_code == 200
+
+
+def test_another_password_ends_the_sessions_and_no_grant(service: Served) -> None:
+    with service.client() as browser, service.client() as other:
+        pair = service.exchange(browser, service.code(browser)).json()
+        bearer = {"Authorization": f"Bearer {pair['access_token']}"}
+
+        set_password(service.database, ANN.upper(), "another")
+        read, shown = browser.get("/user/me", headers=bearer), browser.get("/admin/developers")
+        logins = [submit(other, other.get("/login"), email=ANN, password=each) for each in (PASSWORD, "another")]
+        with pytest.raises(InvalidUserError, match="1 to 1024 characters"):
+            set_password(service.database, ANN, "")
+        set_password(service.database, ANN, PASSWORD)
+
+    assert read.status_code == 200
+    assert shown.headers["location"].startswith("/login")
+    assert [login.status_code for login in logins] == [401, 303]
+
+
+def test_everybody_is_listed_with_what_they_may_read(service: Served) -> None:
+    close_user(service.database, BOB)
+    listed = {user.email: (user.status, user.accounts) for user in users_of(service.database)}
+    reopen_user(service.database, BOB)
+
+    assert listed[ANN] == ("active", ("S1.DE", "S1.US", "S4.FR", "S4.IT"))
+    assert listed[BOB][0] == "closed"
+    assert list(listed) == sorted(listed)
+
+
+@pytest.mark.parametrize("act", [close_user, reopen_user, groups_of])
+def test_somebody_unknown_is_named(database: Database, act: Callable[[Database, str], object]) -> None:
+    with pytest.raises(UnknownUserError, match=r"'nobody@shop\.example'"):
+        act(database, "nobody@shop.example")
+
+
+def test_a_group_selects_its_accounts(service: Served) -> None:
+    set_group(service.database, ANN, "Germany", ["S1.DE"])
+    set_group(service.database, ANN, "Germany", ["S1.DE", "S1.US", "S1.DE"])
+    with service.client(ANN) as client, service.client(BOB) as other:
+        query = {"group_title": "Germany", "currency": "EUR", "per_page": "500"}
+        answers = [each.get("/sales/orders", params=query).status_code for each in (client, other)]
+        remove_group(service.database, ANN, "Germany")
+        removed = client.get("/sales/orders", params=query).status_code
+
+    assert (answers, removed) == ([200, 404], 404)
+    assert groups_of(service.database, ANN) == {
+        "Empty": (),
+        "Twins": ("S4.FR", "S4.IT"),
+        "World": ("S1.DE", "S1.US"),
+    }
+
+
+def test_a_group_that_cannot_be_is_refused_and_what_may_be_is_named(service: Served) -> None:
+    theirs = ", ".join(sorted(OF_ANN))
+    with pytest.raises(AccountNotGrantedError, match=rf"{ANN} may not read account 'S2.GB'; they may read: {theirs}$"):
+        set_group(service.database, ANN, "World", ["S1.US", "S2.GB"])
+    with pytest.raises(UnknownGroupError, match=r"'Secret'; their groups are: 'Empty', 'Twins', 'World'$"):
+        remove_group(service.database, ANN, "Secret")
+    for title in ("", "  ", "x" * 101, "two\nlines", "\ud800"):
+        with pytest.raises(InvalidGroupError, match="1 to 100 printable characters"):
+            set_group(service.database, ANN, title, ["S1.US"])
+
+    assert groups_of(service.database, ANN)["World"] == ("S1.DE", "S1.US")
+    assert groups_of(service.database, BOB) == {"Secret": ("S2.GB",)}
+
+
+def test_an_application_is_known_by_its_id(database: Database) -> None:
+    client_id, secret = add_application(database, "App", "https://app.example/callback")
+
+    assert knows_application(database, client_id)
+    assert not knows_application(database, "other")
+    assert len(secret) >= 43
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://app.example/callback?tenant=1",
+        "http://127.0.0.1:8765/callback",
+        "http://localhost/callback",
+        "http://[::1]:1/",
+    ],
+)
+def test_redirect_uris_that_are_safe_are_taken(uri: str) -> None:
+    check_redirect_uri(uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://app.example/callback",
+        "https://app.example/#fragment",
+        "https://app.example/#",
+        "/callback",
+        "https://",
+        "javascript:alert(1)",
+        "https://user:secret@app.example/",
+        "https://app.example/a b",
+        "https://app.example\\@evil.example/",
+        "https://app.example:99999/",
+        "https://[::1/",
+        "https://bücher.example/",
+        "https://app.example/\r\nX: y",
+    ],
+)
+def test_redirect_uris_that_are_not_safe_are_refused(uri: str) -> None:
+    with pytest.raises(InvalidApplicationError):
+        check_redirect_uri(uri)

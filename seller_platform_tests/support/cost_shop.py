@@ -1,0 +1,154 @@
+"""A shop whose costs are read and written: our service on a socket, and a warehouse connected to it by two users."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy import text
+
+from seller_platform.client.http.api import SellerApi
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
+from seller_platform.ingest.loads.accounts import discover
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, save_connection
+from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, Served, execute, issue_token, served
+
+PATH = "/cogs/cost-periods"
+US, DE, GB = "S1.US", "S1.DE", "S2.GB"
+CURRENCY_OF = {US: "USD", DE: "EUR", GB: "GBP"}
+SKUS = ("SKU-1", "SKU-2", 'Tee 茶 & "Söhne"/50%+#1')
+CONNECTIONS = {"default": ANN, "bob": BOB}
+
+_NUMBERS = count(1)
+
+
+@dataclass(frozen=True)
+class Shop:
+    """The service, and the warehouse of an installation that is connected to it."""
+
+    service: Served
+    warehouse: Database
+    upstream: Upstream
+    box: SecretBox
+    home: Path
+
+    def api(self, connection: str = "default") -> SellerApi:
+        return open_api(self.upstream, connection, self.warehouse, self.box, self.home)
+
+    def known(self, account: str = US) -> KnownAccount:
+        return account_of(self.warehouse, account)
+
+    def read(self, sku: str = SKUS[0], account: str = US) -> list[dict[str, Any]]:
+        """Return what the service says of a product now, asked without any of our own code."""
+        with self._client(account) as client:
+            answer = client.get(PATH, params={**ACCOUNTS[account].selection, "sku": sku})
+            assert answer.status_code == 200, answer.text
+            found: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)["data"]
+            return found
+
+    def sums(self, sku: str = SKUS[0], account: str = US) -> dict[str, Decimal]:
+        """Return the amount of each period, by `from..to`."""
+        return {
+            f"{period['from_date']}..{period['to_date']}": sum(
+                (element["amount"] for element in period["cost_elements"]), Decimal(0)
+            )
+            for period in self.read(sku, account)
+        }
+
+    def write(self, *periods: Mapping[str, Any], sku: str = SKUS[0], account: str = US) -> None:
+        with self._client(account) as client:
+            body = {"sku": sku, "data": list(periods)}
+            answer = client.post(PATH, params=ACCOUNTS[account].selection, json=body)
+            assert answer.status_code == 200, answer.text
+
+    def delete(self, sku: str = SKUS[0], account: str = US) -> None:
+        with self._client(account) as client:
+            answer = client.delete(PATH, params={**ACCOUNTS[account].selection, "sku": sku})
+            assert answer.status_code == 200, answer.text
+
+    def query(self, statement: str, **values: object) -> Sequence[Any]:
+        with self.warehouse.begin() as connection:
+            return connection.execute(text(statement), values).all()
+
+    def stock(self, account: str, skus: Sequence[str]) -> None:
+        """Store an inventory in the warehouse, as a load of it would have."""
+        with self.warehouse.begin() as connection:
+            for sku in skus:
+                connection.execute(
+                    text(
+                        "INSERT INTO seller.inventory (sku, local_day, account, load_id, page) "
+                        "VALUES (:sku, '2026-03-01', :account, 1, 1)"
+                    ),
+                    {"sku": sku, "account": account},
+                )
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of a shell in which our commands work on this warehouse."""
+        return environment(
+            self.home,
+            SELLER_PLATFORM_DATABASE_URL=self.warehouse.url,
+            SELLER_API_BASE_URL=self.service.base_url,
+            SELLER_API_CLIENT_ID=self.service.client_id,
+            SELLER_API_CLIENT_SECRET=self.service.client_secret,
+            SELLER_API_REDIRECT_URI=CALLBACK,
+        )
+
+    def _client(self, account: str) -> httpx.Client:
+        return self.service.client(BOB if account == GB else ANN)
+
+
+@contextmanager
+def open_shop(postgres: EmbeddedServer, home: Path) -> Iterator[Shop]:
+    """Serve a shop with three products in each of three accounts, and connect a warehouse to it."""
+    number = next(_NUMBERS)
+    names = f"test_cost_service_{number}", f"test_cost_warehouse_{number}"
+    urls = [postgres.database(name, template="template_seller") for name in names]
+    with Database(urls[0]) as database, Database(urls[1]) as warehouse, served(database, urls[0]) as running:
+        for account in (US, DE, GB):
+            add_products(database, account, SKUS)
+        shop = _connected(running, warehouse, home)
+        yield shop
+    for name in names:
+        postgres.drop_database(name)
+
+
+def add_products(database: Database, account: str, skus: Sequence[str]) -> None:
+    for place, sku in enumerate(skus):
+        execute(
+            database,
+            "INSERT INTO service.products (account, sku, asin, product_name) VALUES (%s, %s, %s, '')",
+            account,
+            sku,
+            f"ASIN-{place}",
+        )
+
+
+def period(first: str, last: str, amount: float = 3, *, currency: str = "USD", **element: Any) -> dict[str, Any]:
+    """Return a period of one element, as it is sent."""
+    sent = {"cost_element": "Manufacturing", "amount": amount, "currency": currency, **element}
+    return {"dates": {"from_date": first, "to_date": last}, "cost_elements": [sent]}
+
+
+def _connected(running: Served, warehouse: Database, home: Path) -> Shop:
+    upstream = Upstream(running.base_url, running.base_url, running.client_id, running.client_secret, CALLBACK)
+    shop = Shop(running, warehouse, upstream, secret_box(home, None), home)
+    for connection, email in CONNECTIONS.items():
+        save_connection(warehouse, upstream.as_connection(connection))
+        token = issue_token(running.database, email, expires_in=timedelta(days=30))
+        keeper = open_keeper(upstream, connection, warehouse, shop.box, home)
+        keeper.adopt(TokenPair(token, "none", datetime.now(UTC), int(timedelta(days=30).total_seconds())))
+        with shop.api(connection) as api:
+            discover(api, warehouse, upstream.as_connection(connection), run_id=None)
+    return shop

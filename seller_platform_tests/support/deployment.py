@@ -1,0 +1,362 @@
+"""`seller-platform dev` as a person starts it, asked and told what its UI asks and tells, and killed part by part."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from seller_platform.contract import LISTS, Dataset
+from seller_platform.warehouse.loads.fingerprints import fingerprints
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
+from seller_platform_tests.support.processes import COMMAND, environment, free_port
+
+LOADED = (*(dataset.name for dataset in LISTS), "cost_periods")
+RUN_WORKER, WEB_SERVER, DAEMON, POSTGRESQL = "run worker", "web server", "daemon", "PostgreSQL"
+_WORDS = {
+    RUN_WORKER: ("multiprocessing.spawn", "spawn_main"),
+    WEB_SERVER: ("dagster_webserver",),
+    DAEMON: ("dagster._daemon", "run"),
+}
+_LOOK_SECONDS = 2.0
+_TOLD = re.compile(r"(.+?)  +(.+)\n")
+_OPEN = ("REQUESTED", "FAILING", "CANCELING")
+_ENDED = ("SUCCESS", "FAILURE", "CANCELED")
+
+_BACKFILL = """
+mutation ($assets: [AssetKeyInput!]!) {
+  launchPartitionBackfill(backfillParams: {assetSelection: $assets, allPartitions: true}) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
+  }
+}
+"""
+_REQUEST_REPORTS = """
+mutation {
+  launchRun(executionParams: {
+    selector: {
+      repositoryName: "__repository__", repositoryLocationName: "seller_platform", jobName: "request_reports"
+    }, runConfigData: {}
+  }) { __typename ... on PythonError { message } }
+}
+"""
+_STATE = """
+{
+  assetNodes { assetKey { path } partitionStats { numMaterialized numFailed numPartitions } }
+  partitionBackfillsOrError { ... on PartitionBackfills { results { id status } } }
+  runsOrError(limit: 500) { ... on Runs { results { status parentRunId } } }
+}
+"""
+_CHECKS = """
+{
+  assetNodes {
+    assetKey { path }
+    assetChecksOrError { ... on AssetChecks { checks {
+      name
+      executionForLatestMaterialization { status }
+      partitionStatuses {
+        ... on AssetCheckDefaultPartitionStatuses { failedPartitions executionFailedPartitions }
+        ... on AssetCheckMultiPartitionStatuses { ranges { secondaryDim {
+          ... on AssetCheckTimePartitionStatuses { ranges { status startKey } }
+          ... on AssetCheckDefaultPartitionStatuses { failedPartitions executionFailedPartitions }
+        } } }
+      }
+    } } }
+  }
+}
+"""
+_FAILURES = """
+{
+  runsOrError(filter: {statuses: [FAILURE]}) {
+    ... on Runs {
+      results {
+        eventConnection {
+          events {
+            ... on ExecutionStepFailureEvent { error { message } }
+            ... on RunFailureEvent { runFailure: message }
+          }
+        }
+      }
+    }
+  }
+}
+"""
+
+Seen = TypeVar("Seen")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many of an asset's partitions there are, are materialized, and have failed."""
+
+    partitions: int
+    materialized: int
+    failed: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.materialized == self.partitions and not self.failed
+
+
+@dataclass(frozen=True)
+class State:
+    """What the UI shows.
+
+    Attributes:
+        assets: The progress of each asset that has partitions, by its key.
+        backfills: The status of each backfill, by its id.
+        runs: Every run's status, and whether it takes up another that ended.
+    """
+
+    assets: dict[str, Progress]
+    backfills: dict[str, str]
+    runs: list[tuple[str, bool]]
+
+    @property
+    def unfinished(self) -> dict[str, Progress]:
+        return {key: progress for key, progress in self.assets.items() if not progress.is_whole}
+
+    def materialized(self, datasets: Iterable[str]) -> int:
+        """Return how many partitions of some datasets are materialized."""
+        return sum(self.assets[f"seller/{name}"].materialized for name in datasets)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no backfill and no run is under way."""
+        open_backfills = [status for status in self.backfills.values() if status in _OPEN]
+        return not open_backfills and all(status in _ENDED for status, _ in self.runs)
+
+
+@dataclass
+class Deployment:
+    """A running `seller-platform dev`.
+
+    Attributes:
+        told: What it printed when it was ready, by its name.
+    """
+
+    process: subprocess.Popen[str]
+    home: Path
+    told: dict[str, str]
+
+    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
+        """Return what the UI's own interface answers, once it does."""
+
+        def answer() -> dict[str, Any]:
+            with suppress(httpx.TransportError, ValueError):
+                sent = {"query": query, "variables": variables}
+                found: dict[str, Any] = httpx.post(f"{self.told['Dagster UI']}/graphql", json=sent, timeout=60).json()
+                return found
+            return {"errors": "no answer"}
+
+        found: dict[str, Any] = awaited(answer, lambda found: "errors" not in found, 120)["data"]
+        return found
+
+    def backfill(self, datasets: Sequence[str]) -> str:
+        """Launch a backfill of every partition of some datasets, as the UI does, and return its id."""
+        wanted = {f"seller/{name}" for name in datasets}
+        # The web server answers before the code location has told it of its assets.
+        awaited(self.state, lambda state: state.assets.keys() >= wanted, 120)
+        assets = [{"path": ["seller", name]} for name in datasets]
+        launched = self.ask(_BACKFILL, assets=assets)["launchPartitionBackfill"]
+        assert launched["__typename"] == "LaunchBackfillSuccess", launched
+        return str(launched["backfillId"])
+
+    def request_reports(self) -> None:
+        """Launch the job that requests a report for each account."""
+        launched = self.ask(_REQUEST_REPORTS)["launchRun"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+
+    def state(self) -> State:
+        """Return what the UI shows now."""
+        found = self.ask(_STATE)
+        return State(
+            {
+                "/".join(node["assetKey"]["path"]): Progress(
+                    stats["numPartitions"], stats["numMaterialized"], stats["numFailed"]
+                )
+                for node in found["assetNodes"]
+                if (stats := node["partitionStats"]) is not None
+            },
+            {each["id"]: each["status"] for each in found["partitionBackfillsOrError"]["results"]},
+            [(run["status"], run["parentRunId"] is not None) for run in found["runsOrError"]["results"]],
+        )
+
+    def settled(self, seconds: float = 420) -> State:
+        """Wait until every partition is materialized and nothing is under way, and return what the UI shows then."""
+        return awaited(
+            self.state,
+            lambda state: bool(state.assets) and not state.unfinished and state.is_quiet,
+            seconds,
+            told=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+        )
+
+    def await_progress(self, datasets: Sequence[str]) -> None:
+        """Wait until more partitions of some datasets are materialized than now."""
+        before = self.state().materialized(datasets)
+        awaited(
+            self.state,
+            lambda state: state.materialized(datasets) > before,
+            told=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+        )
+
+    def failed_checks(self, *, or_unmade: bool = True) -> dict[str, list[str]]:
+        """Return the checks that failed for any partition, by the asset's key.
+
+        Args:
+            or_unmade: Return those, too, that were not made of an asset without partitions.
+        """
+        nodes = self.ask(_CHECKS)["assetNodes"]
+        red = {
+            "/".join(node["assetKey"]["path"]): _failed_checks(node["assetChecksOrError"], or_unmade) for node in nodes
+        }
+        return {key: names for key, names in red.items() if names}
+
+    def failures(self) -> list[str]:
+        """Return why runs failed, as the UI tells it."""
+        runs = self.ask(_FAILURES)["runsOrError"]["results"]
+        events = [event for run in runs for event in run["eventConnection"]["events"]]
+        errors = [event["error"]["message"] for event in events if event.get("error")]
+        return sorted({*errors, *(event["runFailure"] for event in events if "runFailure" in event)})
+
+    def kill(self, part: str) -> None:
+        """Kill every process of a part without a warning, as soon as there is one."""
+        if part == POSTGRESQL:
+            # An immediate stop, the harshest that leaves no shared memory behind.
+            os.kill(self.postmaster, signal.SIGQUIT)
+            return
+
+        def running() -> list[int]:
+            return [pid for pid in self.processes() if _is_of(pid, _WORDS[part])]
+
+        for pid in awaited(running, told=lambda _: f"there is no {part} to kill"):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    @property
+    def sandbox(self) -> Path:
+        """The home folder of the installation inside."""
+        return self.home / "sandbox"
+
+    @property
+    def postmaster(self) -> int:
+        return int((self.sandbox / "postgres/data/postmaster.pid").read_text().split()[0])
+
+    def processes(self) -> list[int]:
+        """Return the processes that it has started, and theirs."""
+        return _descendants(self.process.pid)
+
+    def end(self) -> int:
+        """End it as Ctrl-C does, and return its exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+    @contextmanager
+    def databases(self) -> Iterator[tuple[Database, Database]]:
+        """Open what the service serves, and the warehouse."""
+        server = EmbeddedServer(self.sandbox / "postgres")
+        try:
+            with Database(server.url(SANDBOX)) as served, Database(server.url(WAREHOUSE)) as warehouse:
+                yield served, warehouse
+        finally:
+            server.close()
+
+    def different(self, datasets: Sequence[Dataset]) -> list[str]:
+        """Return which of the datasets are stored otherwise than the service has them."""
+        stored = [dataset for dataset in datasets if not dataset.is_computed]
+        with self.databases() as (served, warehouse):
+            expected, found = fingerprints(served, stored), fingerprints(warehouse, stored)
+        keys = {*expected, *found}
+        return sorted({key[0] for key in keys if expected.get(key) != found.get(key)})
+
+
+@contextmanager
+def deployment(home: Path, *options: str) -> Iterator[Deployment]:
+    """Run `seller-platform dev` on free ports until the block ends."""
+    ports = ["--port", str(free_port()), "--service-port", str(free_port())]
+    home.mkdir(exist_ok=True)
+    with (home / "dev.log").open("w") as log:
+        process = subprocess.Popen(
+            [*COMMAND, "dev", *ports, *options],
+            env=environment(home),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        told = {found[1]: found[2] for found in map(_TOLD.fullmatch, _until_told(process)) if found}
+        yield Deployment(process, home, told)
+    finally:
+        # Asked first: killed, it would leave the programs that it started.
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def awaited(
+    look: Callable[[], Seen],
+    is_there: Callable[[Seen], object] = bool,
+    seconds: float = 120,
+    *,
+    told: Callable[[Seen], object] = lambda found: found,
+) -> Seen:
+    """Look until it is there, and return what was seen.
+
+    Args:
+        told: Makes of what was seen last what is said if time is up.
+    """
+    deadline = time.monotonic() + seconds
+    while not is_there(found := look()):
+        assert time.monotonic() < deadline, told(found)
+        time.sleep(_LOOK_SECONDS)
+    return found
+
+
+def _failed_checks(checks: Any, or_unmade: bool) -> list[str]:
+    def has_failed(statuses: Any) -> bool:
+        if isinstance(statuses, dict):
+            failed = statuses.get("failedPartitions") or statuses.get("executionFailedPartitions")
+            return bool(failed) or "FAILED" in str(statuses.get("status")) or any(map(has_failed, statuses.values()))
+        return isinstance(statuses, list) and any(map(has_failed, statuses))
+
+    def is_red(check: dict[str, Any]) -> bool:
+        execution = check["executionForLatestMaterialization"]
+        is_partitioned = check["partitionStatuses"] is not None
+        if is_partitioned:
+            return has_failed(check["partitionStatuses"])
+        return or_unmade if execution is None else execution["status"] != "SUCCEEDED"
+
+    return [check["name"] for check in checks["checks"] if is_red(check)]
+
+
+def _until_told(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield line
+        if line.startswith("Ctrl-C"):
+            return
+
+
+def _descendants(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+    return [each for child in map(int, found) for each in (child, *_descendants(child))]
+
+
+def _is_of(pid: int, words: Sequence[str]) -> bool:
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return False
+    return all(word in line for word in words)

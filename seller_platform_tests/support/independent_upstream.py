@@ -1,0 +1,268 @@
+"""An upstream that is not ours: the same specification, read differently wherever it leaves room.
+
+It lies under a path, approves without a login page, issues tokens that live two seconds, names fields by the other
+variant, sends amounts as text with thousands separators, objects in place of arrays, timestamps without a zone,
+and no `last_page`.
+"""
+
+import json
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+CLIENT_ID, CLIENT_SECRET = "foreign-client", "foreign-canary-secret"
+TOKEN_SECONDS = 2
+ACCOUNTS: list[dict[str, Any]] = [
+    {
+        "id": "41",
+        "account_title": 'Ünïcode & "Sons" [EU]',
+        "country_code": "DE",
+        "currency_code": "EUR",
+        "timezone": "Europe/Berlin",
+        "marketplace": "market.example",
+        "seller_id": "A1FOREIGN",
+    },
+    {
+        "id": 42,
+        "account_title": "Down Under",
+        "country_code": "AU",
+        "currency_code": "AUD",
+        "timezone": "Australia/Adelaide",
+        "marketplace": "market.example",
+        "seller_id": "A.2|FOREIGN",
+    },
+]
+KEYS = {"A1FOREIGN": "A1FOREIGN.market.example", "A.2|FOREIGN": "account-42"}
+MONTHS = (date(2026, 1, 1), date(2026, 2, 1), date(2026, 3, 1))
+
+
+def order_rows(seller: str, channel: str, month: date) -> list[dict[str, Any]]:
+    """Return the orders of a month, in the fields this upstream sends."""
+    count = {"platform": 700, "non-platform": 3}[channel] if month == MONTHS[1] else 5
+    start = datetime.combine(month, datetime.min.time())
+    return [
+        {
+            "platform_order_id": f"{seller}-{channel}-{month:%m}-{number}",
+            "purchase_date": str(start + timedelta(minutes=50 * number)),
+            "order_status": "Shipped",
+            "order_total": f"1,{number:03d}.10",
+            "currency_code": "EUR",
+            "quantity_ordered": str(1 + number % 3),
+            "sku": f"SKU {number % 7}",
+            "asin": None,
+            "product_name": 'None\t"x"\\',
+            "is_gift": number % 2 == 0,
+        }
+        for number in range(count)
+    ]
+
+
+def transaction_rows(month: date) -> list[dict[str, Any]]:
+    """Return the ledger of a month; two of its rows are equal."""
+    row = {
+        "posted_date": f"{month}T23:59:59.123456",
+        "transaction_type": "Refund",
+        "platform_order_id": "order",
+        "sku": "SKU 1",
+        "amount": "-4,835.92",
+        "currency": "EUR",
+        "marketplace_name": "market.example",
+    }
+    return [row, row, {**row, "transaction_type": "Fee", "sku": None, "amount": -0.1}]
+
+
+def daily_rows(month: date) -> list[dict[str, Any]]:
+    """Return daily product sales, with the other names of taxes and rebates."""
+    return [
+        {
+            "date": str(month + timedelta(days=day)),
+            "sku": "SKU 1",
+            "product_name": "Cup",
+            "units_ordered": 2,
+            "product_sales": 10.5,
+            "product_sales_tax": "0.5",
+            "shipping_credits": 0,
+            "promotional_rebates": 1e-1,
+        }
+        for day in range(3)
+    ]
+
+
+UNDATED: dict[str, list[dict[str, Any]]] = {
+    "/inventory/list": [
+        {"sku": f"SKU {number}", "velocity_30_days": "1.5", "restock_date": None, "days_of_stock": 10}
+        for number in range(45)
+    ],
+    "/warehouse/list": [],
+    "/warehouse/inbound-shipments": [{"shipment_id": "S1", "status": "WORKING", "created_date": "2026-01-01"}],
+}
+NOTIFICATIONS: dict[str, list[dict[str, Any]]] = {
+    "inventory_alerts": [{"id": number, "type": "inventory_alerts", "read": "0"} for number in range(1, 61)],
+    "price_alerts": [],
+    "restock_alerts": [{"id": 99, "type": "restock_alerts", "read": 1, "created_at": "2026-02-01 10:00:00"}],
+}
+
+
+@dataclass
+class IndependentUpstream:
+    """The upstream's memory: tokens in force and what was asked."""
+
+    redirect_uri: str
+    url: str = ""
+    codes: set[str] = field(default_factory=set)
+    access: dict[str, float] = field(default_factory=dict)
+    refresh: set[str] = field(default_factory=set)
+    spent: set[str] = field(default_factory=set)
+    replayed: int = 0
+    refreshes: int = 0
+    missing: tuple[str, ...] = ()
+    token_seconds: int = TOKEN_SECONDS
+    accounts: list[dict[str, Any]] = field(default_factory=lambda: list(ACCOUNTS))
+    too_many: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def issue(self) -> dict[str, Any]:
+        access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        self.access[access] = time.monotonic() + self.token_seconds
+        self.refresh.add(refresh)
+        return {
+            "token_type": "Bearer",
+            "expires_in": str(self.token_seconds),
+            "access_token": access,
+            "refresh_token": refresh,
+        }
+
+    def token(self, form: dict[str, str]) -> tuple[int, dict[str, Any]]:
+        with self.lock:
+            if (form.get("client_id"), form.get("client_secret")) != (CLIENT_ID, CLIENT_SECRET):
+                return 401, {"error": "invalid_client"}
+            if form["grant_type"] == "authorization_code" and form["code"] in self.codes:
+                self.codes.remove(form["code"])
+                return 200, self.issue()
+            if form["grant_type"] == "refresh_token":
+                if form["refresh_token"] in self.refresh:
+                    self.refresh.remove(form["refresh_token"])
+                    self.spent.add(form["refresh_token"])
+                    self.access.clear()
+                    self.refreshes += 1
+                    return 200, self.issue()
+                self.replayed += form["refresh_token"] in self.spent
+            return 400, {"error": "invalid_grant"}
+
+    def page(self, path: str, query: dict[str, str]) -> dict[str, Any] | list[Any] | None:
+        seller = query.get("seller_id", "")
+        if seller not in KEYS or path in self.missing:
+            return None
+        if path == "/notifications/list":
+            rows = NOTIFICATIONS[query["notification_type"]]
+            page = int(query.get("page", "1"))
+            return {"data": rows[(page - 1) * 25 : page * 25]}
+        if path in UNDATED:
+            return _page(UNDATED[path], query, keyed_by="sku")
+        months = [month for month in MONTHS if query["start_date"] <= str(month) <= query["end_date"]]
+        start, end = query["start_date"], query["end_date"]
+        if path == "/sales/orders":
+            channels = [query["sales_channel"]] if "sales_channel" in query else ["platform", "non-platform"]
+            rows = [row for month in MONTHS for channel in channels for row in order_rows(seller, channel, month)]
+            rows = [row for row in rows if start <= row["purchase_date"][:10] <= end]
+            return _page(rows, query)
+        lists: dict[str, list[dict[str, Any]]] = {
+            "/sales/transactions": [row for month in months for row in transaction_rows(month)],
+            # It knows no sales channels and ignores the filter.
+            "/sales/per-day-per-product": [
+                row for month in MONTHS for row in daily_rows(month) if start <= row["date"] <= end
+            ],
+            "/sales/statistics-dashboard": [
+                {"sku": "SKU 1", "date": f"{month:%B %Y}", "profit": "1,000.5", "roi": None}
+                if query.get("view_by") == "product"
+                else {"date": f"{month}", "units_ordered": 3}
+                for month in months
+            ],
+        }
+        return _page(lists[path], query) if path in lists else None
+
+
+def _page(rows: list[dict[str, Any]], query: dict[str, str], keyed_by: str | None = None) -> dict[str, Any]:
+    size, page = min(int(query["per_page"]), 500), int(query.get("page", "1"))
+    found = rows[(page - 1) * size : page * size]
+    data = {f"{number}": row for number, row in enumerate(found)} if keyed_by else found
+    return {"current_page": str(page), "data": data, "total": f"{len(rows):,}", "per_page": str(size)}
+
+
+class _Server(ThreadingHTTPServer):
+    """A server that does not print a traceback for each client that was killed."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+@contextmanager
+def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream]:
+    """Serve the upstream on a free port of the loopback interface."""
+    state = IndependentUpstream(redirect_uri)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def _answer(self, status: int, document: Any) -> None:
+            body = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self._answer(*state.token({name: values[0] for name, values in form.items()}))
+
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            if url.path == "/login/oauth/authorize":
+                code = secrets.token_urlsafe(12)
+                state.codes.add(code)
+                answer = {"code": code, "state": query["state"], "session_state": "x"}
+                self.send_response(302)
+                self.send_header("Location", f"{query['redirect_uri']}?{urlencode(answer)}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            path = url.path.removeprefix("/api")
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            if state.access.get(token, 0) < time.monotonic():
+                self._answer(401, {"message": "Unauthenticated."})
+            elif path == "/user/me":
+                self._answer(200, {"user": {"id": "7", "name": "Ana"}})
+            elif path == "/user/accounts":
+                self._answer(200, {"accounts": state.accounts})
+            elif state.too_many > 0:
+                state.too_many -= 1
+                self._answer(429, {"message": "Too Many Attempts."})
+            else:
+                document = state.page(path, query)
+                self._answer(200 if document is not None else 404, document or {"message": "not found"})
+
+    server = _Server(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    state.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

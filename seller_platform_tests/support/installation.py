@@ -1,0 +1,101 @@
+"""Sites: a warehouse and a connection to an upstream, such as processes of their own are given; and those processes."""
+
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from seller_platform.client.http.api import SellerApi
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.failpoints import VARIABLE
+from seller_platform.ingest.connections.upstream import Upstream, open_api, open_keeper
+from seller_platform.warehouse.connections.accounts import save_connection
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+
+CONNECTION = "default"
+
+# A server that has imported us forks each process: hundreds are begun in the time one interpreter takes to start.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(
+    [
+        "seller_platform.ingest.loads.slices",
+        "seller_platform_tests.faults.figures",
+        "seller_platform_tests.support.installation",
+        "seller_platform_tests.support.independent_upstream",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a process needs to call an upstream with the stored grant of its connection."""
+
+    database_url: str
+    home: Path
+    upstream: Upstream
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[SellerApi, Database]]:
+        """Lend the API and the warehouse, as a process of its own opens them."""
+        with Database(self.database_url) as database:
+            box = secret_box(self.home, None)
+            with open_api(self.upstream, CONNECTION, database, box, self.home) as api:
+                yield api, database
+
+    def connect(self, issued: dict[str, Any]) -> None:
+        """Store the connection, with the tokens that the upstream issued to an authorisation."""
+        pair = TokenPair(issued["access_token"], issued["refresh_token"], datetime.now(UTC), int(issued["expires_in"]))
+        with Database(self.database_url) as database:
+            save_connection(database, self.upstream.as_connection(CONNECTION))
+            box = secret_box(self.home, None)
+            open_keeper(self.upstream, CONNECTION, database, box, self.home).adopt(pair)
+
+
+@contextmanager
+def temporary_server() -> Iterator[tuple[EmbeddedServer, Path]]:
+    """Run a PostgreSQL server of our own, and lend it with the folder it lies in."""
+    with tempfile.TemporaryDirectory(prefix="seller-faults-", ignore_cleanup_errors=True) as folder:
+        server = EmbeddedServer(Path(folder) / "postgres")
+        try:
+            yield server, Path(folder)
+        finally:
+            server.close()
+
+
+@contextmanager
+def temporary_warehouse() -> Iterator[tuple[str, Path]]:
+    """Lend the URL of an empty warehouse on a server of our own, and a folder beside it."""
+    with temporary_server() as (server, folder):
+        url = server.database("faults")
+        with Database(url) as database:
+            database.migrate()
+        yield url, folder
+
+
+def begin(work: Callable[..., None], *arguments: Any, failpoint: str | None = None) -> tuple[ForkServerProcess, Any]:
+    """Begin a process that does some work, and return it with our end of a pipe to it.
+
+    Args:
+        work: A function of a module; it takes the other end of the pipe and then the arguments.
+        failpoint: Where the process is to die.
+    """
+    ours, theirs = _PROCESSES.Pipe()
+    process = _PROCESSES.Process(target=_live, args=(work, theirs, arguments, failpoint), daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def _live(work: Callable[..., None], pipe: Connection, arguments: tuple[Any, ...], failpoint: str | None) -> None:
+    if failpoint is not None:
+        os.environ[VARIABLE] = failpoint
+    work(pipe, *arguments)

@@ -1,0 +1,112 @@
+"""Runs our commands as a person's shell would."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from seller_platform_tests.support.independent_upstream import CLIENT_ID, CLIENT_SECRET, IndependentUpstream
+
+COMMAND = [sys.executable, "-m", "seller_platform.cli"]
+
+
+def environment(home: Path, **variables: str) -> dict[str, str]:
+    """Return the variables of a fresh shell: ours unset, but for those given."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SELLER_", "DAGSTER_", "PYTHONWARN"))
+    }
+    return {**kept, "SELLER_PLATFORM_HOME": str(home), "PYTHONUNBUFFERED": "1", **variables}
+
+
+def run(
+    arguments: list[str], variables: dict[str, str], *, timeout: float = 240, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments], env=variables, capture_output=True, text=True, timeout=timeout, check=False, **options
+    )
+
+
+def document(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """Return the JSON document that a command printed with `--json`."""
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = json.loads(result.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def left_behind(home: Path) -> list[str]:
+    """Return the command lines that still run on a home folder, after the moment that processes need to be gone."""
+    deadline = time.monotonic() + 10
+    while (found := _running_on(home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def _running_on(home: Path) -> list[str]:
+    """Return the command lines that name a folder, or were given it in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            command, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
+            if os.fsencode(home) in command + variables:
+                found.append(command.replace(b"\0", b" ").decode())
+    return found
+
+
+def foreign_environment(upstream: IndependentUpstream, database_url: str, home: Path) -> dict[str, str]:
+    """Return the variables that point a fresh installation at the foreign upstream."""
+    return environment(
+        home,
+        SELLER_PLATFORM_DATABASE_URL=database_url,
+        SELLER_PLATFORM_HISTORY_START="2026-01-01",
+        SELLER_API_BASE_URL=f"{upstream.url}/api/",
+        SELLER_API_AUTH_URL=f"{upstream.url}/login",
+        SELLER_API_CLIENT_ID=CLIENT_ID,
+        SELLER_API_CLIENT_SECRET=CLIENT_SECRET,
+        SELLER_API_REDIRECT_URI=upstream.redirect_uri,
+    )
+
+
+def connect(variables: dict[str, str], *options: str) -> str:
+    """Connect without a browser, by opening the printed address; return everything that was printed."""
+
+    def approve(url: str) -> None:
+        assert httpx.get(url, follow_redirects=True).status_code == 200
+
+    connected = try_to_connect(variables, approve, *options)
+    assert connected.returncode == 0, connected.stderr
+    return connected.stdout + connected.stderr
+
+
+def try_to_connect(
+    variables: dict[str, str], approve: Callable[[str], None], *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `connect` to its end, while the printed address is approved by whoever knows how."""
+    with subprocess.Popen(
+        [*COMMAND, "connect", "--no-browser", "--timeout", "30", *options],
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline()
+        approve(url.strip())
+        output, problems = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, url + output, problems)

@@ -1,0 +1,276 @@
+"""The service on a real socket over a real PostgreSQL, with two users whose accounts must never meet."""
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urljoin, urlsplit
+from zoneinfo import ZoneInfo
+
+import httpx
+import psycopg
+import uvicorn
+from prometheus_client import CollectorRegistry
+from sqlalchemy import insert
+
+from seller_platform.contract import Account, Column, Dataset, Kind, Window
+from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
+from seller_platform.service.access import hash_of
+from seller_platform.service.app import create_app
+from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.reports.worker import Pace
+from seller_platform.service.users.passwords import hash_password
+from seller_platform.service.users.store import grant_accounts
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.copy_format import Row, copy_rows
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.service_tables import USERS
+
+ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
+CALLBACK = "http://127.0.0.1:9/callback?tenant=1"
+NOW = datetime(2026, 3, 10, 3, 0, tzinfo=UTC)  # in Los Angeles still the 9th of March
+FIRST_DAY, LAST_DAY = date(2026, 2, 20), date(2026, 3, 9)
+ACCOUNTS = {
+    account.key: account
+    for account in (
+        Account(1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1"),
+        Account(2, "Shop DE", "DE", "EUR", "Europe/Berlin", "DE", "S1"),
+        Account(3, "Twin", "FR", "EUR", "Europe/Paris", "FR", "S4"),
+        Account(4, "Twin", "IT", "EUR", "Europe/Rome", "IT", "S4"),
+        Account(5, "Bob's", "GB", "GBP", "Europe/London", "GB", "S2"),
+    )
+}
+OF_ANN, OF_BOB = ("S1.US", "S1.DE", "S4.FR", "S4.IT"), ("S2.GB",)
+GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    ANN: {"World": ("S1.US", "S1.DE"), "Twins": ("S4.FR", "S4.IT"), "Empty": ()},
+    BOB: {"Secret": ("S2.GB",)},
+}
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running service, its database, and one registered application."""
+
+    base_url: str
+    database: Database
+    client_id: str
+    client_secret: str
+
+    def client(self, email: str | None = None) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {issue_token(self.database, email)}"} if email else {}
+        return httpx.Client(base_url=self.base_url, headers=headers, timeout=30)
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        return {"client_id": self.client_id, "client_secret": self.client_secret}
+
+    def request_code(self, browser: httpx.Client, **parameters: str) -> httpx.Response:
+        query = {
+            "client_id": self.client_id,
+            "redirect_uri": CALLBACK,
+            "response_type": "code",
+            "state": "a state",
+            **parameters,
+        }
+        return browser.get("/oauth/authorize", params=query, follow_redirects=True)
+
+    def code(self, browser: httpx.Client, **parameters: str) -> str:
+        """Return a code that was obtained as a person obtains it."""
+        page = self.request_code(browser, **parameters)
+        page = submit(browser, page, email=ANN, password=PASSWORD)
+        page = browser.get(page.headers["location"])
+        answer = submit(browser, page, decision="approve")
+        return callback_of(answer)["code"]
+
+    def exchange(self, browser: httpx.Client, code: str, /, **changed: str) -> httpx.Response:
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, **self.credentials}
+        return browser.post("/oauth/token", data={**form, **changed})
+
+    def refresh(self, browser: httpx.Client, refresh_token: str, /, **changed: str) -> httpx.Response:
+        form = {"grant_type": "refresh_token", "refresh_token": refresh_token, **self.credentials}
+        return browser.post("/oauth/token", data={**form, **changed})
+
+
+@contextmanager
+def served(
+    database: Database, url: str, *, worker_pace: Pace | None = None, registry: CollectorRegistry | None = None
+) -> Iterator[Served]:
+    _populate(database)
+    client_id, client_secret = add_application(database, "Reader <1>", CALLBACK)
+    with running_app(url, worker_pace=worker_pace, registry=registry) as base_url:
+        yield Served(base_url, database, client_id, client_secret)
+
+
+@contextmanager
+def running_app(
+    url: str,
+    *,
+    wait_seconds: float = 3.0,
+    worker_pace: Pace | None = None,
+    registry: CollectorRegistry | None = None,
+) -> Iterator[str]:
+    app = create_app(url, clock=lambda: NOW, wait_seconds=wait_seconds, worker_pace=worker_pace, registry=registry)
+    config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.005)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def submit(browser: httpx.Client, page: httpx.Response, **fields: str) -> httpx.Response:
+    """Send the first form of a page, with its hidden fields."""
+    form = re.search(r"<form.*?</form>", page.text, re.DOTALL)
+    assert form, page.text
+    action = re.search(r'action="([^"]*)"', form[0])
+    hidden = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
+    assert action
+    values = {name: unescape(value) for name, value in hidden} | fields
+    return browser.post(urljoin(str(page.url), unescape(action[1])), data=values)
+
+
+def callback_of(answer: httpx.Response) -> dict[str, str]:
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["location"].startswith(f"{CALLBACK}&")
+    query = parse_qs(urlsplit(answer.headers["location"]).query, strict_parsing=True)
+    return {name: values[0] for name, values in query.items()}
+
+
+def issue_token(database: Database, email: str, *, expires_in: timedelta = timedelta(hours=1)) -> str:
+    """Return an access token of a user, without the way through the pages."""
+    token = secrets.token_urlsafe(32)
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        driver.execute(
+            "WITH consent AS (INSERT INTO service.authorizations (family, client_id, user_id) "
+            "SELECT gen_random_uuid(), client_id, users.id FROM service.applications, service.users "
+            "WHERE users.email = %s LIMIT 1 RETURNING family) "
+            "INSERT INTO service.access_tokens SELECT %s, family, now() + %s FROM consent",
+            (email, hash_of(token), expires_in),
+        )
+    return token
+
+
+def execute(database: Database, statement: str, *values: object) -> None:
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        driver.execute(statement.encode(), values)
+
+
+def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequence[Row]) -> None:
+    """Store rows, tagged in turn with the values of the dataset's facet where it has a tag."""
+    values = dataset.facet.values if dataset.facet and dataset.facet.tag else (None,)
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        for number, value in enumerate(values):
+            tags = (value,) if dataset.tags else ()
+            copy_rows(driver, dataset, rows[number :: len(values)], account=account, tags=tags)
+
+
+def rows_of(dataset: Dataset, account: str) -> list[Row]:
+    """Return two full pages of rows of the smallest size, and seven more; of snapshots the last day's only."""
+    smallest = min(dataset.page_sizes, default=dataset.fixed_page_size or 0)
+    days = (LAST_DAY - FIRST_DAY).days + 1
+    rows = []
+    for number in range(2 * smallest + 7):
+        day = FIRST_DAY + timedelta(days=number % days) if dataset.is_dated else LAST_DAY
+        rows.append((*(_value(dataset, column, number, account, day) for column in dataset.columns), day))
+    return rows
+
+
+def _value(dataset: Dataset, column: Column, number: int, account: str, day: date) -> object:
+    if dataset.facet is not None and column.name == dataset.facet.field:
+        return dataset.facet.values[number % len(dataset.facet.values)]
+    zone = ZoneInfo(ACCOUNTS[account].timezone)
+    values: dict[Kind, Any] = {
+        Kind.TEXT: f'{account} "{column.name}"\t{number % 17}\n€ 商品 {chr(0x1F600)} \\',
+        Kind.INTEGER: number,
+        Kind.MONEY: Decimal(number * 7 - 1000) / 100,
+        Kind.NUMBER: Decimal(number) / 8,
+        Kind.BOOLEAN: number % 2 == 0,
+        Kind.DATE: day,
+        Kind.TIMESTAMP: datetime(day.year, day.month, day.day, number % 24, 30, tzinfo=zone).isoformat(),
+    }
+    return None if column.nullable and number % 11 == 5 else values[column.kind]
+
+
+def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
+    """Store accounts as a connection lists them."""
+    with database.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        for key, listed in accounts.items():
+            row = (
+                listed.id,
+                listed.title,
+                listed.country_code,
+                listed.currency_code,
+                listed.timezone,
+                listed.marketplace,
+                listed.seller_id,
+            )
+            copy_rows(driver, LISTED, [(*row, "default")], account=key)
+
+
+def connect(database: Database, account: str) -> None:
+    """Let a connection of the warehouse list an account."""
+    listed = ACCOUNTS[account]
+    save_connection(database, KnownConnection("default", "https://api.example", "https://api.example", "reader"))
+    save_accounts(database, "default", [(account, listed)])
+
+
+def note_load(database: Database, dataset: Dataset, account: str, window: Window) -> None:
+    """Note a load that changed rows, as the warehouse does; the rows themselves are left alone."""
+    execute(
+        database,
+        "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
+        "digest, verdict, changed, started_at, finished_at) "
+        "VALUES (%s, %s, %s, %s, 1, 1, 0, 0, '', 'match', true, now(), now())",
+        dataset.name,
+        account,
+        window.start,
+        window.end,
+    )
+
+
+def _populate(database: Database) -> None:
+    list_accounts(database, ACCOUNTS)
+    for email, granted in ((ANN, OF_ANN), (BOB, OF_BOB)):
+        values = {"email": email, "name": email.partition("@")[0].title(), "password_hash": _password_hash()}
+        with database.begin() as connection:
+            user_id = connection.execute(insert(USERS).values(values).returning(USERS.c.id)).scalar_one()
+        grant_accounts(database, email, granted)
+        for title, members in GROUPS[email].items():
+            execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
+            for member in members:
+                execute(
+                    database,
+                    "INSERT INTO service.account_group_members "
+                    "SELECT id, %s FROM service.account_groups WHERE user_id = %s AND title = %s",
+                    member,
+                    user_id,
+                    title,
+                )
+
+
+@cache
+def _password_hash() -> str:
+    """Return the hash of the password; hundreds of tests need not wait for their own."""
+    return hash_password(PASSWORD)

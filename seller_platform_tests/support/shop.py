@@ -1,0 +1,70 @@
+"""An account whose rows are written one by one, and a sandbox of which every mart is built."""
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import psycopg
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.loads.copy_format import Row, copy_rows
+from seller_platform.warehouse.marts import Mart
+from seller_platform.warehouse.marts.builds import Build, build_partition
+from seller_platform.warehouse.postgres.database import Database
+
+ACCOUNT = "S1.US"
+MARCH = Window.month_of(date(2026, 3, 1))
+TODAY = date(2026, 4, 15)
+MONTHS = tuple(Window.month_of(date(2026, month, 1)) for month in range(1, 5))
+
+
+@dataclass(frozen=True)
+class Shop:
+    """The rows of one account, written as the tests need them."""
+
+    database: Database
+
+    def insert(self, dataset: str, *rows: Row, channel: str = "platform") -> None:
+        found = dataset_named(dataset)
+        with self.database.begin() as connection:
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            copy_rows(driver, found, rows, account=ACCOUNT, tags=(channel,) if found.tags else ())
+
+    def sell(self, day: str, sku: str, units: int, sales: str, *, channel: str = "platform") -> None:
+        row = (day, sku, f"Name of {sku}", f"B-{sku}", units, sales, "0.10", "0.20", "0.05", day)
+        self.insert("daily_product_sales", row, channel=channel)
+
+    def order(self, day: str, number: str, total: str, status: str = "Shipped", *, channel: str = "platform") -> None:
+        row = (number, f"{day}T12:00:00-08:00", status, total, "USD", 1, "A", None, None, day)
+        self.insert("orders", row, channel=channel)
+
+    def post(
+        self, day: str, kind: str, amount: str | None, sku: str | None = None, *, order: str | None = None, **more: Any
+    ) -> None:
+        currency = more.get("currency", "USD")
+        row = (f"{day}T12:00:00-08:00", kind, order, sku, kind, more.get("quantity", 1), amount, currency, None, day)
+        self.insert("transactions", row)
+
+    def cost(self, sku: str, first: str, last: str | None, elements: str, *, snapshot: str = "2026-03-31") -> None:
+        self.insert("cost_periods", (sku, first, last, elements, snapshot))
+
+    def stock(
+        self,
+        sku: str,
+        sellable: int | None,
+        *,
+        inbound: int | None = 0,
+        day: str = "2026-04-01",
+        velocity: str | None = None,
+    ) -> None:
+        row = (sku, f"Name of {sku}", f"B-{sku}", "X", sellable, 0, inbound, sellable, velocity, None, None, None, day)
+        self.insert("inventory", row)
+
+    def build(self, mart: Mart, window: Window | None = MARCH, **parameters: int) -> Build:
+        return build_partition(self.database, mart, ACCOUNT, window if mart.is_monthly else None, parameters=parameters)
+
+    def rows(self, query: str, **values: object) -> list[tuple[Any, ...]]:
+        with self.database.begin() as connection:
+            return [tuple(row) for row in connection.execute(text(query), values)]
