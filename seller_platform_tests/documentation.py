@@ -11,11 +11,18 @@ import dagster as dg
 
 from seller_platform import errors
 from seller_platform.cli import _COMMANDS
-from seller_platform.contract.tables import dataset_table
+from seller_platform.contract.dataset import Dataset, Slicing, Source
+from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import read_settings
 
 README = Path(__file__).parent.parent / "README.md"
+
+_PARTITIONS = {
+    Slicing.MONTH: "account × month",
+    Slicing.SNAPSHOT: "account; one snapshot a day",
+    Slicing.CONNECTION: "none",
+}
 
 # Definitions are read from the environment; the tables must not depend on it.
 for _name in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
@@ -25,7 +32,7 @@ for _name in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_"
 def sections() -> Mapping[str, Callable[[], str]]:
     """Return what makes each generated part of the README, by the name in its marks."""
     return {
-        "datasets": dataset_table,
+        "datasets": _datasets,
         "assets": _assets,
         "checks": _checks,
         "automation": _automation,
@@ -65,6 +72,22 @@ def _specs() -> list[dg.AssetSpec]:
     graph = _definitions().resolve_asset_graph()
     specs = [graph.get(key).to_asset_spec() for key in graph.materializable_asset_keys]
     return sorted(specs, key=lambda spec: spec.key.to_user_string())
+
+
+def _datasets() -> str:
+    """Return one row for each dataset: asset and table, endpoint, partitions, and what a row is."""
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for dataset in DATASETS:
+            yield f"`seller/{dataset.name}`", f"`{dataset.path}`", _partitions(dataset), dataset.doc
+
+    return _table(("asset, table", "endpoint", "partitions", "a row is"), rows())
+
+
+def _partitions(dataset: Dataset) -> str:
+    if dataset.source is Source.REPORT:
+        return "account; every report that was requested"
+    return _PARTITIONS[dataset.slicing]
 
 
 def _assets() -> str:

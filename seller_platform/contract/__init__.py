@@ -13,7 +13,6 @@ It has no input or output and needs the standard library only; every other floor
 - `envelope`: the envelope around a page
 - `wire_errors`: bodies of answers that refuse a request
 - `tokens`: the token pair of a grant
-- `tables`: the datasets as a table in Markdown
 """
 
 from seller_platform.contract.accounts import Account, account_key

@@ -43,6 +43,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform_tests.benchmarks.free_service import FIRST_MONTH, accounts, months
+from seller_platform_tests.support.postgres import drop_database
 
 DATASETS = ("orders", "transactions")
 
@@ -61,7 +62,7 @@ def free_service(*options: str) -> Iterator[str]:
 
 def environment(server: EmbeddedServer, home: Path, database: str, base_url: str) -> dict[str, str]:
     """Return the variables of a fresh installation that is connected to the service already."""
-    server.drop_database(database)
+    drop_database(server, database)
     variables = {
         "SELLER_PLATFORM_HOME": str(home),
         "SELLER_PLATFORM_DATABASE_URL": server.database(database),

@@ -30,6 +30,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support import served as ours
 from seller_platform_tests.support.fault_proxy import Proxy, open_proxy
+from seller_platform_tests.support.postgres import drop_database
 
 ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
 STEP = timedelta(minutes=30)
@@ -97,7 +98,7 @@ def served(postgres: EmbeddedServer, shop: Shop) -> Iterator[tuple[SellerApi, Pr
             with SellerApi(between.url, auth=TokenAuth(ours.issue_token(theirs, ours.ANN))) as api:
                 yield api, between
     finally:
-        postgres.drop_database("upstream_of_dst_days")
+        drop_database(postgres, "upstream_of_dst_days")
 
 
 def _in_utc(document: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from seller_platform.warehouse.loads.fingerprints import Fingerprint, fingerprin
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import COMMAND, connect, document, foreign_environment, free_port, run
 
 pytestmark = pytest.mark.journey
@@ -58,4 +59,4 @@ def test_a_sync_that_is_killed_at_any_moment_ends_in_the_same_rows_when_run_agai
         assert _rows(urls["harmed"]) == _rows(urls["unharmed"])
         assert upstream.replayed == 0
     for name in urls:
-        postgres.drop_database(name)
+        drop_database(postgres, name)

@@ -24,6 +24,7 @@ from sqlalchemy import text
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.postgres import drop_database
 
 _ENDING_THE_FIRST = """
     CREATE SEQUENCE inserts;
@@ -153,7 +154,7 @@ def many(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> 
             }
         )
         yield Many(instance, url, partitions, runs)
-    postgres.drop_database("test_check_states")
+    drop_database(postgres, "test_check_states")
 
 
 _CHECKED = """

@@ -26,6 +26,7 @@ from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.served import (
     CALLBACK,
     PASSWORD,
@@ -91,7 +92,7 @@ def world(request: pytest.FixtureRequest, postgres: EmbeddedServer) -> Iterator[
     url = postgres.database(name, template="template_seller")
     with Database(url) as database, running_app(url) as base_url, httpx.Client(base_url=base_url, timeout=30) as client:
         yield _world(random.Random(request.param), database, client)
-    postgres.drop_database(name)
+    drop_database(postgres, name)
 
 
 def _world(chance: random.Random, database: Database, client: httpx.Client) -> World:

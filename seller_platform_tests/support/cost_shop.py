@@ -21,6 +21,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount, account
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import environment
 from seller_platform_tests.support.served import ACCOUNTS, ANN, BOB, CALLBACK, Served, execute, issue_token, served
 
@@ -121,7 +122,7 @@ def open_shop(postgres: EmbeddedServer, home: Path) -> Iterator[Shop]:
         shop = _connected(running, warehouse, home)
         yield shop
     for name in names:
-        postgres.drop_database(name)
+        drop_database(postgres, name)
 
 
 def add_products(database: Database, account: str, skus: Sequence[str]) -> None:

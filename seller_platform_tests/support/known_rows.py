@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 
 from seller_platform.contract import dataset_named
-from seller_platform.warehouse.loads.copy_format import copy_rows
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import LAST_DAY, Served, execute
+from seller_platform_tests.support.stored_rows import copy_rows
 
 US = {"account_title": "Shop US"}
 MUG, BOWL = "MUG", "BOWL"

@@ -71,13 +71,19 @@ class Databases:
         if is_whole:
             self._free.append(name)
         else:
-            self.server.drop_database(name)
+            drop_database(self.server, name)
 
     def _empty(self, connection: psycopg.Connection) -> None:
         counted = {(schema, name) for schema, name in connection.execute(_COUNTED_ON).fetchall()}
         if changed := (_filled(connection) | counted) - self._kept.keys():
             tables = sql.SQL(", ").join(sql.Identifier(*table) for table in sorted(changed))
             connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY CASCADE").format(tables))
+
+
+def drop_database(server: EmbeddedServer, name: str) -> None:
+    """Delete a database and end the connections to it."""
+    with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def _filled(connection: psycopg.Connection) -> set[tuple[str, str]]:

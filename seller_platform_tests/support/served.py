@@ -30,9 +30,10 @@ from seller_platform.service.reports.worker import Pace
 from seller_platform.service.users.passwords import hash_password
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.loads.copy_format import Row, copy_rows
+from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import USERS
+from seller_platform_tests.support.stored_rows import copy_rows
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
 CALLBACK = "http://127.0.0.1:9/callback?tenant=1"

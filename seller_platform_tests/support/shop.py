@@ -8,10 +8,11 @@ import psycopg
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.warehouse.loads.copy_format import Row, copy_rows
+from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.marts import Mart
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.stored_rows import copy_rows
 
 ACCOUNT = "S1.US"
 MARCH = Window.month_of(date(2026, 3, 1))

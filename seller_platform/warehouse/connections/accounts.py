@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, select, update
+from sqlalchemy import Connection, RowMapping, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract import Account
@@ -105,7 +105,12 @@ def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[
         accounts: Each account with its key.
     """
     keys = [key for key, _ in accounts]
-    held = select(ACCOUNTS.c.key, ACCOUNTS.c.connection).where(ACCOUNTS.c.key.in_(keys), _is_read())
+    honoured = select(GRANTS.c.connection).where(
+        GRANTS.c.connection == ACCOUNTS.c.connection, GRANTS.c.refused.is_(None)
+    )
+    held = select(ACCOUNTS.c.key, ACCOUNTS.c.connection).where(
+        ACCOUNTS.c.key.in_(keys), ACCOUNTS.c.retired_at.is_(None), honoured.correlate(ACCOUNTS).exists()
+    )
     with database.begin() as transaction:
         locked = transaction.execute(held.order_by(ACCOUNTS.c.key).with_for_update(of=ACCOUNTS))
         reader_of = dict(locked.tuples().all())
@@ -124,12 +129,9 @@ def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[
 
 def accounts(database: Database) -> tuple[KnownAccount, ...]:
     """Return the accounts that are listed today, by key."""
-    return _accounts(database, ACCOUNTS.c.retired_at.is_(None))
-
-
-def active_accounts(database: Database) -> tuple[KnownAccount, ...]:
-    """Return the accounts that a refresh can load, by key: listed today, by a connection whose grant is honoured."""
-    return _accounts(database, _is_read())
+    statement = select(ACCOUNTS).where(ACCOUNTS.c.retired_at.is_(None)).order_by(ACCOUNTS.c.key)
+    with database.begin() as transaction:
+        return tuple(_known(row) for row in transaction.execute(statement).mappings())
 
 
 def account_of(database: Database, key: str) -> KnownAccount:
@@ -143,20 +145,6 @@ def account_of(database: Database, key: str) -> KnownAccount:
     if row is None:
         raise UnknownAccountError(key, [known.key for known in accounts(database)])
     return _known(row)
-
-
-def _accounts(database: Database, condition: ColumnElement[bool]) -> tuple[KnownAccount, ...]:
-    statement = select(ACCOUNTS).where(condition).order_by(ACCOUNTS.c.key)
-    with database.begin() as transaction:
-        return tuple(_known(row) for row in transaction.execute(statement).mappings())
-
-
-def _is_read() -> ColumnElement[bool]:
-    """The condition that an account is listed today, by a connection whose grant is honoured."""
-    honoured = select(GRANTS.c.connection).where(
-        GRANTS.c.connection == ACCOUNTS.c.connection, GRANTS.c.refused.is_(None)
-    )
-    return and_(ACCOUNTS.c.retired_at.is_(None), honoured.correlate(ACCOUNTS).exists())
 
 
 def _known(row: RowMapping) -> KnownAccount:

@@ -5,12 +5,11 @@ the connection). Values are `str`, `int`, `Decimal`, `bool`, `date`, an ISO 8601
 timestamp, JSON text for a `Kind.JSON` column, or None.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from operator import contains, itemgetter
 from types import MappingProxyType
 
-import psycopg
 from psycopg import sql
 from xxhash import xxh3_128_intdigest
 
@@ -121,27 +120,6 @@ def copy_statement(dataset: Dataset) -> sql.Composed:
     )
 
 
-def copy_rows(
-    connection: psycopg.Connection,
-    dataset: Dataset,
-    rows: Iterable[Row],
-    *,
-    account: str,
-    tags: Sequence[str | None] = (),
-    load_id: int = 0,
-) -> int:
-    """Append rows to a dataset's table inside the caller's transaction, and return how many.
-
-    Load 0 stands for rows that no load brought: those invented by the sandbox.
-    """
-    writer, count = RowWriter(dataset, tags), 0
-    with connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
-        for batch in _batches(rows, 2_000):
-            copy.write(writer.block(writer.lines(batch), account=account, load_id=load_id, page=0))
-            count += len(batch)
-    return count
-
-
 def _escaped(value: object) -> str:
     if value is None:
         return _NULL
@@ -149,14 +127,3 @@ def _escaped(value: object) -> str:
     if not text.isprintable() or "\\" in text:
         text = text.translate(_ESCAPES)
     return "Non\\e" if text == _NULL else text
-
-
-def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -6,7 +6,6 @@
 - `builds`: replaces a partition of a mart
 - `columns`: columns of several marts
 - `common_queries`: queries that several marts begin with
-- `listing`: the marts as a table in Markdown
 - `account_profit_daily`: profit of an account by day
 - `product_performance_monthly`: sales of a product by month
 - `inventory_health`: days that the stock of a product lasts

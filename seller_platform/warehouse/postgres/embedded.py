@@ -85,11 +85,6 @@ class EmbeddedServer:
                     connection.execute(statement)
         return self.url(name)
 
-    def drop_database(self, name: str) -> None:
-        """Remove a database and whoever is connected to it."""
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-
     def revive(self) -> bool:
         """Start the server again if it has died, and return whether it had.
 

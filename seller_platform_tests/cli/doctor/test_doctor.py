@@ -37,6 +37,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import Condition, condition_of
 from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 
 TODAY = date(2026, 3, 1)
@@ -174,7 +175,7 @@ def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Data
             connection.execute(text("CREATE ROLE nobody_special LOGIN"))
     with Database(postgres.url("to_be_looked_at").replace("postgres@", "nobody_special@")) as restricted:
         theirs = condition_of(restricted)
-    postgres.drop_database("to_be_looked_at")
+    drop_database(postgres, "to_be_looked_at")
 
     assert [finding.verdict for finding in examine_postgresql(sound, "x")] == [Verdict.OK, Verdict.OK]
     assert (new.schema, new.may_create, new.is_read_only) == (None, True, False)

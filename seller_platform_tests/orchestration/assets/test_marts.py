@@ -21,12 +21,12 @@ from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.marts import SENSOR, mart_definitions, mart_key
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.loads.copy_format import copy_rows
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.stored_rows import copy_rows
 
 PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
 ACCOUNTS = ("S1.US", "S2.DE", "S3.JP")

@@ -25,6 +25,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.service.reports.test_endpoints import DAY, PACE, _fill
 from seller_platform_tests.support import served as ours
+from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.report_upstream import ACCOUNTS, NOON, ReportUpstream, report_upstream
 
 KEY = asset_key(REPORT_ROWS)
@@ -149,7 +150,7 @@ def test_a_report_of_our_service_is_requested_followed_and_landed_as_it_is_serve
             asked = _tick_until_asked(reports)
             landed = reports.launch(asked[0])
             after = reports.tick()
-    postgres.drop_database(f"upstream_of_reports_{form}")
+    drop_database(postgres, f"upstream_of_reports_{form}")
 
     assert requested.success
     assert [request.partition_key for request in asked] == ["S1.US"]

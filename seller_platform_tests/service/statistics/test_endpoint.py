@@ -20,6 +20,7 @@ from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.served import ANN, BOB, CALLBACK, PASSWORD, Served, execute, running_app
 
 PATH = "/sales/statistics-dashboard"
@@ -80,7 +81,7 @@ def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
         with running_app(url) as base_url:
             yield Served(base_url, database, client_id, secret), stored
     # This process may be given tests of this module again, after others.
-    postgres.drop_database("test_statistics")
+    drop_database(postgres, "test_statistics")
 
 
 def _make_costs_awkward(database: Database, account: str) -> None:

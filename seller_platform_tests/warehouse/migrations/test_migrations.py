@@ -18,6 +18,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.schema import service_tables
 from seller_platform.warehouse.schema.tables import METADATA
 from seller_platform_tests.migration import write_migration
+from seller_platform_tests.support.postgres import drop_database
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_processes_that_migrate_together_wait_for_one_another(postgres: Embedded
 
     with Database(url) as database, database.begin() as connection:
         versions = connection.execute(text(f"SELECT count(*) FROM {VERSION_SCHEMA}.{VERSION_TABLE}")).scalar_one()
-    postgres.drop_database("migrated_together")
+    drop_database(postgres, "migrated_together")
     assert versions == 1
 
 
@@ -122,7 +123,7 @@ def test_an_upgrade_from_the_first_migration_loses_nothing(postgres: EmbeddedSer
 
         with database.begin() as connection:
             after = {table: _rows(connection, table) for table in tables}
-    postgres.drop_database("upgraded")
+    drop_database(postgres, "upgraded")
     assert {table for table, rows in before.items() if len(rows) != 1} == set()
     for table, rows in before.items():
         assert rows[0].items() <= after[table][0].items(), table

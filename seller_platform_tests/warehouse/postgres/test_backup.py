@@ -13,6 +13,7 @@ from seller_platform.warehouse.loads.fingerprints import fingerprints
 from seller_platform.warehouse.postgres.backup import back_up, restore
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import drop_database
 
 ANA = KnownConnection("ana", "http://api", "http://auth", "client")
 
@@ -43,7 +44,7 @@ def test_what_was_backed_up_is_there_again(
         assert connections(restored) == connections(filled)
         assert restored.version() == filled.version()
         restored.migrate()
-    postgres.drop_database("test_restored")
+    drop_database(postgres, "test_restored")
     assert [each.name for each in tmp_path.iterdir()] == ["a backup"]
 
 
@@ -65,7 +66,7 @@ def test_a_file_that_is_no_backup_restores_nothing(postgres: EmbeddedServer, tmp
     with pytest.raises(BackupError, match="no such file"):
         restore(elsewhere, tmp_path / "nothing")
 
-    postgres.drop_database("test_not_restored")
+    drop_database(postgres, "test_not_restored")
 
 
 def test_a_backup_that_fails_leaves_the_former_one(tmp_path: Path, postgres: EmbeddedServer) -> None:

@@ -12,13 +12,14 @@ import pytest
 from seller_platform.contract import DATASETS, Account, Dataset, Kind, Window, dataset_named
 from seller_platform.errors import InexactNumberError, RequestError
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.loads.copy_format import Row, copy_rows
+from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import NUMBER, read_arrow, read_batches, schema_of
 from seller_platform.warehouse.readers.frames import read_frames
 from seller_platform.warehouse.readers.relations import Part, relation_of
+from seller_platform_tests.support.stored_rows import copy_rows
 
 BERLIN, ADELAIDE = "S1.EU", "S2.AU"
 ORDERS, STOCK, LEDGER = map(dataset_named, ("orders", "warehouse_stock", "transactions"))

@@ -10,9 +10,10 @@ import pytest
 from seller_platform.contract import LISTS, Account, Dataset, Kind, Window, dataset_named
 from seller_platform.errors import RequestError, UnknownAccountError
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.loads.copy_format import Row, copy_rows
+from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.frames import read_frame
+from seller_platform_tests.support.stored_rows import copy_rows
 
 ACCOUNT = "S1.EU"
 ORDERS = dataset_named("orders")

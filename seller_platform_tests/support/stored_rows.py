@@ -1,0 +1,30 @@
+"""Rows stored in a dataset's table without a load."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import psycopg
+
+from seller_platform.contract import Dataset
+from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement
+
+
+def copy_rows(
+    connection: psycopg.Connection,
+    dataset: Dataset,
+    rows: Iterable[Row],
+    *,
+    account: str,
+    tags: Sequence[str | None] = (),
+    load_id: int = 0,
+) -> int:
+    """Append rows to a dataset's table inside the caller's transaction, and return how many.
+
+    Load 0 stands for rows that no load brought, as the sandbox stores them.
+    """
+    writer, count, remaining = RowWriter(dataset, tags), 0, iter(rows)
+    with connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
+        while batch := list(islice(remaining, 2_000)):
+            copy.write(writer.block(writer.lines(batch), account=account, load_id=load_id, page=0))
+            count += len(batch)
+    return count
