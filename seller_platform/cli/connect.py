@@ -4,7 +4,7 @@ import webbrowser
 
 import click
 
-from seller_platform.cli.installation import open_workplace
+from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
@@ -43,7 +43,7 @@ def connect(
     The callback is received on the port of SELLER_API_REDIRECT_URI, which must be on this machine.
     """
     output = Output(as_json=as_json)
-    with open_workplace() as place:
+    with open_installation() as place:
         upstream = upstream_to_connect(
             connection, place.settings, place.database, place.box, replace_stored=replace_stored
         )

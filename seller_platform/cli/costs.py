@@ -13,7 +13,7 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
-from seller_platform.cli.installation import Workplace, open_workplace
+from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.datasets.costs import CostElement, CostPeriod
@@ -81,7 +81,7 @@ def plan(*, source: str, out: Path | None, as_json: bool) -> None:
     A line with nothing but account and sku also says that the SKU is to have no costs.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
     output = Output(as_json=as_json)
-    with open_workplace() as place, open_apis(place) as apis:
+    with open_installation() as place, open_apis(place) as apis:
         wanted = read_costs(place.database, source, [known.key for known in accounts(place.database)])
         planned = make_plan(apis, place.database, wanted, source=source, made_by=user_name())
     _show(planned, out, output)
@@ -105,7 +105,7 @@ def apply(*, plan: str, seconds: float, as_json: bool) -> None:
     on with; one that holds already changes nothing.
     """
     output = Output(as_json=as_json)
-    with open_workplace() as place, open_apis(place) as apis:
+    with open_installation() as place, open_apis(place) as apis:
         wanted = read_plan(place.database, plan)
         with output.progress(f"Writing {len(wanted.writes)} SKUs", None):
             applied = apply_plan(
@@ -130,7 +130,7 @@ def apply(*, plan: str, seconds: float, as_json: bool) -> None:
 def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
     """Make the plan that brings back what the SKUs of an applied plan had before it. Nothing is written."""
     output = Output(as_json=as_json)
-    with open_workplace() as place, open_apis(place) as apis:
+    with open_installation() as place, open_apis(place) as apis:
         applied = read_plan(place.database, plan)
         planned = plan_undo(apis, place.database, applied, made_by=user_name())
     _show(planned, out, output)
@@ -142,7 +142,7 @@ def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
 def show(*, plan: str, as_json: bool) -> None:
     """Show a plan again, and the proof of what was written."""
     output = Output(as_json=as_json)
-    with open_workplace() as place:
+    with open_installation() as place:
         found = read_plan(place.database, plan)
     if as_json:
         output.document(_document(found))
@@ -160,7 +160,7 @@ def user_name() -> str:
 
 
 @contextmanager
-def open_apis(place: Workplace) -> Iterator[Apis]:
+def open_apis(place: Installation) -> Iterator[Apis]:
     """Lend what gives the API of a connection; each is opened once, and closed at the end."""
     opened: dict[str, SellerApi] = {}
     with ExitStack() as stack:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from seller_platform.cli.installation import open_workplace
+from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.loads.retention import prune as remove_old
@@ -28,7 +28,7 @@ def migrate(*, as_json: bool) -> None:
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
 
     output = Output(as_json=as_json)
-    with open_workplace() as place:
+    with open_installation() as place:
         with open_instance(place.settings.home) as instance:
             instance.upgrade()
         version = place.database.version()
@@ -95,7 +95,7 @@ def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, as_json: bool
     Rows of dated lists are never removed.
     """
     output, today = Output(as_json=as_json), datetime.now(UTC).date()
-    with open_workplace() as place:
+    with open_installation() as place:
         pruned = remove_old(
             place.database,
             snapshots_before=today - timedelta(days=snapshot_days),

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import click
 
-from seller_platform.cli.installation import open_workplace
+from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.contract import DATASETS, Dataset, Slicing, dataset_named
 from seller_platform.errors import UnknownDatasetError
@@ -37,7 +37,7 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json:
     output = Output(as_json=as_json)
     wanted = _dataset(dataset)
     conditions = conditions_of(wanted, key)
-    with open_workplace() as place:
+    with open_installation() as place:
         count, origins = find_origins(place.database, wanted, conditions, account=account)
         told = [_told(origin, place.settings) for origin in origins]
     if as_json:

@@ -11,7 +11,7 @@ from seller_platform.warehouse.postgres.location import warehouse_url
 
 
 @dataclass(frozen=True)
-class Workplace:
+class Installation:
     """The warehouse of this installation and what opens it."""
 
     settings: Settings
@@ -20,7 +20,7 @@ class Workplace:
 
 
 @contextmanager
-def open_workplace() -> Iterator[Workplace]:
+def open_installation() -> Iterator[Installation]:
     """Open the warehouse that the environment names, brought to today's schema.
 
     Raises:
@@ -32,4 +32,4 @@ def open_workplace() -> Iterator[Workplace]:
     with Database(warehouse_url(settings)) as database:
         database.migrate()
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
-        yield Workplace(settings, database, secret_box(settings.home, key))
+        yield Installation(settings, database, secret_box(settings.home, key))

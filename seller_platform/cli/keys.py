@@ -2,7 +2,7 @@
 
 import click
 
-from seller_platform.cli.installation import Workplace, open_workplace
+from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import CheckFailedError
 from seller_platform.ingest.connections.key_rotation import (
@@ -39,7 +39,7 @@ def rotate(*, finish: bool, as_json: bool) -> None:
     what to set in which order, and encrypts everything with the first of several keys when it is run again.
     """
     output = Output(as_json=as_json)
-    with open_workplace() as place:
+    with open_installation() as place:
         if place.settings.secret_key is None:
             change = finish_key_file if finish else rotate_key_file
             resealed = change(place.database, place.settings.home)
@@ -63,7 +63,7 @@ def rotate(*, finish: bool, as_json: bool) -> None:
     output.line(said)
 
 
-def _check(place: Workplace) -> None:
+def _check(place: Installation) -> None:
     """Return if everything opens with the first key alone.
 
     Raises:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from seller_platform.cli.installation import Workplace, open_workplace
+from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output
 from seller_platform.service.monitoring.prometheus import metrics_page
 from seller_platform.warehouse.connections.grants import Grants
@@ -27,7 +27,7 @@ def metrics(*, host: str, port: int) -> None:
     They are read from PostgreSQL when they are asked for: any number of these may run, and none must.
     """
     registry = CollectorRegistry()
-    with open_workplace() as place:
+    with open_installation() as place:
         registry.register(WarehouseCollector(place))
         with metrics_page(registry, host=host, port=port, option="--port") as url, suppress(KeyboardInterrupt):
             Output(as_json=False).line(f"Metrics  {url}")
@@ -37,7 +37,7 @@ def metrics(*, host: str, port: int) -> None:
 class WarehouseCollector(Collector):
     """Collects from receipts, accounts and grants."""
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: Installation) -> None:
         self._database, self._grants = place.database, Grants(place.database, place.box)
 
     def collect(self) -> Iterator[Metric]:

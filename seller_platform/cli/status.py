@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import click
 
-from seller_platform.cli.installation import open_workplace
+from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.coverage import coverage
@@ -19,7 +19,7 @@ def status(*, as_json: bool) -> None:
     """Show what is covered, how old it is, and how the grants are."""
     output = Output(as_json=as_json)
     now = datetime.now(UTC)
-    with open_workplace() as place:
+    with open_installation() as place:
         covered = [
             {**asdict(each), "age_hours": round((now - each.read_at).total_seconds() / 3600, 1)}
             for each in coverage(place.database)

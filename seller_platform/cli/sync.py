@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from seller_platform.cli.installation import Workplace, open_workplace
+from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.contract import DATASETS, LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COSTS
@@ -93,12 +93,12 @@ def sync(
     """
     output = Output(as_json=as_json)
     selection = Selection(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
-    with open_workplace() as place:
+    with open_installation() as place:
         synced = run_sync(place, selection, output)
     report(output, synced, problem_of(synced))
 
 
-def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
+def run_sync(place: Installation, selection: Selection, output: Output) -> Synced:
     """Discover the accounts, load what is selected, and return what came of it.
 
     Raises:
@@ -141,7 +141,7 @@ def run_sync(place: Workplace, selection: Selection, output: Output) -> Synced:
 
 
 def _plan(
-    place: Workplace, selection: Selection, datasets: Sequence[Dataset], keys: Sequence[str], listed: Sequence[str]
+    place: Installation, selection: Selection, datasets: Sequence[Dataset], keys: Sequence[str], listed: Sequence[str]
 ) -> list[Any]:
     """Return the runs that load what is selected of these accounts."""
     # Importing Dagster takes a second; `--help` does without.
@@ -239,7 +239,7 @@ def datasets_named(
     return tuple(dataset_named(name) for name in names if name not in words) if names else LISTS
 
 
-def keys_of(place: Workplace, keys: Sequence[str] | None) -> list[str]:
+def keys_of(place: Installation, keys: Sequence[str] | None) -> list[str]:
     """Return these keys of accounts; every account's where none are given.
 
     Raises:
@@ -275,7 +275,7 @@ def months_of(selection: Selection, history_start: date) -> list[Window]:
 class _counting:  # noqa: N801  # used like a function in a with statement
     """Moves a progress bar by the receipts that runs have written so far."""
 
-    def __init__(self, place: Workplace, planned: Sequence[Any], bar: Any) -> None:
+    def __init__(self, place: Installation, planned: Sequence[Any], bar: Any) -> None:
         self._place, self._run_ids, self._bar = place, [run.run_id for run in planned], bar
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

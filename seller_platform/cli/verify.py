@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from seller_platform.cli.installation import Workplace, open_workplace
+from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
 from seller_platform.cli.sync import Month, Selection, datasets_named, keys_of, months_of
@@ -21,9 +21,9 @@ from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
 from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
-from seller_platform.ingest.verification.comparison import Finding, Verdict, verify_accounts, verify_each
-from seller_platform.ingest.verification.queries import NOT_ASKED, Coverage, Question, questions_about
-from seller_platform.service.oauth.temporary_access import visit
+from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
+from seller_platform.ingest.verification.queries import NOT_ASKED, Question, StoredDays, questions_about
+from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
 from seller_platform.warehouse.loads.products import accounts_with_products, skus_of_account
 from seller_platform.warehouse.loads.receipts import latest_receipts
@@ -51,12 +51,12 @@ def verify(
     """
     output = Output(as_json=as_json)
     selection = Selection(keys or None, names or None, first_month, last_month)
-    with open_workplace() as place:
+    with open_installation() as place:
         findings = run_verification(place, selection, output)
     report(output, findings)
 
 
-def run_verification(place: Workplace, selection: Selection, output: Output) -> list[Finding]:
+def run_verification(place: Installation, selection: Selection, output: Output) -> list[Comparison]:
     """Ask what is selected of both, and return the findings.
 
     Raises:
@@ -69,7 +69,7 @@ def run_verification(place: Workplace, selection: Selection, output: Output) -> 
     if not named:
         raise NotConnectedError
     ask = _asking(place, selection)
-    findings: list[Finding] = []
+    findings: list[Comparison] = []
     with open_replica(place) as base_url:
         for connection in named:
             known = [each for each in accounts(place.database) if each.connection == connection.name]
@@ -77,7 +77,7 @@ def run_verification(place: Workplace, selection: Selection, output: Output) -> 
             upstream = upstream_of(connection.name, place.settings, place.database, place.box)
             with (
                 open_api(upstream, connection.name, place.database, place.box, place.settings.home) as source,
-                visit(place.database, [each.key for each in known]) as token,
+                temporary_access(place.database, [each.key for each in known]) as token,
                 SellerApi(base_url, auth=TokenAuth(token)) as replica,
                 output.progress(f"Comparing {connection.name}", len(questions)) as bar,
             ):
@@ -90,7 +90,7 @@ def run_verification(place: Workplace, selection: Selection, output: Output) -> 
 
 
 @contextmanager
-def open_replica(place: Workplace) -> Iterator[str]:
+def open_replica(place: Installation) -> Iterator[str]:
     """Serve the warehouse until the block ends, as `service run` would, and yield the base URL.
 
     Raises:
@@ -107,7 +107,7 @@ def open_replica(place: Workplace) -> Iterator[str]:
         yield base_url
 
 
-def report(output: Output, findings: Sequence[Finding]) -> None:
+def report(output: Output, findings: Sequence[Comparison]) -> None:
     """Print the table dataset x account and what differs; end the command with an error unless all is equal."""
     rows, not_known = _rows(findings), _not_known(findings)
     differences = [
@@ -138,12 +138,12 @@ def report(output: Output, findings: Sequence[Finding]) -> None:
     output.say("Source and replica give equal answers to everything that both know.")
 
 
-def _asking(place: Workplace, selection: Selection) -> Callable[[KnownAccount], Iterator[Question]]:
+def _asking(place: Installation, selection: Selection) -> Callable[[KnownAccount], Iterator[Question]]:
     """Return what yields the questions about an account."""
     named = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
     datasets = named if selection.datasets else (*LISTS, *COSTS)
     months = months_of(selection, place.settings.history_start)
-    coverage = Coverage(latest_receipts(place.database))
+    coverage = StoredDays(latest_receipts(place.database))
     with_products = accounts_with_products(place.database)
 
     def ask(known: KnownAccount) -> Iterator[Question]:
@@ -162,8 +162,8 @@ def _asking(place: Workplace, selection: Selection) -> Callable[[KnownAccount], 
     return ask
 
 
-def _rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    groups: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+def _rows(findings: Sequence[Comparison]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for finding in findings:
         groups[(finding.subject, finding.account)].append(finding)
     return [
@@ -172,7 +172,7 @@ def _rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             "account": account,
             "questions": len(group),
             "rows": sum(finding.rows for finding in group),
-            **{verdict.value: sum(finding.verdict is verdict for finding in group) for verdict in Verdict},
+            **{verdict.value: sum(finding.verdict is verdict for finding in group) for verdict in ComparisonResult},
             "seconds": round(sum(finding.seconds for finding in group), 2),
         }
         for (dataset, account), group in groups.items()
@@ -190,7 +190,7 @@ def _by_account(rows: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
     return lines
 
 
-def _not_known(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def _not_known(findings: Sequence[Comparison]) -> list[dict[str, Any]]:
     """Return each thing that was not compared once, with the accounts that it concerns."""
     concerned: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for finding in findings:
@@ -203,8 +203,8 @@ def _not_known(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def _problem(findings: Sequence[Finding]) -> SellerPlatformError | None:
-    different = [finding for finding in findings if finding.verdict is Verdict.DIFFERENT]
+def _problem(findings: Sequence[Comparison]) -> SellerPlatformError | None:
+    different = [finding for finding in findings if finding.verdict is ComparisonResult.DIFFERENT]
     if different:
         named = "; ".join(dict.fromkeys(f"{each.subject} of {each.account}" for each in different))
         return CheckFailedError(

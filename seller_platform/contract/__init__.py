@@ -17,7 +17,7 @@ It has no input or output and needs the standard library only; every other floor
 
 from seller_platform.contract.accounts import Account, account_key
 from seller_platform.contract.columns import Column, Kind
-from seller_platform.contract.dataset import Dataset, Facet, Slicing, Source
+from seller_platform.contract.dataset import Dataset, Slicing, Source, SplitFilter
 from seller_platform.contract.datasets import DATASETS, LISTS, dataset_named
 from seller_platform.contract.window import Window
 
@@ -27,10 +27,10 @@ __all__ = [
     "Account",
     "Column",
     "Dataset",
-    "Facet",
     "Kind",
     "Slicing",
     "Source",
+    "SplitFilter",
     "Window",
     "account_key",
     "dataset_named",

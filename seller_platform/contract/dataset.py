@@ -24,7 +24,7 @@ class Source(Enum):
 
 
 @dataclass(frozen=True)
-class Facet:
+class SplitFilter:
     """A filter that splits a list into parts, each of which is read by itself.
 
     Attributes:
@@ -63,7 +63,7 @@ class Dataset:
         fixed_page_size: The rows of a full page where the endpoint chooses it.
         announces_total: Whether the endpoint sends `total`.
         parameters: Query parameters that are always sent.
-        facet: The filter by which the list is read in parts.
+        split_by: The filter by which the list is read in parts.
         day: The column whose local day places a row in a window; None where the slice itself is the day.
         order: The columns by which the list is ordered, before the tie-breaker.
         lookback_days: How many days back rows of this dataset may still change.
@@ -80,7 +80,7 @@ class Dataset:
     fixed_page_size: int | None = None
     announces_total: bool = True
     parameters: tuple[tuple[str, str], ...] = ()
-    facet: Facet | None = None
+    split_by: SplitFilter | None = None
     day: str | None = None
     order: tuple[str, ...] = ()
     lookback_days: int = 0
@@ -93,7 +93,7 @@ class Dataset:
     @property
     def tags(self) -> tuple[Column, ...]:
         """The columns that are not fields of a row but of the request that read it."""
-        return (self.facet.tag,) if self.facet and self.facet.tag else ()
+        return (self.split_by.tag,) if self.split_by and self.split_by.tag else ()
 
     @property
     def money(self) -> tuple[Column, ...]:

@@ -10,13 +10,18 @@ import dagster as dg
 
 from seller_platform.contract import DATASETS, Window
 from seller_platform.errors import ReadOnlyAssetError
-from seller_platform.orchestration.partitions import ACCOUNTS, account_months, partitions_for, read_partition_key
+from seller_platform.orchestration.partitions import (
+    ACCOUNT_PARTITIONS,
+    account_months,
+    partitions_for,
+    read_partition_key,
+)
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform.warehouse.readers.frames import read_frames
-from seller_platform.warehouse.readers.relations import Part, relation_at
+from seller_platform.warehouse.readers.relations import Selection, relation_at
 
 IO_MANAGER_KEY = "seller_warehouse"
 FORM = "seller_platform/form"
@@ -85,15 +90,15 @@ def seller_asset_specs(history_start: date, *, io_manager_key: str = IO_MANAGER_
     months = account_months(history_start)
     return [
         *(spec(each.table, each.doc, each.area, partitions_for(each, history_start)) for each in DATASETS),
-        *(spec(mart.table, mart.doc, "marts", months if mart.is_monthly else ACCOUNTS) for mart in MARTS),
+        *(spec(mart.table, mart.doc, "marts", months if mart.is_monthly else ACCOUNT_PARTITIONS) for mart in MARTS),
     ]
 
 
-def _parts(context: dg.InputContext) -> list[Part] | None:
+def _parts(context: dg.InputContext) -> list[Selection] | None:
     if not context.has_asset_partitions:
         return None
     definition = context.asset_partitions_def
-    return [Part(*_account_and_month(definition, key)) for key in context.asset_partition_keys]
+    return [Selection(*_account_and_month(definition, key)) for key in context.asset_partition_keys]
 
 
 def _account_and_month(definition: dg.PartitionsDefinition[str], key: str) -> tuple[str, Window | None]:

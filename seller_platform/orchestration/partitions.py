@@ -9,7 +9,7 @@ from seller_platform.contract import Dataset, Slicing, Window
 
 ACCOUNT = "account"
 MONTH = "month"
-ACCOUNTS = dg.DynamicPartitionsDefinition(name="accounts")
+ACCOUNT_PARTITIONS = dg.DynamicPartitionsDefinition(name="accounts")
 
 
 def asset_key(dataset: Dataset) -> dg.AssetKey:
@@ -21,7 +21,7 @@ def account_months(history_start: date) -> dg.MultiPartitionsDefinition:
     """Return the partitions of dated datasets, up to and including the running month."""
     first = history_start.replace(day=1).isoformat()
     return dg.MultiPartitionsDefinition(
-        {ACCOUNT: ACCOUNTS, MONTH: dg.MonthlyPartitionsDefinition(start_date=first, end_offset=1)}
+        {ACCOUNT: ACCOUNT_PARTITIONS, MONTH: dg.MonthlyPartitionsDefinition(start_date=first, end_offset=1)}
     )
 
 
@@ -31,7 +31,7 @@ def partitions_for(dataset: Dataset, history_start: date) -> dg.PartitionsDefini
         case Slicing.MONTH:
             return account_months(history_start)
         case Slicing.SNAPSHOT:
-            return ACCOUNTS
+            return ACCOUNT_PARTITIONS
         case Slicing.CONNECTION:
             return None
 
@@ -53,14 +53,14 @@ def read_partition_key(key: str) -> tuple[str, Window | None]:
 
 def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:
     """Return every account partition, in Dagster's order."""
-    assert ACCOUNTS.name is not None
-    return instance.get_dynamic_partitions(ACCOUNTS.name)
+    assert ACCOUNT_PARTITIONS.name is not None
+    return instance.get_dynamic_partitions(ACCOUNT_PARTITIONS.name)
 
 
 def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str]) -> Sequence[str]:
     """Add account partitions that are not there yet and return them. None is ever removed here."""
-    assert ACCOUNTS.name is not None
+    assert ACCOUNT_PARTITIONS.name is not None
     fresh = sorted(set(accounts) - set(account_partitions(instance)))
     if fresh:
-        instance.add_dynamic_partitions(ACCOUNTS.name, fresh)
+        instance.add_dynamic_partitions(ACCOUNT_PARTITIONS.name, fresh)
     return fresh

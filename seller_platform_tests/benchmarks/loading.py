@@ -32,7 +32,7 @@ from rich.table import Table
 from seller_platform.contract import dataset_named
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_api
-from seller_platform.ingest.loads.slices import Wanted, load_each, load_slice, window_to_load
+from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_slice, window_to_load
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, save_connection
 from seller_platform.warehouse.connections.grants import Grants
@@ -104,13 +104,13 @@ def load_alone() -> None:
             discover_for_benchmark(database)
             started, now = time.perf_counter(), datetime.now(UTC)
             wanted = [
-                Wanted(dataset_named(name), f"{account['seller_id']}.{account['marketplace']}", month)
+                SliceRequest(dataset_named(name), f"{account['seller_id']}.{account['marketplace']}", month)
                 for name in DATASETS
                 for account in accounts(int(os.environ["BENCHMARK_ACCOUNTS"]))
                 for month in months(int(os.environ["BENCHMARK_MONTHS"]))
             ]
 
-            def load(each: Wanted) -> Receipt:
+            def load(each: SliceRequest) -> Receipt:
                 known = account_of(database, each.account)
                 window = window_to_load(database, known, each, now=now, whole=True)
                 assert window is not None

@@ -40,7 +40,7 @@ from seller_platform.contract import Account
 from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
 from seller_platform.contract.endpoints import SERVICE_STATUS
 from seller_platform.sandbox import load_sandbox
-from seller_platform.service.oauth.temporary_access import visit
+from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.loads.daily_totals import write_sums
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -314,7 +314,7 @@ def measure_pages(server: EmbeddedServer, folder: Path, rows: int) -> Sequence[L
         connection.execute("VACUUM ANALYZE seller.orders")
         with database.begin() as filling:
             write_sums(filling, ["S1.US"])
-        with visit(database, ["S1.US"]) as token, service(url, folder) as (base_url, pid):
+        with temporary_access(database, ["S1.US"]) as token, service(url, folder) as (base_url, pid):
             return run(Bench(base_url, token, connection, rows), pid)
 
 
@@ -328,7 +328,7 @@ def measure_statistics(server: EmbeddedServer, folder: Path, months: int) -> tup
         )
         connection.execute("VACUUM ANALYZE")
         account = loaded.accounts[0]
-        with visit(database, [account.key]) as token, service(url, folder) as (base_url, _):
+        with temporary_access(database, [account.key]) as token, service(url, folder) as (base_url, _):
             asked = (Reader(base_url, token), lambda: backends_of_the_service(connection), account.title, months)
             return run_statistics(*asked), run_statistics(*asked, currency=OTHER_CURRENCY)
 

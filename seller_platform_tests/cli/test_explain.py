@@ -60,7 +60,7 @@ def _ask(platform: Platform, url: str) -> list[dict[str, Any]]:
 
 
 def test_the_request_that_is_shown_brings_the_row_again(platform: Platform, variables: dict[str, str]) -> None:
-    # A list read in parts of days, one in a single page, one of a facet's several pages, and one of an ignored facet.
+    # A list read in parts of days, one in a single page, one split by a filter, and one whose filter is ignored.
     asked = {
         "orders": (ORDER, "platform_order_id", ORDER),
         "inventory": ("SKU 44", "sku", "SKU 44"),

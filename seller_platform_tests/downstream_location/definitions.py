@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager, seller_asset_specs
-from seller_platform.orchestration.partitions import ACCOUNTS, account_months
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_months
 from seller_platform.settings import read_settings
 
 HISTORY_START = read_settings().history_start
@@ -35,7 +35,7 @@ def monthly_revenue(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
 @dg.asset(
     key_prefix="finance",
     group_name="finance",
-    partitions_def=ACCOUNTS,
+    partitions_def=ACCOUNT_PARTITIONS,
     ins={"orders": dg.AssetIn(["seller", "orders"])},
 )
 def whole_history(orders: pd.DataFrame) -> dg.MaterializeResult[None]:

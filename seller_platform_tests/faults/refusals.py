@@ -16,7 +16,7 @@ from pathlib import Path
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.ingest.connections.upstream import Upstream
-from seller_platform.ingest.loads.slices import Wanted, load_each, load_slice
+from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
@@ -125,11 +125,11 @@ def _loaded(
     known_of = {known.key: known for known, _, _ in wanted}
     digests: dict[tuple[str, str, Window], bytes] = {}
 
-    def load(each: Wanted) -> Receipt:
+    def load(each: SliceRequest) -> Receipt:
         assert each.month is not None
         return load_slice(api, database, known_of[each.account], each.dataset, each.month, run_id=None)
 
-    slices = [Wanted(dataset, known.key, window) for known, dataset, window in wanted]
+    slices = [SliceRequest(dataset, known.key, window) for known, dataset, window in wanted]
     for outcome in load_each(slices, load, at_once=AT_ONCE):
         each = outcome.wanted
         assert each.month is not None

@@ -17,7 +17,7 @@ import time_machine
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
-from seller_platform.ingest.loads.slices import Wanted, window_to_load
+from seller_platform.ingest.loads.slices import SliceRequest, window_to_load
 from seller_platform_tests.faults.one_load import Ended, load_apart
 from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.broken_connection import BERLIN, JANUARY, Broken
@@ -73,7 +73,7 @@ def test_a_load_is_whole_and_spends_each_refresh_token_once_whatever_the_clock_s
 
 
 def test_days_that_a_clock_that_was_ahead_has_read_are_read_again(broken: Broken, clock: Clock) -> None:
-    wanted, now = Wanted(TRANSACTIONS, BERLIN.key, JANUARY), datetime.fromisoformat(RIGHT).replace(tzinfo=UTC)
+    wanted, now = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY), datetime.fromisoformat(RIGHT).replace(tzinfo=UTC)
 
     wrong = load(broken, clock(AHEAD))
 

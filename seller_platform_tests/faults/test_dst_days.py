@@ -19,7 +19,7 @@ from sqlalchemy import text
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import Account, Window, dataset_named
-from seller_platform.ingest.loads.slices import Wanted, load_slice, window_to_load
+from seller_platform.ingest.loads.slices import SliceRequest, load_slice, window_to_load
 from seller_platform.orchestration.assets.checks import evaluations
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownAccount
@@ -156,7 +156,7 @@ def test_a_snapshot_and_a_refresh_are_of_the_day_that_it_is(
 
     days = {at: AccountDay.at(at, shop.known.key, there) for at in shop.days}
     snapshots = {
-        at: window_to_load(database, shop.known, Wanted(STOCK, shop.known.key, None), now=at, whole=False)
+        at: window_to_load(database, shop.known, SliceRequest(STOCK, shop.known.key, None), now=at, whole=False)
         for at in shop.days
     }
 

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from seller_platform.contract import dataset_named
 from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavailableError
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.ingest.loads.slices import Wanted, load_wanted
+from seller_platform.ingest.loads.slices import SliceRequest, load_wanted
 from seller_platform.orchestration.assets.checks import evaluations
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.loads.receipts import latest_receipts
@@ -233,7 +233,7 @@ def test_a_total_that_lies_is_asked_for_again_and_told_if_it_stays(broken: Broke
         if request.path == "/api/sales/transactions" and (lies is None or next(count) < lies)
         else None
     )
-    wanted = Wanted(TRANSACTIONS, BERLIN.key, JANUARY)
+    wanted = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY)
 
     with broken.api() as api:
         now = datetime(2026, 6, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.slice_reader import Verdict, read_slice
+from seller_platform.client.lists.slice_reader import CountVerdict, read_slice
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.errors import ListChangedError
 from seller_platform_tests.faults.figures import Figure, print_figures
@@ -139,7 +139,7 @@ def _read(api: SellerApi, kind: Kind, mover: Mover, look_ahead: int) -> str:
         return "refused"
     read = [row[0] for row in sink.rows]
     is_lossy, is_doubled = not mover.there_all_along <= set(read), len(read) != len(set(read))
-    if reading.verdict is not Verdict.MATCH:
+    if reading.verdict is not CountVerdict.MATCH:
         return "mismatch"
     return "lossy" if is_lossy else "doubled" if is_doubled else "whole"
 

@@ -11,7 +11,7 @@ import httpx
 import psycopg
 import pytest
 
-from seller_platform.cli.installation import open_workplace
+from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.sandbox.demo import connect_playground
 from seller_platform.cli.sandbox.local_stack import open_playground
@@ -46,7 +46,7 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
     with open_playground(tmp_path_factory.mktemp("home"), output) as playground, pytest.MonkeyPatch.context() as patch:
         for name, value in playground.environment.items():
             patch.setenv(name, value)
-        with open_workplace() as place:
+        with open_installation() as place:
             connect_playground(place, playground, output)
         variables = environment(playground.home, **playground.environment)
         document(run(["sync", "--full", "--json"], variables))

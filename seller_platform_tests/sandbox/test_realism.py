@@ -100,10 +100,10 @@ def test_shipments_are_in_every_stage(sandbox: Database) -> None:
 
 
 def test_every_account_has_every_type_of_notification(sandbox: Database) -> None:
-    assert NOTIFICATIONS.facet is not None
+    assert NOTIFICATIONS.split_by is not None
     found = rows(sandbox, "SELECT account, type, bool_or(read) FROM seller.notifications GROUP BY 1, 2")
 
-    assert Counter(row[1] for row in found) == dict.fromkeys(NOTIFICATIONS.facet.values, 3)
+    assert Counter(row[1] for row in found) == dict.fromkeys(NOTIFICATIONS.split_by.values, 3)
 
 
 def test_some_lists_of_notifications_are_longer_than_a_page(sandbox: Database) -> None:

@@ -177,8 +177,8 @@ def _row(dataset: Dataset, number: int, place: int) -> Row:
 
 
 def _value(dataset: Dataset, column: Column, number: int, place: int, day: date) -> object:  # noqa: PLR0911  # one for each kind
-    if dataset.facet is not None and column.name == dataset.facet.field:
-        return dataset.facet.values[place % len(dataset.facet.values)]
+    if dataset.split_by is not None and column.name == dataset.split_by.field:
+        return dataset.split_by.values[place % len(dataset.split_by.values)]
     if "currency" in column.name:
         return "EUR"
     match column.kind:

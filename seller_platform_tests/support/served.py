@@ -175,8 +175,8 @@ def execute(database: Database, statement: str, *values: object) -> None:
 
 
 def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequence[Row]) -> None:
-    """Store rows, tagged in turn with the values of the dataset's facet where it has a tag."""
-    values = dataset.facet.values if dataset.facet and dataset.facet.tag else (None,)
+    """Store rows, tagged in turn with the values of the filter that splits the dataset, where it has a tag."""
+    values = dataset.split_by.values if dataset.split_by and dataset.split_by.tag else (None,)
     with database.begin() as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
@@ -197,8 +197,8 @@ def rows_of(dataset: Dataset, account: str) -> list[Row]:
 
 
 def _value(dataset: Dataset, column: Column, number: int, account: str, day: date) -> object:
-    if dataset.facet is not None and column.name == dataset.facet.field:
-        return dataset.facet.values[number % len(dataset.facet.values)]
+    if dataset.split_by is not None and column.name == dataset.split_by.field:
+        return dataset.split_by.values[number % len(dataset.split_by.values)]
     zone = ZoneInfo(ACCOUNTS[account].timezone)
     values: dict[Kind, Any] = {
         Kind.TEXT: f'{account} "{column.name}"\t{number % 17}\n€ 商品 {chr(0x1F600)} \\',

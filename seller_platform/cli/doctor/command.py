@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
-from seller_platform.cli.doctor.findings import Finding, Verdict, examined, fail, ok, warn
+from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined, fail, ok, warn
 from seller_platform.cli.doctor.local_checks import examine_machine
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.output import fail as end_with
@@ -18,7 +18,7 @@ from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.health import Condition, condition_of
+from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
 from seller_platform.warehouse.postgres.location import warehouse_url
 
 _OLDEST_POSTGRESQL = 14
@@ -40,7 +40,7 @@ def doctor(*, as_json: bool) -> None:
         if not as_json:
             _print(output, finding)
     document = {"findings": [asdict(finding) for finding in findings]}
-    wrong = [finding.subject for finding in findings if finding.verdict is Verdict.FAIL]
+    wrong = [finding.subject for finding in findings if finding.verdict is FindingLevel.FAIL]
     if wrong:
         error = CheckFailedError(
             f"{len(wrong)} of {len(findings)} prerequisites are not met: {', '.join(dict.fromkeys(wrong))}. "
@@ -71,9 +71,9 @@ def _examine() -> Iterator[Finding]:
 
 def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
     with Database(warehouse_url(settings), connections=4) as database:
-        found = list(examine_postgresql(condition_of(database), database.where))
+        found = list(examine_postgresql(check_health(database), database.where))
         yield from found
-        if any(finding.verdict is Verdict.FAIL for finding in found) or database.version() is None:
+        if any(finding.verdict is FindingLevel.FAIL for finding in found) or database.version() is None:
             return
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         box = _box(settings)
@@ -90,7 +90,7 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
             yield from examine_connection(name, settings, database, box, datetime.now(UTC))
 
 
-def examine_postgresql(found: Condition, where: str) -> Iterator[Finding]:
+def examine_postgresql(found: DatabaseHealth, where: str) -> Iterator[Finding]:
     """Yield whether the server can be used, and has today's schema."""
     size = f"{found.size_bytes / (1 << 20):,.0f} MiB"
     if found.major < _OLDEST_POSTGRESQL:
@@ -121,7 +121,7 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     from seller_platform.orchestration.instance import health  # Dagster alone takes a second to import
 
     try:
-        found = health.condition_of(settings.home)
+        found = health.check_health(settings.home)
     except Exception as error:  # Dagster's storage raises what its libraries raise
         told = str(error).strip().partition("\n")[0]
         yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {told}", "mend dagster.yaml")

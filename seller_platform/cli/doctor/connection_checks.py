@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from seller_platform.cli.doctor.findings import Finding, Verdict, fail, failed, ok, warn
+from seller_platform.cli.doctor.findings import Finding, FindingLevel, fail, failed, ok, warn
 from seller_platform.client.endpoints.status import Probe, probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
@@ -54,9 +54,9 @@ def examine_connection(
         return
     reached = list(_upstream(subject, upstream))
     yield from reached
-    grant = _grant(name, upstream, database, box, now, is_reached=reached[0].verdict is not Verdict.FAIL)
+    grant = _grant(name, upstream, database, box, now, is_reached=reached[0].verdict is not FindingLevel.FAIL)
     yield grant
-    yield _redirect_port(subject, upstream, is_needed=grant.verdict is Verdict.FAIL)
+    yield _redirect_port(subject, upstream, is_needed=grant.verdict is FindingLevel.FAIL)
     count = sum(known.connection == name for known in accounts(database))
     if count:
         yield ok(subject, f"{count} accounts")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from seller_platform.errors import SellerPlatformError
 
 
-class Verdict(StrEnum):
+class FindingLevel(StrEnum):
     """Whether a prerequisite is met; what is doubtful does not stop the work."""
 
     OK = "ok"
@@ -24,24 +24,24 @@ class Finding:
     """
 
     subject: str
-    verdict: Verdict
+    verdict: FindingLevel
     told: str
     next_step: str = ""
 
 
 def ok(subject: str, told: str) -> Finding:
     """Return that a prerequisite is met."""
-    return Finding(subject, Verdict.OK, told)
+    return Finding(subject, FindingLevel.OK, told)
 
 
 def warn(subject: str, told: str, next_step: str) -> Finding:
     """Return that a prerequisite is doubtful."""
-    return Finding(subject, Verdict.WARN, told, next_step)
+    return Finding(subject, FindingLevel.WARN, told, next_step)
 
 
 def fail(subject: str, told: str, next_step: str) -> Finding:
     """Return that a prerequisite is not met."""
-    return Finding(subject, Verdict.FAIL, told, next_step)
+    return Finding(subject, FindingLevel.FAIL, told, next_step)
 
 
 def failed(subject: str, error: SellerPlatformError) -> Finding:

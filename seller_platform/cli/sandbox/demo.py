@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 import click
 import httpx
 
-from seller_platform.cli.installation import Workplace, open_workplace
+from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, Playground, open_playground
 from seller_platform.cli.sync import Selection, problem_of, report, run_sync
@@ -42,7 +42,7 @@ def demo(*, as_json: bool) -> None:
     output = Output(as_json=as_json)
     with open_playground(read_settings().home, output) as playground:
         os.environ.update(playground.environment)
-        with open_workplace() as place:
+        with open_installation() as place:
             connect_playground(place, playground, output)
             synced = run_sync(place, Selection(full=True), output)
             problem = problem_of(synced) or _difference(place, playground)
@@ -51,7 +51,7 @@ def demo(*, as_json: bool) -> None:
     output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
 
 
-def connect_playground(place: Workplace, playground: Playground, output: Output) -> Sequence[KnownAccount]:
+def connect_playground(place: Installation, playground: Playground, output: Output) -> Sequence[KnownAccount]:
     """Authorise at the sandbox as its demo user would, discover the accounts, and return them."""
     upstream = Upstream.of(place.settings)
     keeper = open_keeper(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home)
@@ -96,7 +96,7 @@ def _submit(browser: httpx.Client, page: httpx.Response, answers: dict[str, str]
     return browser.post(urljoin(str(page.url), unescape(action[1]) if action else ""), data=fields)
 
 
-def _difference(place: Workplace, playground: Playground) -> CheckFailedError | None:
+def _difference(place: Installation, playground: Playground) -> CheckFailedError | None:
     """Compare every row with the sandbox's; return an error that names the tables that are not equal."""
     stored = [dataset for dataset in LISTS if not dataset.is_computed]
     with Database(playground.sandbox_url) as sandbox:

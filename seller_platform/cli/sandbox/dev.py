@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from seller_platform.cli.installation import open_workplace
+from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, await_answer, free_port, port_or_free, running
 from seller_platform.cli.sandbox.demo import connect_playground
@@ -73,7 +73,7 @@ def _prepare(playground: Playground, output: Output) -> str:
     from seller_platform.orchestration.instance.home import dagster_home, open_instance
     from seller_platform.orchestration.partitions import add_accounts
 
-    with open_workplace() as place:
+    with open_installation() as place:
         known = connect_playground(place, playground, output)
         with open_instance(place.settings.home) as instance:
             add_accounts(instance, [each.key for each in known])

@@ -19,7 +19,7 @@ from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import exact_number, shape_of
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.row_sink import RowSink
-from seller_platform.client.lists.slice_reader import Reading, Verdict
+from seller_platform.client.lists.slice_reader import CountVerdict, Reading
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.costs import (
     AMOUNT,
@@ -114,7 +114,7 @@ def read_cost_periods(
         notes["duplicate_keys"] = duplicates
     if unknown_fields:
         notes["unknown_fields"] = sorted(unknown_fields)
-    return Reading(requests, len(skus), read_bytes, None, Verdict.UNVERIFIABLE, notes)
+    return Reading(requests, len(skus), read_bytes, None, CountVerdict.UNVERIFIABLE, notes)
 
 
 class CostLookup:

@@ -19,7 +19,7 @@ _KEYS_COMPARED_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True)
-class ListRequest:
+class ListQuery:
     """One list: everything its pages are asked for with, but their number."""
 
     dataset: Dataset
@@ -36,7 +36,7 @@ class ListRequest:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReadResult:
     """What reading one list, or several, came to.
 
     Attributes:
@@ -51,16 +51,16 @@ class Outcome:
     doubts: tuple[str, ...] = ()
     duplicate_keys: int = 0
 
-    def __add__(self, other: "Outcome") -> "Outcome":
+    def __add__(self, other: "ReadResult") -> "ReadResult":
         counts = (self.announced, other.announced)
-        return Outcome(
+        return ReadResult(
             self.rows + other.rows,
             None if counts[0] is None or counts[1] is None else counts[0] + counts[1],
             (*self.doubts, *other.doubts),
             self.duplicate_keys + other.duplicate_keys,
         )
 
-    def doubted(self, doubt: str) -> "Outcome":
+    def doubted(self, doubt: str) -> "ReadResult":
         return replace(self, doubts=(*self.doubts, doubt))
 
 
@@ -73,7 +73,7 @@ def holds_the_list(first: Page) -> bool:
     return not first.rows or (first.per_page is not None and len(first.rows) < first.per_page)
 
 
-def walk(fetcher: PageFetcher, wanted: ListRequest, first: Page, write: Callable[[Page], None]) -> Outcome:
+def walk(fetcher: PageFetcher, wanted: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
     """Read a list of several pages, of which the first is there, and write every page in order."""
     record = _Record(wanted.dataset)
     for number, page in enumerate(_pages(fetcher, wanted, first, record), start=1):
@@ -83,7 +83,7 @@ def walk(fetcher: PageFetcher, wanted: ListRequest, first: Page, write: Callable
     return record.outcome(wanted)
 
 
-def _pages(fetcher: PageFetcher, wanted: ListRequest, first: Page, record: "_Record") -> Iterator[Page]:
+def _pages(fetcher: PageFetcher, wanted: ListQuery, first: Page, record: "_Record") -> Iterator[Page]:
     """Yield the pages: ahead of time as far as the total reaches, then one by one until the list is seen to end."""
     yield first
     size, number = len(first.rows), 2
@@ -144,7 +144,7 @@ class _Record:
             return True
         return pages == 1 or last >= self._rows_by_page[0]
 
-    def outcome(self, wanted: ListRequest) -> Outcome:
+    def outcome(self, wanted: ListQuery) -> ReadResult:
         """Return what the walk came to."""
         rows, announced = sum(self._rows_by_page), self._totals[-1]
         duplicates = self._duplicates_between_pages()
@@ -157,9 +157,9 @@ class _Record:
             doubts.append(f"{duplicates} rows turned up on two pages")
         if not self._is_settled_by_size(wanted):
             doubts.append("a list of several pages is read until two walks agree")
-        return Outcome(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)
+        return ReadResult(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)
 
-    def _is_settled_by_size(self, wanted: ListRequest) -> bool:
+    def _is_settled_by_size(self, wanted: ListQuery) -> bool:
         """Whether page 1 was the only one and had room left: then it was the whole list at one time."""
         room = wanted.full_page
         return len(self._rows_by_page) == 1 and room is not None and self._rows_by_page[0] < room

@@ -10,15 +10,15 @@ from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_sink import RowSink
-from seller_platform.client.lists.split_lists import FacetReader
-from seller_platform.client.lists.windows import Attempt, PartReader
+from seller_platform.client.lists.split_lists import SplitListReader
+from seller_platform.client.lists.windows import SliceAttempt, WindowReader
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.errors import ListChangedError
 
 ATTEMPTS = 3
 
 
-class Verdict(Enum):
+class CountVerdict(Enum):
     """How the rows read compare with the total that the upstream announced."""
 
     MATCH = "match"
@@ -42,7 +42,7 @@ class Reading:
     pages: int
     bytes: int
     announced: int | None
-    verdict: Verdict
+    verdict: CountVerdict
     notes: dict[str, object] = field(default_factory=dict)
 
 
@@ -75,8 +75,8 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     place = window.start if window else snapshot_day
     decoder = PageDecoder(dataset, zone_named(account.timezone, account.key), window, place)
     with PageFetcher(api, look_ahead) as fetcher:
-        reader = PartReader(fetcher, dataset, account, decoder, sink)
-        source = FacetReader(reader) if dataset.facet and not dataset.facet.required else reader
+        reader = WindowReader(fetcher, dataset, account, decoder, sink)
+        source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
         attempt, attempts = _settled(source, _plans(dataset, window), sink, what)
         return Reading(
             requests=fetcher.requests,
@@ -89,8 +89,8 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
 
 
 def _settled(
-    source: PartReader | FacetReader, plans: Iterator[Sequence[Window | None]], sink: RowSink, what: str
-) -> tuple[Attempt, int]:
+    source: WindowReader | SplitListReader, plans: Iterator[Sequence[Window | None]], sink: RowSink, what: str
+) -> tuple[SliceAttempt, int]:
     """Return the first attempt that can be believed, and how many it took."""
     previous: tuple[bytes, int | None] | None = None
     number, last = 0, ""
@@ -117,13 +117,13 @@ def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window 
             yield list(window.split(days))
 
 
-def _verdict(attempt: Attempt, sink: RowSink) -> Verdict:
+def _verdict(attempt: SliceAttempt, sink: RowSink) -> CountVerdict:
     if attempt.outcome.announced is None:
-        return Verdict.UNVERIFIABLE
-    return Verdict.MATCH if attempt.outcome.announced == sink.count else Verdict.MISMATCH
+        return CountVerdict.UNVERIFIABLE
+    return CountVerdict.MATCH if attempt.outcome.announced == sink.count else CountVerdict.MISMATCH
 
 
-def _notes(attempt: Attempt, attempts: int, fetcher: PageFetcher) -> dict[str, object]:
+def _notes(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher) -> dict[str, object]:
     notes = dict(attempt.notes)
     if attempts > 1:
         notes["attempts"] = attempts

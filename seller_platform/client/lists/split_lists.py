@@ -1,33 +1,33 @@
-"""Facets: a list read value by value and tagged, and whether the parts add up to the list."""
+"""Lists split by a filter: read value by value and tagged, with the sum checked against the whole list."""
 
 from collections.abc import Sequence
 
 from seller_platform.client.decoding.pages import Page
-from seller_platform.client.lists.pagination import Outcome
-from seller_platform.client.lists.windows import Attempt, Part, PartReader
+from seller_platform.client.lists.pagination import ReadResult
+from seller_platform.client.lists.windows import ListPart, SliceAttempt, WindowReader
 from seller_platform.contract import Window
 
 
-class FacetReader:
-    """Reads a slice once for each value of a facet, unless the upstream turns out to ignore the facet."""
+class SplitListReader:
+    """Reads a slice once for each value of a filter, unless the upstream ignores the filter."""
 
-    def __init__(self, reader: PartReader) -> None:
-        facet = reader.dataset.facet
-        if facet is None:
-            raise ValueError(f"{reader.dataset.name} has no facet")
-        self._reader, self._facet = reader, facet
+    def __init__(self, reader: WindowReader) -> None:
+        split_by = reader.dataset.split_by
+        if split_by is None:
+            raise ValueError(f"{reader.dataset.name} is not split by a filter")
+        self._reader, self._split_by = reader, split_by
         self._unexplained: dict[str, int] | None = None
         self._is_ignored = self._is_proven = False
 
-    def attempt(self, windows: Sequence[Window | None]) -> Attempt:
+    def attempt(self, windows: Sequence[Window | None]) -> SliceAttempt:
         """Read the unfiltered list's total, then every value's list, and compare."""
         self._reader.pages = 0
         whole = self._whole(windows)
         if whole.total == 0 and not whole.rows:
-            return Attempt(Outcome())
+            return SliceAttempt(ReadResult())
         if self._is_ignored:
             return self._unfiltered(windows)
-        by_value = [[self._part(window, value) for window in windows] for value in self._facet.values]
+        by_value = [[self._part(window, value) for window in windows] for value in self._split_by.values]
         firsts = [list(self._reader.first_pages(parts[:1])) for parts in by_value] if len(windows) == 1 else []
         if self._all_are_the_whole(whole, firsts):
             return self._ignored(whole.total, [first.total for (first,) in firsts], windows)
@@ -39,34 +39,34 @@ class FacetReader:
             return self._without_totals(outcomes, windows)
         return self._compared(whole.total, outcomes, windows)
 
-    def _part(self, window: Window | None, value: str) -> Part:
-        return Part(window, value, (value,) if self._facet.tag else ())
+    def _part(self, window: Window | None, value: str) -> ListPart:
+        return ListPart(window, value, (value,) if self._split_by.tag else ())
 
     def _whole(self, windows: Sequence[Window | None]) -> Page:
         """Return page 1 of the unfiltered list, as small as it comes: only its total is wanted."""
         first, last = windows[0], windows[-1]
         window = Window(first.start, last.end) if first and last else None
-        return self._reader.fetcher.one(self._reader.request(Part(window), smallest_page=True).page(1))
+        return self._reader.fetcher.one(self._reader.request(ListPart(window), smallest_page=True).page(1))
 
-    def _compared(self, total: int, outcomes: Sequence[Outcome], windows: Sequence[Window | None]) -> Attempt:
+    def _compared(self, total: int, outcomes: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
         """Judge whether the parts add up to the unfiltered total, or to one it had while they were read."""
         counts = [outcome.rows if outcome.announced is None else outcome.announced for outcome in outcomes]
-        outcome, found = sum(outcomes, start=Outcome()), sum(counts)
+        outcome, found = sum(outcomes, start=ReadResult()), sum(counts)
         if found == total:
-            return Attempt(_announcing(outcome, total))
+            return SliceAttempt(_announcing(outcome, total))
         after = self._whole(windows).total
         if after is not None and after != total and min(total, after) <= found <= max(total, after):
-            return Attempt(_announcing(outcome, found), {"moved": {"before": total, "after": after}})
-        told = {"unfiltered": total, **dict(zip(self._facet.values, counts, strict=True))}
+            return SliceAttempt(_announcing(outcome, found), {"moved": {"before": total, "after": after}})
+        told = {"unfiltered": total, **dict(zip(self._split_by.values, counts, strict=True))}
         if told == self._unexplained:
             return self._ignored(total, counts, windows)
         self._unexplained = told
-        doubt = f"{total} rows were announced in all, {found} by {self._facet.parameter}"
-        return Attempt(_announcing(outcome, total).doubted(doubt))
+        doubt = f"{total} rows were announced in all, {found} by {self._split_by.parameter}"
+        return SliceAttempt(_announcing(outcome, total).doubted(doubt))
 
-    def _without_totals(self, outcomes: Sequence[Outcome], windows: Sequence[Window | None]) -> Attempt:
+    def _without_totals(self, outcomes: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
         """Judge by rows counted: parts that are all of one size are each compared with the unfiltered list."""
-        attempt = Attempt(_announcing(sum(outcomes, start=Outcome()), None))
+        attempt = SliceAttempt(_announcing(sum(outcomes, start=ReadResult()), None))
         counts = [outcome.rows for outcome in outcomes]
         if self._is_proven or len(set(counts)) > 1 or not counts[0]:
             return attempt
@@ -80,19 +80,21 @@ class FacetReader:
     def _all_are_the_whole(self, whole: Page, firsts: Sequence[Sequence[Page]]) -> bool:
         return bool(whole.total and firsts) and all(first.total == whole.total for (first,) in firsts)
 
-    def _ignored(self, total: int | None, counts: Sequence[int | None], windows: Sequence[Window | None]) -> Attempt:
-        """Read the unfiltered list, because the facet does not part it; its rows carry no tag."""
+    def _ignored(
+        self, total: int | None, counts: Sequence[int | None], windows: Sequence[Window | None]
+    ) -> SliceAttempt:
+        """Read the unfiltered list, because the filter does not split it; its rows carry no tag."""
         self._is_ignored = True
-        self._note = {"unfiltered": total, **dict(zip(self._facet.values, counts, strict=True))}
+        self._note = {"unfiltered": total, **dict(zip(self._split_by.values, counts, strict=True))}
         return self._unfiltered(windows)
 
-    def _unfiltered(self, windows: Sequence[Window | None]) -> Attempt:
+    def _unfiltered(self, windows: Sequence[Window | None]) -> SliceAttempt:
         self._reader.sink.restart()
         self._reader.pages = 0
-        tags = (None,) if self._facet.tag else ()
-        outcome = self._reader.read_all([Part(window, None, tags) for window in windows])
-        return Attempt(outcome, {"facet_ignored": self._note})
+        tags = (None,) if self._split_by.tag else ()
+        outcome = self._reader.read_all([ListPart(window, None, tags) for window in windows])
+        return SliceAttempt(outcome, {"facet_ignored": self._note})
 
 
-def _announcing(outcome: Outcome, announced: int | None) -> Outcome:
-    return Outcome(outcome.rows, announced, outcome.doubts, outcome.duplicate_keys)
+def _announcing(outcome: ReadResult, announced: int | None) -> ReadResult:
+    return ReadResult(outcome.rows, announced, outcome.doubts, outcome.duplicate_keys)

@@ -1,7 +1,7 @@
 """What the service wants the seller to know about stock and prices."""
 
 from seller_platform.contract.columns import Column, Kind
-from seller_platform.contract.dataset import Dataset, Facet, Slicing
+from seller_platform.contract.dataset import Dataset, Slicing, SplitFilter
 
 NOTIFICATIONS = Dataset(
     name="notifications",
@@ -11,7 +11,7 @@ NOTIFICATIONS = Dataset(
     slicing=Slicing.SNAPSHOT,
     fixed_page_size=100,
     announces_total=False,
-    facet=Facet(
+    split_by=SplitFilter(
         parameter="notification_type",
         values=("inventory_alerts", "price_alerts", "restock_alerts"),
         required=True,

@@ -1,9 +1,9 @@
 """Orders, daily product sales, transactions, and the statistics computed from them."""
 
 from seller_platform.contract.columns import Column, Kind
-from seller_platform.contract.dataset import Dataset, Facet, Slicing
+from seller_platform.contract.dataset import Dataset, Slicing, SplitFilter
 
-SALES_CHANNEL = Facet(
+SALES_CHANNEL = SplitFilter(
     parameter="sales_channel",
     values=("platform", "non-platform"),
     tag=Column(
@@ -21,7 +21,7 @@ ORDERS = Dataset(
     area="sales",
     slicing=Slicing.MONTH,
     page_sizes=(250, 500, 1000, 2000),
-    facet=SALES_CHANNEL,
+    split_by=SALES_CHANNEL,
     day="purchase_date",
     order=("purchase_date", "platform_order_id", "sku"),
     lookback_days=30,
@@ -45,7 +45,7 @@ DAILY_PRODUCT_SALES = Dataset(
     area="sales",
     slicing=Slicing.MONTH,
     page_sizes=(500, 1000, 2000),
-    facet=SALES_CHANNEL,
+    split_by=SALES_CHANNEL,
     day="date",
     order=("date", "sku"),
     lookback_days=30,

@@ -292,7 +292,7 @@ def _write_of_document(document: Mapping[str, Any]) -> CostWrite:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ReadPeriods:
     periods: Periods
     is_known: bool
 
@@ -304,7 +304,7 @@ class _Upstream:
         self._apis, self._database = apis, database
         self._known: dict[str, KnownAccount] = {}
 
-    def read(self, products: Iterable[Product]) -> dict[Product, _Found]:
+    def read(self, products: Iterable[Product]) -> dict[Product, _ReadPeriods]:
         """Return what the products have now."""
         asked = list(products)
         lookups = {}
@@ -312,10 +312,10 @@ class _Upstream:
             known = self._account(account)
             lookups[account] = CostLookup(self._apis(known.connection), known.account, date.min)
 
-        def find(product: Product) -> _Found:
+        def find(product: Product) -> _ReadPeriods:
             account, sku = product
             found = lookups[account].find(sku)
-            return _Found(read_periods(found), found.is_known)
+            return _ReadPeriods(read_periods(found), found.is_known)
 
         return dict(zip(asked, at_once(find, asked), strict=True))
 

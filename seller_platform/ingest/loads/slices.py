@@ -12,7 +12,7 @@ from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.slice_reader import Verdict, read_slice
+from seller_platform.client.lists.slice_reader import CountVerdict, read_slice
 from seller_platform.contract import Dataset, Window
 from seller_platform.errors import (
     NotOfferedError,
@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SliceRequest:
     """A slice that is to be loaded: of a month where the dataset is dated, of today where it is not."""
 
     dataset: Dataset
@@ -51,10 +51,10 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SliceResult:
     """How a wanted slice ended: with a receipt, with an error, or with neither where there was nothing to read."""
 
-    wanted: Wanted
+    wanted: SliceRequest
     receipt: Receipt | None = None
     error: SellerPlatformError | None = None
 
@@ -63,7 +63,7 @@ def load_wanted(
     api: SellerApi,
     database: Database,
     known: KnownAccount,
-    wanted: Wanted,
+    wanted: SliceRequest,
     *,
     now: datetime,
     whole: bool,
@@ -83,7 +83,7 @@ def load_wanted(
     if window is None:
         return None
     receipt = load_slice(api, database, known, wanted.dataset, window, run_id=run_id)
-    if receipt.verdict != Verdict.MISMATCH.value:
+    if receipt.verdict != CountVerdict.MISMATCH.value:
         return receipt
     month = window_to_load(database, known, wanted, now=now, whole=True) or window
     return load_slice(
@@ -139,7 +139,7 @@ def load_slice(
 
 
 def window_to_load(
-    database: Database, known: KnownAccount, wanted: Wanted, *, now: datetime, whole: bool
+    database: Database, known: KnownAccount, wanted: SliceRequest, *, now: datetime, whole: bool
 ) -> Window | None:
     """Return the days to read for a wanted slice; None where there are none.
 
@@ -173,12 +173,12 @@ def _was_settled(
 
 
 def load_each(
-    wanted: Iterable[Wanted],
-    load: Callable[[Wanted], Receipt | None],
+    wanted: Iterable[SliceRequest],
+    load: Callable[[SliceRequest], Receipt | None],
     *,
     at_once: int = SLICES_AT_ONCE,
     pauses_seconds: Sequence[float] = RESTART_PAUSES_SECONDS,
-) -> Iterator[Outcome]:
+) -> Iterator[SliceResult]:
     """Load slices side by side and yield their outcomes in order; one that fails does not stop the others.
 
     A slice whose warehouse went away is loaded again after each of the pauses: it was stored whole or not at all. One
@@ -189,7 +189,7 @@ def load_each(
     """
     remaining = iter(wanted)
     with ThreadPoolExecutor(at_once, thread_name_prefix="slice") as threads:
-        under_way: deque[tuple[Wanted, Future[Receipt | None]]] = deque()
+        under_way: deque[tuple[SliceRequest, Future[Receipt | None]]] = deque()
 
         def begin(count: int) -> None:
             for each in islice(remaining, count):
@@ -199,15 +199,15 @@ def load_each(
         while under_way:
             each, future = under_way.popleft()
             try:
-                outcome = Outcome(each, receipt=future.result())
+                outcome = SliceResult(each, receipt=future.result())
             except SellerPlatformError as error:
-                outcome = Outcome(each, error=error)
+                outcome = SliceResult(each, error=error)
             begin(1)
             yield outcome
 
 
 def _load_patiently(
-    load: Callable[[Wanted], Receipt | None], wanted: Wanted, pauses_seconds: Sequence[float]
+    load: Callable[[SliceRequest], Receipt | None], wanted: SliceRequest, pauses_seconds: Sequence[float]
 ) -> Receipt | None:
     pauses, may_ask_again = iter(pauses_seconds), True
     while True:

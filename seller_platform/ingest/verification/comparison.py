@@ -14,8 +14,7 @@ from typing import Any
 from seller_platform.client.endpoints.accounts import fetch_accounts
 from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.slice_reader import Reading, read_slice
-from seller_platform.client.lists.slice_reader import Verdict as Count
+from seller_platform.client.lists.slice_reader import CountVerdict, Reading, read_slice
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.costs import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -31,7 +30,7 @@ _ELEMENT_FIELDS = (COST_ELEMENT, AMOUNT, CURRENCY, PROVIDER, NOTES)
 Row = tuple[Any, ...]
 
 
-class Verdict(Enum):
+class ComparisonResult(Enum):
     """What the comparison of two answers came to."""
 
     EQUAL = "equal"
@@ -41,7 +40,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Comparison:
     """How the answers to one question compare.
 
     Attributes:
@@ -57,7 +56,7 @@ class Finding:
     subject: str
     account: str
     asked: str
-    verdict: Verdict
+    verdict: ComparisonResult
     rows: int
     seconds: float
     differences: tuple[str, ...] = ()
@@ -67,13 +66,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class _Judgement:
-    verdict: Verdict
+    verdict: ComparisonResult
     rows: int = 0
     differences: tuple[str, ...] = ()
     not_known: tuple[str, ...] = ()
 
 
-def verify_each(questions: Iterable[Question], source: SellerApi, replica: SellerApi) -> Iterator[Finding]:
+def verify_each(questions: Iterable[Question], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
     """Ask the questions, several side by side, and yield the findings in their order.
 
     A question that fails does not stop the others.
@@ -82,12 +81,12 @@ def verify_each(questions: Iterable[Question], source: SellerApi, replica: Selle
         yield from threads.map(lambda question: verify(question, source, replica), questions)
 
 
-def verify(question: Question, source: SellerApi, replica: SellerApi) -> Finding:
+def verify(question: Question, source: SellerApi, replica: SellerApi) -> Comparison:
     """Ask one question of both."""
     return _found(question.dataset.name, question.known.key, str(question), lambda: _judged(question, source, replica))
 
 
-def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> Finding:
+def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> Comparison:
     """Ask both which accounts there are."""
 
     def judge() -> _Judgement:
@@ -96,19 +95,21 @@ def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> F
         names = tuple(sorted(asked[0].unknown_fields))
         unknown = (f"{', '.join(names)}: fields that the contract does not name",) if names else ()
         differences = _row_differences(ACCOUNTS.columns, *rows)
-        return _Judgement(Verdict.DIFFERENT if differences else Verdict.EQUAL, rows[0].total(), differences, unknown)
+        return _Judgement(
+            ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL, rows[0].total(), differences, unknown
+        )
 
     return _found(ACCOUNTS.name, connection, ACCOUNTS.name, judge)
 
 
-def _found(subject: str, account: str, asked: str, judge: Callable[[], _Judgement]) -> Finding:
+def _found(subject: str, account: str, asked: str, judge: Callable[[], _Judgement]) -> Comparison:
     began = time.perf_counter()
     error: SellerPlatformError | None = None
     try:
         judgement = judge()
     except SellerPlatformError as problem:
-        judgement, error = _Judgement(Verdict.FAILED), problem
-    return Finding(
+        judgement, error = _Judgement(ComparisonResult.FAILED), problem
+    return Comparison(
         subject,
         account,
         asked,
@@ -123,42 +124,44 @@ def _found(subject: str, account: str, asked: str, judge: Callable[[], _Judgemen
 
 def _judged(question: Question, source: SellerApi, replica: SellerApi) -> _Judgement:
     if question.unanswerable is not None:
-        return _Judgement(Verdict.NOT_KNOWN, not_known=(question.unanswerable,))
-    ours, theirs = _Answer(question), _Answer(question)
+        return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(question.unanswerable,))
+    ours, theirs = _ReadAnswer(question), _ReadAnswer(question)
     reading = _read(question, source, theirs)
     unknown = [*_reasons(question), *_unnamed_fields(reading)]
     try:
         listed = _read(question, replica, ours)
     except RequestRefusedError as error:
         if error.reason == REPLICA:
-            return _Judgement(Verdict.NOT_KNOWN, not_known=(_refusal(error),))
-        return _Judgement(Verdict.DIFFERENT, theirs.count, (f"the replica refused: {_refusal(error)}",))
-    if ours.digest == theirs.digest and listed.verdict is not Count.MISMATCH:
-        return _Judgement(Verdict.EQUAL, theirs.count, not_known=tuple(unknown))
+            return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(_refusal(error),))
+        return _Judgement(ComparisonResult.DIFFERENT, theirs.count, (f"the replica refused: {_refusal(error)}",))
+    if ours.digest == theirs.digest and listed.verdict is not CountVerdict.MISMATCH:
+        return _Judgement(ComparisonResult.EQUAL, theirs.count, not_known=tuple(unknown))
     return _explained(question, source, replica, tuple(unknown))
 
 
 def _explained(question: Question, source: SellerApi, replica: SellerApi, unknown: tuple[str, ...]) -> _Judgement:
     """Read both once more, keep the rows this time, and tell which differ; a list may have moved in between."""
-    theirs, ours = _Answer(question, keeps_rows=True), _Answer(question, keeps_rows=True)
+    theirs, ours = _ReadAnswer(question, keeps_rows=True), _ReadAnswer(question, keeps_rows=True)
     _read(question, source, theirs)
     listed = _read(question, replica, ours)
     told = []
     if ours.digest != theirs.digest:
         told += [_totals(question, theirs, ours), *_row_differences(theirs.columns, theirs.rows, ours.rows)]
-    if listed.verdict is Count.MISMATCH:
+    if listed.verdict is CountVerdict.MISMATCH:
         told.append(f"the replica announces {listed.announced} rows and lists {ours.count}")
-    return _Judgement(Verdict.DIFFERENT if told else Verdict.EQUAL, theirs.count, tuple(told), unknown)
+    return _Judgement(
+        ComparisonResult.DIFFERENT if told else ComparisonResult.EQUAL, theirs.count, tuple(told), unknown
+    )
 
 
-def _read(question: Question, api: SellerApi, answer: "_Answer") -> Reading:
+def _read(question: Question, api: SellerApi, answer: "_ReadAnswer") -> Reading:
     account, day = question.known.account, question.snapshot_day
     if question.skus is not None and day is not None:
         return read_cost_periods(api, account, question.skus, day, answer)
     return read_slice(api, question.dataset, account, question.window, day, answer)
 
 
-class _Answer:
+class _ReadAnswer:
     """The rows of an answer, in one spelling: digested, and kept where the rows themselves are wanted."""
 
     def __init__(self, question: Question, *, keeps_rows: bool = False) -> None:
@@ -270,7 +273,7 @@ def _refusal(error: RequestRefusedError) -> str:
     return "; ".join(f"{name} {' '.join(texts)}" for name, texts in error.parameters.items()) or str(error)
 
 
-def _totals(question: Question, theirs: _Answer, ours: _Answer) -> str:
+def _totals(question: Question, theirs: _ReadAnswer, ours: _ReadAnswer) -> str:
     """Return what the two answers add up to."""
     told = [f"{theirs.count} rows at the source, {ours.count} at the replica"]
     for place, column in enumerate(question.dataset.columns):

@@ -67,7 +67,7 @@ class Question:
         return {name: reason for name, reason in self.unknown if name.partition(".")[0] in names}
 
 
-class Coverage:
+class StoredDays:
     """Which days of which lists the receipts say are stored."""
 
     def __init__(self, receipts: Sequence[Receipt]) -> None:
@@ -89,7 +89,7 @@ def questions_about(
     known: KnownAccount,
     datasets: Collection[Dataset],
     months: Sequence[Window],
-    coverage: Coverage,
+    coverage: StoredDays,
     *,
     today: date,
     skus: Sequence[str],
@@ -128,7 +128,7 @@ def questions_about(
 @dataclass(frozen=True)
 class _Asking:
     known: KnownAccount
-    coverage: Coverage
+    coverage: StoredDays
     today: date
     has_offers: bool
 

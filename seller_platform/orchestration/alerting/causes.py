@@ -90,7 +90,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Letter:
+class PendingMessage:
     """A message that the webhook has not taken yet."""
 
     text: str
@@ -102,10 +102,10 @@ class Letter:
         """Whether to send it."""
         return self.not_before is None or is_past(self.not_before, now, _LONGEST_PAUSE)
 
-    def put_off(self, now: datetime) -> "Letter":
+    def put_off(self, now: datetime) -> "PendingMessage":
         """Return the letter as it is after an attempt that failed."""
         pause = min(_FIRST_PAUSE * 2 ** min(self.attempts, 10), _LONGEST_PAUSE)
-        return Letter(self.text, self.written_at, self.attempts + 1, now + pause)
+        return PendingMessage(self.text, self.written_at, self.attempts + 1, now + pause)
 
 
 @dataclass
@@ -119,7 +119,7 @@ class Alerts:
     read_to: int
     retried: dict[str, int] = field(default_factory=dict)
     causes: dict[str, Cause] = field(default_factory=dict)
-    letters: list[Letter] = field(default_factory=list)
+    letters: list[PendingMessage] = field(default_factory=list)
 
     @classmethod
     def read(cls, cursor: str) -> "Alerts":
@@ -149,9 +149,9 @@ class Alerts:
             key: cause for key, cause in newest if not cause.is_resolved and now - cause.last_seen < _FORGOTTEN_AFTER
         }
 
-    def write(self, text: str, now: datetime) -> list[Letter]:
+    def write(self, text: str, now: datetime) -> list[PendingMessage]:
         """Add a letter; return those that there is no more room for, the oldest."""
-        letters = [*self.letters, Letter(text, now)]
+        letters = [*self.letters, PendingMessage(text, now)]
         self.letters = letters[-_MOST_LETTERS:]
         return letters[:-_MOST_LETTERS]
 

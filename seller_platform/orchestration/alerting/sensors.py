@@ -22,7 +22,7 @@ from pydantic import SecretStr
 
 from seller_platform.client.endpoints.webhook import post_message
 from seller_platform.clocks import Clock, is_past, utc_now
-from seller_platform.contract.datasets.user import ACCOUNTS as CONNECTED
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import WebhookError, connect_command
 from seller_platform.orchestration.alerting.causes import (
     RUN,
@@ -37,7 +37,7 @@ from seller_platform.orchestration.alerting.causes import (
     slack_payload,
 )
 from seller_platform.orchestration.assets.accounts import AUTHORIZED_CHECK
-from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.settings import Settings, read_settings
 
@@ -148,7 +148,7 @@ def _sensor(
         known = _remembered(context.cursor) or Alerts(latest)
         known.read_to = min(known.read_to, latest)  # where events were deleted, their numbers may come again
         open_before = list(known.causes)
-        accounts = frozenset(instance.get_dynamic_partitions(ACCOUNTS.name or ""))
+        accounts = frozenset(instance.get_dynamic_partitions(ACCOUNT_PARTITIONS.name or ""))
         read(_Reading(instance, now - _SETTLES_AFTER, accounts, _secrets(settings)), known)
         for level, text in _messages(known, open_before, settings):
             _tell(known, text, level, settings, now)
@@ -264,7 +264,7 @@ def _not_told_by_the_check(reading: _Reading, failures: Iterator[Failure]) -> li
     """Return the failures but those of which the check of the connections tells, in the same words."""
     found = list(failures)
     history = reading.instance.event_log_storage.get_asset_check_execution_history(
-        dg.AssetCheckKey(asset_key(CONNECTED), AUTHORIZED_CHECK), limit=_JUDGEMENTS_READ
+        dg.AssetCheckKey(asset_key(ACCOUNTS), AUTHORIZED_CHECK), limit=_JUDGEMENTS_READ
     )
     told = [
         redacted(evaluation.description or "", reading.secrets)

@@ -15,7 +15,7 @@ import dagster as dg
 
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
-from seller_platform.contract.datasets.user import ACCOUNTS as DATASET
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import (
     NotConnectedError,
     ReauthorizationRequiredError,
@@ -35,7 +35,7 @@ from seller_platform.orchestration.assets.checks import (
 )
 from seller_platform.orchestration.assets.events import definition_metadata, judged, materialization
 from seller_platform.orchestration.assets.failures import fail_each
-from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts, asset_key
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, connections
 from seller_platform.warehouse.connections.grants import GrantFacts, Grants
@@ -61,8 +61,8 @@ _CONNECTIONS_AT_ONCE = 4
 def discovery_definitions(*, clock: Clock = utc_now, tick_seconds: float = _TICK_SECONDS) -> dg.Definitions:
     """Return everything Dagster needs for discovery, except the resources `warehouse` and `seller_api`."""
     return dg.Definitions(
-        assets=[accounts_asset(DATASET)],
-        sensors=[_discovery_sensor(DATASET, clock, tick_seconds)],
+        assets=[accounts_asset(ACCOUNTS)],
+        sensors=[_discovery_sensor(ACCOUNTS, clock, tick_seconds)],
     )
 
 
@@ -180,7 +180,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
         return dg.SensorResult(
             skip_reason=f"{len(answers.receipts)} of {len(known)} connections were asked, {len(answers.failures)} gave "
             f"no answer; {len(fresh)} accounts are new",
-            dynamic_partitions_requests=[ACCOUNTS.build_add_request(fresh)] if fresh else [],
+            dynamic_partitions_requests=[ACCOUNT_PARTITIONS.build_add_request(fresh)] if fresh else [],
             cursor=json.dumps({**asdict(memory), "told": judgement.description}),
         )
 
@@ -221,7 +221,7 @@ def _result(future: Future[Receipt], seconds: float) -> Receipt:
         SellerPlatformError: It failed, or is not done.
     """
     if not future.done():
-        raise UpstreamUnavailableError(f"GET {DATASET.path}", f"no answer within {seconds:g} seconds", attempts=1)
+        raise UpstreamUnavailableError(f"GET {ACCOUNTS.path}", f"no answer within {seconds:g} seconds", attempts=1)
     return future.result()
 
 
@@ -243,8 +243,8 @@ def _remember(memory: _Memory, known: Iterable[str], answers: _Answers, now: dat
 
 def _without_partition(instance: dg.DagsterInstance, database: Database) -> list[str]:
     """Return the accounts that are listed and have no partition yet, whoever discovered them."""
-    assert ACCOUNTS.name is not None
-    registered = set(instance.get_dynamic_partitions(ACCOUNTS.name))
+    assert ACCOUNT_PARTITIONS.name is not None
+    registered = set(instance.get_dynamic_partitions(ACCOUNT_PARTITIONS.name))
     return [known.key for known in accounts(database) if known.key not in registered]
 
 

@@ -10,11 +10,11 @@ from seller_platform.contract import dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.planning import WAIT_SECONDS, Patience, apply_plan, changes_of
 from seller_platform.ingest.loads.cost_periods import load_costs
-from seller_platform.ingest.loads.slices import Wanted, load_each
+from seller_platform.ingest.loads.slices import SliceRequest, load_each
 from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import report_outcomes
 from seller_platform.orchestration.assets.events import definition_metadata
-from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.connections.accounts import account_of
@@ -56,9 +56,9 @@ def cost_asset() -> dg.AssetsDefinition:
         kinds={"postgres"},
         metadata=definition_metadata(COST_PERIODS),
         deps=[asset_key(dataset_named("inventory"))],
-        partitions_def=ACCOUNTS,
+        partitions_def=ACCOUNT_PARTITIONS,
         backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN),
-        check_specs=check_specs(COST_PERIODS, ACCOUNTS),
+        check_specs=check_specs(COST_PERIODS, ACCOUNT_PARTITIONS),
         output_required=False,
     )
     def cost_periods(
@@ -66,12 +66,12 @@ def cost_asset() -> dg.AssetsDefinition:
     ) -> Iterator[object]:
         database, now = warehouse.database, datetime.now(UTC)
 
-        def load(each: Wanted) -> Receipt:
+        def load(each: SliceRequest) -> Receipt:
             known = account_of(database, each.account)
             api = seller_api.api(known.connection)
             return load_costs(api, database, known, now=now, run_id=context.run.run_id)
 
-        wanted = [Wanted(COST_PERIODS, key, None) for key in context.partition_keys]
+        wanted = [SliceRequest(COST_PERIODS, key, None) for key in context.partition_keys]
         outcomes = load_each(wanted, load, at_once=_ACCOUNTS_AT_ONCE)
         yield from report_outcomes(context, COST_PERIODS, seller_api, outcomes)
 

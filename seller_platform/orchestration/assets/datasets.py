@@ -7,7 +7,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing
 from seller_platform.errors import NotOfferedError, SellerPlatformError
-from seller_platform.ingest.loads.slices import Outcome, Wanted, load_each, load_wanted
+from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_wanted
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
 from seller_platform.orchestration.assets.events import definition_metadata, materialization
 from seller_platform.orchestration.assets.failures import fail_partitions
@@ -45,13 +45,13 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        wanted = _newest_first(Wanted(dataset, *read_partition_key(key)) for key in context.partition_keys)
+        wanted = _newest_first(SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys)
         yield from report_outcomes(context, dataset, seller_api, _outcomes(context, warehouse, seller_api, wanted))
 
     return land
 
 
-def _newest_first(wanted: Iterable[Wanted]) -> list[Wanted]:
+def _newest_first(wanted: Iterable[SliceRequest]) -> list[SliceRequest]:
     """Return the slices in the order of their use: Dagster hands over the oldest months first."""
     return sorted(wanted, key=lambda each: each.month.start if each.month else date.max, reverse=True)
 
@@ -60,12 +60,12 @@ def _outcomes(
     context: dg.AssetExecutionContext,
     warehouse: WarehouseResource,
     seller_api: SellerApiResource,
-    wanted: Sequence[Wanted],
-) -> Iterator[Outcome]:
+    wanted: Sequence[SliceRequest],
+) -> Iterator[SliceResult]:
     whole = context.run.tags.get(REFRESH_TAG) != CHANGED
     now, database, run_id = datetime.now(UTC), warehouse.database, context.run.run_id
 
-    def load(each: Wanted) -> Receipt | None:
+    def load(each: SliceRequest) -> Receipt | None:
         known = account_of(database, each.account)
         api = seller_api.api(known.connection)
         return load_wanted(api, database, known, each, now=now, whole=whole, run_id=run_id)
@@ -74,7 +74,7 @@ def _outcomes(
 
 
 def report_outcomes(
-    context: dg.AssetExecutionContext, dataset: Dataset, seller_api: SellerApiResource, outcomes: Iterator[Outcome]
+    context: dg.AssetExecutionContext, dataset: Dataset, seller_api: SellerApiResource, outcomes: Iterator[SliceResult]
 ) -> Iterator[object]:
     """Yield what Dagster is told of slices that were loaded: each by itself, and at the end those that failed.
 

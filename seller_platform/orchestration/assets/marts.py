@@ -14,7 +14,7 @@ from seller_platform.orchestration.assets.failures import fail_partitions
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
-    ACCOUNTS,
+    ACCOUNT_PARTITIONS,
     MONTH,
     account_months,
     asset_key,
@@ -60,7 +60,7 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
     A run may ask for any number of partitions. Each is reported by itself; those that fail are named at the end
     and do not stop the others.
     """
-    partitions = account_months(history_start) if mart.is_monthly else ACCOUNTS
+    partitions = account_months(history_start) if mart.is_monthly else ACCOUNT_PARTITIONS
 
     @dg.asset(
         key=mart_key(mart),

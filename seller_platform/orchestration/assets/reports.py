@@ -29,7 +29,7 @@ from seller_platform.ingest.loads.reports import (
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations
 from seller_platform.orchestration.assets.events import definition_metadata, materialization
 from seller_platform.orchestration.assets.failures import fail_each
-from seller_platform.orchestration.partitions import ACCOUNTS, asset_key, partitions_for
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts
@@ -211,7 +211,7 @@ def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetim
         of_account.setdefault(job.account, []).append(job)
     if not of_account:
         return
-    partitions = set(instance.get_dynamic_partitions(ACCOUNTS.name or ""))
+    partitions = set(instance.get_dynamic_partitions(ACCOUNT_PARTITIONS.name or ""))
     under_way = _keys_under_way(instance, [job for jobs in of_account.values() for job in jobs], now)
     due = (
         [job for job in jobs if _may_run(job, now)]

@@ -11,7 +11,7 @@ from seller_platform.orchestration.partitions import account_partitions
 
 
 @dataclass(frozen=True)
-class Condition:
+class DagsterHealth:
     """What a look at the instance says.
 
     Attributes:
@@ -28,13 +28,13 @@ class Condition:
     is_configured: bool
 
 
-def condition_of(home: Path) -> Condition:
+def check_health(home: Path) -> DagsterHealth:
     """Return the condition of the Dagster instance; whatever keeps it from being opened is raised as it is."""
     folder = dagster_home(home)
     with open_instance(home) as instance:
         statuses = instance.get_daemon_statuses().values()
         heartbeats = [each.last_heartbeat.timestamp for each in statuses if each.last_heartbeat is not None]
-        return Condition(
+        return DagsterHealth(
             home=folder,
             partitions=account_partitions(instance),
             last_heartbeat=datetime.fromtimestamp(max(heartbeats), UTC) if heartbeats else None,

@@ -78,7 +78,7 @@ class ListRequest:
     selector: Selector
     start: date | None
     end: date | None
-    facet: str | None
+    part: str | None
     currency: str | None
     page: int
     per_page: int
@@ -93,10 +93,12 @@ class ListParameters:
         self._size = size_parameter("per_page", "Rows on a page.", dataset.page_sizes) if dataset.page_sizes else None
         self._currency = CURRENCY if keeps_own_currency(dataset) else None
         self._own_days = OWN_DAYS.get(dataset.name, ())
-        facet = dataset.facet
-        self._facet = (
-            choice_parameter(facet.parameter, "The part of the list to return.", facet.values, required=facet.required)
-            if facet is not None
+        split_by = dataset.split_by
+        self._split_by = (
+            choice_parameter(
+                split_by.parameter, "The part of the list to return.", split_by.values, required=split_by.required
+            )
+            if split_by is not None
             else None
         )
 
@@ -104,7 +106,7 @@ class ListParameters:
     def all(self) -> tuple[Parameter[Any], ...]:
         """Every parameter, in the order of the documentation."""
         dates = (START, END) if self.dataset.is_dated else ()
-        own = (self._size, *dates, *self._own_days, self._facet, self._currency, PAGE)
+        own = (self._size, *dates, *self._own_days, self._split_by, self._currency, PAGE)
         return (*SELECTION, *(parameter for parameter in own if parameter is not None))
 
     def read(self, raw: bytes) -> ListRequest:
@@ -119,7 +121,7 @@ class ListParameters:
             selector=read_selector(query),
             start=query.value(START) if self.dataset.is_dated else None,
             end=query.value(END) if self.dataset.is_dated else None,
-            facet=query.value(self._facet) if self._facet else None,
+            part=query.value(self._split_by) if self._split_by else None,
             currency=query.value(self._currency) if self._currency else None,
             page=query.value(PAGE) or 1,
             per_page=size or 0,
@@ -154,7 +156,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                 dataset,
                 selected,
                 days=days,
-                facet=asked.facet,
+                part=asked.part,
                 currency=asked.currency,
                 source=SOURCES[dataset.name](selected, asked.own_days, now) if dataset.name in SOURCES else None,
                 page=asked.page,

@@ -89,7 +89,7 @@ touched AS MATERIALIZED (
 page AS (
     SELECT {columns}
     FROM {source}
-    WHERE {facet}
+    WHERE {of_part}
       AND stored.local_day >= (SELECT first_day FROM touched)
       AND stored.local_day <= (SELECT last_day FROM touched)
     ORDER BY {order}
@@ -127,7 +127,7 @@ _COUNTED_DAYS = """
         SELECT stored.local_day, count(*) AS amount
         FROM {table} AS stored
         WHERE stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
-          AND {facet}
+          AND {of_part}
         GROUP BY stored.local_day
     ) AS counts
     GROUP BY counts.local_day
@@ -182,7 +182,7 @@ async def read_page(
     selected: SelectedAccounts,
     *,
     days: Sequence[Days] | None,
-    facet: str | None = None,
+    part: str | None = None,
     currency: str | None = None,
     source: PageSource | None = None,
     page: int,
@@ -192,7 +192,7 @@ async def read_page(
 
     Args:
         days: The days of each selected account; None for the newest snapshot of each.
-        facet: The part of the list, for a dataset that has parts; None for all of it.
+        part: The part of the list, for a dataset that has parts; None for all of it.
         currency: What amounts in the accounts' own currencies are converted to; None leaves them alone.
         source: What answers instead of the stored rows; None for these themselves.
         page: Counted from 1; a page past the last is empty.
@@ -203,7 +203,7 @@ async def read_page(
     values = {
         **_values(selected, days, currency),
         **(source.values if source is not None else {}),
-        "facet": facet,
+        "part": part,
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
         "limit": per_page,
     }
@@ -211,7 +211,7 @@ async def read_page(
     async def read(*, is_kept: bool) -> RowPage | None:
         form = _PageForm(
             dataset,
-            is_faceted=facet is not None,
+            is_part=part is not None,
             is_one_account=len(selected.accounts) == 1,
             is_one_zone=len(zones) <= 1,
             is_converted=currency is not None,
@@ -286,7 +286,7 @@ class _PageForm:
     """What decides how the statement of a page is written."""
 
     dataset: Dataset
-    is_faceted: bool
+    is_part: bool
     is_one_account: bool
     is_one_zone: bool
     is_converted: bool
@@ -299,22 +299,22 @@ def _page_statement(form: _PageForm) -> sql.Composed:
 
 
 def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
-    dataset, facet, part = form.dataset, _EVERY, _EVERY
-    if form.is_faceted and dataset.facet is not None and dataset.facet.column is not None:
-        facet = sql.SQL("stored.{} = %(facet)s").format(sql.Identifier(dataset.facet.column))
-        part = sql.SQL("counts.part = %(facet)s").format()
+    dataset, of_part, counted_part = form.dataset, _EVERY, _EVERY
+    if form.is_part and dataset.split_by is not None and dataset.split_by.column is not None:
+        of_part = sql.SQL("stored.{} = %(part)s").format(sql.Identifier(dataset.split_by.column))
+        counted_part = sql.SQL("counts.part = %(part)s").format()
     table = sql.Identifier(SELLER, dataset.name)
-    kept_days = sql.SQL(_KEPT_DAYS).format(dataset=sql.Literal(dataset.name), part=part)
+    kept_days = sql.SQL(_KEPT_DAYS).format(dataset=sql.Literal(dataset.name), part=counted_part)
     fields = [
         _field(column, is_one_zone=form.is_one_zone, is_converted=form.is_converted) for column in dataset.columns
     ]
     return sql.SQL(_PAGE).format(
         kept=kept(dataset) if form.is_kept else sql.SQL(WITHOUT_SUMS),
         chosen=_chosen(dataset),
-        days=kept_days if form.is_kept else sql.SQL(_COUNTED_DAYS).format(table=table, facet=facet),
+        days=kept_days if form.is_kept else sql.SQL(_COUNTED_DAYS).format(table=table, of_part=of_part),
         columns=sql.SQL(", ").join(_columns(form)),
         source=sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table),
-        facet=facet,
+        of_part=of_part,
         order=sql.SQL(", ").join(_order(dataset, is_one_account=form.is_one_account)),
         fields=sql.SQL(", ").join(fields),
         page=page,

@@ -22,7 +22,7 @@ from seller_platform.service.oauth.applications import (
 )
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
 from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.sessions import Visit
+from seller_platform.service.pages.sessions import BrowserSession
 from seller_platform.service.pages.signed_in import Asked, answer_user
 from seller_platform.service.pool import Store
 
@@ -123,7 +123,7 @@ async def _own_application(asked: Asked) -> OwnApplication:
 
 
 def _form(
-    visit: Visit,
+    visit: BrowserSession,
     name: str = "",
     redirect_uri: str = "",
     *,
@@ -147,7 +147,7 @@ def _form(
     return render("developers_new.html", values, status=422)
 
 
-def _client_id(visit: Visit, form_id: str) -> str:
+def _client_id(visit: BrowserSession, form_id: str) -> str:
     """Return the id of the client that a form creates: always the same, and of nobody else's choosing."""
     digest = hmac.new(visit.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
     return urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()

@@ -16,14 +16,14 @@ from seller_platform.warehouse.schema.service_tables import ACCESS_TOKENS, AUTHO
 
 _LONGEST_VISIT = timedelta(days=1)
 _DOMAIN = "visit.invalid"  # nobody receives mail there (RFC 2606)
-_REDIRECT_URI = "https://visit.invalid/"
+_REDIRECT_URI = "https://temporary_access.invalid/"
 
 
 @contextmanager
-def visit(database: Database, account_keys: Sequence[str]) -> Iterator[str]:
+def temporary_access(database: Database, account_keys: Sequence[str]) -> Iterator[str]:
     """Lend an access token that reads accounts until the block ends; user, application and token end with it.
 
-    What a visit that was killed left behind is removed by the next one, once its token has expired.
+    What a temporary_access that was killed left behind is removed by the next one, once its token has expired.
 
     Raises:
         UnknownAccountError: One of the accounts does not exist.

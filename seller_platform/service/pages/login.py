@@ -17,7 +17,7 @@ from seller_platform.service.http.bodies import read_form
 from seller_platform.service.metrics import LoginOutcome, note_login
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.sessions import (
-    Visit,
+    BrowserSession,
     close_session,
     find_user,
     keep_visit,
@@ -113,7 +113,7 @@ class Login:
     def _form(
         self,
         request: Request,
-        visit: Visit | None,
+        visit: BrowserSession | None,
         destination: str,
         *,
         problem: str | None = None,

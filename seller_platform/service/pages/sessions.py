@@ -28,7 +28,7 @@ class StoredUser:
 
 
 @dataclass(frozen=True)
-class Visit:
+class BrowserSession:
     """A browser's visit: its secret cookie, before and after login."""
 
     secret: str
@@ -43,18 +43,18 @@ class Visit:
         return hmac.compare_digest(self.csrf_token.encode(), csrf_token.encode("utf-8", "replace"))
 
 
-def visit_of(request: Request) -> Visit | None:
+def visit_of(request: Request) -> BrowserSession | None:
     """Return the visit that a request belongs to, or None for a new browser."""
     secret = request.cookies.get(_cookie_name(request), "")
-    return Visit(secret) if _SECRET.fullmatch(secret) else None
+    return BrowserSession(secret) if _SECRET.fullmatch(secret) else None
 
 
-def new_visit() -> Visit:
+def new_visit() -> BrowserSession:
     """Return the visit of a browser that has not been here."""
-    return Visit(secrets.token_urlsafe(32))
+    return BrowserSession(secrets.token_urlsafe(32))
 
 
-def keep_visit(request: Request, response: Response, visit: Visit) -> None:
+def keep_visit(request: Request, response: Response, visit: BrowserSession) -> None:
     """Let the browser keep its visit until it is closed."""
     response.set_cookie(
         _cookie_name(request),
@@ -66,7 +66,7 @@ def keep_visit(request: Request, response: Response, visit: Visit) -> None:
     )
 
 
-async def open_session(connection: Connection, user_id: int) -> Visit:
+async def open_session(connection: Connection, user_id: int) -> BrowserSession:
     """Log a user in, under a fresh secret."""
     visit = new_visit()
     await connection.execute(
@@ -76,12 +76,12 @@ async def open_session(connection: Connection, user_id: int) -> Visit:
     return visit
 
 
-async def close_session(connection: Connection, visit: Visit) -> None:
+async def close_session(connection: Connection, visit: BrowserSession) -> None:
     """Log out whoever is logged in on a visit."""
     await connection.execute("DELETE FROM service.sessions WHERE session_hash = %s", (hash_of(visit.secret),))
 
 
-async def user_of(connection: Connection, visit: Visit | None) -> Caller | None:
+async def user_of(connection: Connection, visit: BrowserSession | None) -> Caller | None:
     """Return the user who is logged in on a visit, or None."""
     if visit is None:
         return None

@@ -10,7 +10,7 @@ from seller_platform.service.access import Caller
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import redirect
-from seller_platform.service.pages.sessions import Visit, user_of, visit_of
+from seller_platform.service.pages.sessions import BrowserSession, user_of, visit_of
 from seller_platform.service.pool import Connection, Store
 
 
@@ -20,7 +20,7 @@ class Asked:
 
     request: Request
     connection: Connection
-    visit: Visit
+    visit: BrowserSession
     user: Caller
     form: Mapping[str, str]
 

@@ -43,8 +43,8 @@ from seller_platform.service.reports.jobs import (
     FAILED,
     PROCESSING,
     RETENTION_DAYS,
-    ReportJob,
     ReportRequest,
+    ReportRequestJob,
     find_report,
     read_chunks,
     request_report,
@@ -163,7 +163,7 @@ def _refuse_mixed_currencies(selected: SelectedAccounts, asked: ReportRequest) -
         raise InvalidParametersError({"group_title": [problem]})
 
 
-async def _find(store: Store, request: Request) -> tuple[str, ReportJob]:
+async def _find(store: Store, request: Request) -> tuple[str, ReportRequestJob]:
     """Return the report that a request names, and the form that it asks for."""
     async with store.connection() as connection:
         caller = await authenticate(connection, request.headers)
@@ -176,7 +176,7 @@ async def _find(store: Store, request: Request) -> tuple[str, ReportJob]:
         return form or "json", await find_report(connection, caller, selected, report_id or 0)
 
 
-async def _counted(request: Request, job: ReportJob, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _counted(request: Request, job: ReportRequestJob, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the chunks, and note their rows once the last is taken."""
     async for chunk in chunks:
         yield chunk

@@ -36,7 +36,7 @@ class ReportRequest:
 
 
 @dataclass(frozen=True)
-class ReportJob:
+class ReportRequestJob:
     """A report and how far it is."""
 
     id: int
@@ -103,14 +103,16 @@ async def request_report(
     return int(found[0])
 
 
-async def find_report(connection: Connection, caller: Caller, selected: SelectedAccounts, report_id: int) -> ReportJob:
+async def find_report(
+    connection: Connection, caller: Caller, selected: SelectedAccounts, report_id: int
+) -> ReportRequestJob:
     """Return a report of the caller, all of whose accounts are among those selected.
 
     Raises:
         NotFoundError: There is none, or it is another's, of other accounts, or expired: one answer for all.
     """
     keys = [account.key for account in selected.accounts]
-    async with connection.cursor(row_factory=class_row(ReportJob)) as cursor:
+    async with connection.cursor(row_factory=class_row(ReportRequestJob)) as cursor:
         await cursor.execute(_FIND, {"id": report_id, "user": caller.id, "accounts": keys, "kept": RETENTION_DAYS})
         found = await cursor.fetchone()
     if found is None:
@@ -120,7 +122,7 @@ async def find_report(connection: Connection, caller: Caller, selected: Selected
     return found
 
 
-async def read_chunks(store: Store, job: ReportJob) -> AsyncIterator[bytes]:
+async def read_chunks(store: Store, job: ReportRequestJob) -> AsyncIterator[bytes]:
     """Yield the content of a completed report; between chunks no connection is held.
 
     Raises:
@@ -141,14 +143,14 @@ async def reserve_report(connection: Connection, report_id: int) -> bool:
     return found is not None and bool(found[0])
 
 
-async def find_open_report(connection: Connection, report_id: int) -> ReportJob | None:
+async def find_open_report(connection: Connection, report_id: int) -> ReportRequestJob | None:
     """Return a report that is still to be written; None where it is done, failed or gone."""
-    async with connection.cursor(row_factory=class_row(ReportJob)) as cursor:
+    async with connection.cursor(row_factory=class_row(ReportRequestJob)) as cursor:
         await cursor.execute(_OPEN, (report_id,))
         return await cursor.fetchone()
 
 
-async def find_owner(connection: Connection, job: ReportJob) -> Caller:
+async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
     """Return the user who requested a report.
 
     Raises:

@@ -16,7 +16,7 @@ from seller_platform.service.access import SelectedAccounts, Selector, select_ac
 from seller_platform.service.lists.sql import ChosenRows, Days, count_rows, open_rows
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
-    ReportJob,
+    ReportRequestJob,
     complete_report,
     count_failure,
     fail_report,
@@ -49,7 +49,7 @@ class ReportBusyError(Exception):
 class _Content:
     """What a report holds."""
 
-    job: ReportJob
+    job: ReportRequestJob
     selected: SelectedAccounts
     dataset: Dataset
     chosen: ChosenRows
@@ -96,7 +96,7 @@ def chosen_rows(selector: str, value: str) -> ChosenRows:
             return ChosenRows(Days(date.fromisoformat(value), date.max))
 
 
-async def _content(connection: Connection, job: ReportJob) -> _Content:
+async def _content(connection: Connection, job: ReportRequestJob) -> _Content:
     owner = await find_owner(connection, job)
     selected = await select_accounts(connection, owner, Selector(**job.selection))
     if sorted(account.key for account in selected.accounts) != sorted(job.accounts):

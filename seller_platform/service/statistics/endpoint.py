@@ -159,7 +159,7 @@ def read_request(raw: bytes) -> StatisticsRequest:
         selector=read_selector(query),
         start=query.value(START),
         end=query.value(END),
-        facet=None,
+        part=None,
         currency=query.value(CURRENCY),
         page=query.value(PAGE) or 1,
         per_page=query.value(_SIZE) or _DEFAULT_SIZE,

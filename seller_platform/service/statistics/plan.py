@@ -10,7 +10,7 @@ from seller_platform.service.access import SelectedAccounts
 
 
 @dataclass(frozen=True)
-class Span:
+class ComparedDays:
     """The days of one account that are summed, and those before them that a trend compares with; ends inclusive."""
 
     first: date
@@ -93,7 +93,7 @@ LABEL: Mapping[str, LiteralString] = MappingProxyType(
 """How the API calls a period that begins on `page.period`."""
 
 
-def statistics_values(selected: SelectedAccounts, spans: Sequence[Span], target: str) -> dict[str, object]:
+def statistics_values(selected: SelectedAccounts, spans: Sequence[ComparedDays], target: str) -> dict[str, object]:
     """Return the parameters of the statements about statistics."""
     return {
         "accounts": [account.key for account in selected.accounts],

@@ -21,7 +21,7 @@ from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from
 from seller_platform.service.lists.sql import RowPage, newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.output import told
-from seller_platform.service.statistics.plan import Grouping, Plan, Span, statistics_values
+from seller_platform.service.statistics.plan import ComparedDays, Grouping, Plan, statistics_values
 from seller_platform.service.statistics.products import COSTS, NUMBER, named_products
 from seller_platform.service.statistics.rates import RATES
 from seller_platform.service.statistics.sums import fees, sums
@@ -71,7 +71,7 @@ async def read_statistics(
     selected: SelectedAccounts,
     grouping: Grouping,
     *,
-    spans: Sequence[Span],
+    spans: Sequence[ComparedDays],
     target: str,
     is_converted: bool,
     knows_costs: bool,

@@ -10,7 +10,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.lists.sql import newest_day
 from seller_platform.service.pool import Connection
-from seller_platform.service.statistics.plan import Span, statistics_values
+from seller_platform.service.statistics.plan import ComparedDays, statistics_values
 
 RATES: LiteralString = """,
 rates AS MATERIALIZED (
@@ -75,7 +75,7 @@ ORDER BY 2, 1
 
 
 async def rates_lacking(
-    connection: Connection, selected: SelectedAccounts, spans: Sequence[Span], target: str
+    connection: Connection, selected: SelectedAccounts, spans: Sequence[ComparedDays], target: str
 ) -> dict[str | None, date]:
     """Return the currencies of which a rate is missing to convert amounts, each with the first such day."""
     statement = sql.SQL(_MISSING_RATES).format(cost_day=newest_day(COST_PERIODS))

@@ -15,14 +15,14 @@ from seller_platform.service.lists.endpoints import START
 from seller_platform.service.lists.replica import Need, find_gaps
 from seller_platform.service.lists.sql import Days
 from seller_platform.service.pool import Connection
-from seller_platform.service.statistics.plan import Grouping, Span
+from seller_platform.service.statistics.plan import ComparedDays, Grouping
 
 
 @dataclass(frozen=True)
 class KnownSpans:
     """The days of each selected account, and whether the costs and fees on them are known."""
 
-    spans: Sequence[Span]
+    spans: Sequence[ComparedDays]
     knows_costs: bool
     knows_fees: bool
 
@@ -57,11 +57,11 @@ async def read_spans(
     return KnownSpans(spans, costs not in lacking, knows_fees)
 
 
-def _span(grouping: Grouping, days: Days) -> Span:
+def _span(grouping: Grouping, days: Days) -> ComparedDays:
     if grouping.is_combined:
-        return Span(days.first, days.last)
+        return ComparedDays(days.first, days.last)
     before = _period_before(grouping.period, days) if grouping.dimension is None else _as_many_days_before(days)
-    return Span(days.first, days.last, *before)
+    return ComparedDays(days.first, days.last, *before)
 
 
 def _as_many_days_before(days: Days) -> tuple[date | None, date | None]:

@@ -31,7 +31,7 @@ _LONGEST_EMAIL = 254
 
 
 @dataclass(frozen=True)
-class User:
+class ServiceUser:
     """Somebody who may log in.
 
     Attributes:
@@ -45,14 +45,14 @@ class User:
     accounts: tuple[str, ...]
 
 
-def users_of(database: Database) -> tuple[User, ...]:
+def users_of(database: Database) -> tuple[ServiceUser, ...]:
     """Return everybody, by their e-mail address."""
     granted = USER_ACCOUNTS.c.account
     accounts = select(func.array_agg(aggregate_order_by(granted, granted))).where(USER_ACCOUNTS.c.user_id == USERS.c.id)
     statement = select(USERS.c.email, USERS.c.name, USERS.c.status, accounts.scalar_subquery()).order_by(USERS.c.email)
     with database.begin() as connection:
         found = connection.execute(statement).all()
-    return tuple(User(email, name, status, tuple(keys or ())) for email, name, status, keys in found)
+    return tuple(ServiceUser(email, name, status, tuple(keys or ())) for email, name, status, keys in found)
 
 
 def add_user(database: Database, email: str, name: str, password: str) -> int:

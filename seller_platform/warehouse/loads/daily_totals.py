@@ -104,7 +104,7 @@ def sum_statement(dataset: Dataset) -> sql.Composed:
 
     It takes `account` and `dataset`, in a transaction that holds the lock.
     """
-    column = dataset.facet.column if dataset.facet else None
+    column = dataset.split_by.column if dataset.split_by else None
     fees = sql.SQL(_FEES).format(charged=sql.SQL(CHARGED).format(condition=sql.SQL(_OF_WINDOWS)))
     return sql.SQL(_SUM).format(
         table=sql.Identifier(SELLER, dataset.name),

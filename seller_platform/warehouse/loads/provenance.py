@@ -37,7 +37,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _StoredRow:
     """A row, the loads of its day, and its neighbours.
 
     Attributes:
@@ -180,10 +180,10 @@ def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple
     return tuple(Receipt.of(each) for each in rows)
 
 
-def _found(connection: Connection, dataset: Dataset, table: Table, row: RowMapping) -> _Found:
+def _found(connection: Connection, dataset: Dataset, table: Table, row: RowMapping) -> _StoredRow:
     same_list = and_(table.c.account == row["account"], table.c.load_id == row[_LOAD_ID])
-    if dataset.facet and dataset.facet.column:
-        same_list = and_(same_list, table.c[dataset.facet.column].is_not_distinct_from(row[dataset.facet.column]))
+    if dataset.split_by and dataset.split_by.column:
+        same_list = and_(same_list, table.c[dataset.split_by.column].is_not_distinct_from(row[dataset.split_by.column]))
     pages = select(func.min(table.c.page), func.max(table.c.page)).where(same_list)
     first, last = connection.execute(pages).one()
     days = None
@@ -192,11 +192,11 @@ def _found(connection: Connection, dataset: Dataset, table: Table, row: RowMappi
         bounds = select(func.min(day), func.max(day)).where(same_list, table.c.page == row[_PAGE])
         start, last_day = connection.execute(bounds).one()
         days = Window(start, Window.day(last_day).end)
-    return _Found(row, _history(connection, dataset, row), first, last, days)
+    return _StoredRow(row, _history(connection, dataset, row), first, last, days)
 
 
 def _provenance(
-    database: Database, dataset: Dataset, known: Mapping[str, KnownConnection], found: _Found
+    database: Database, dataset: Dataset, known: Mapping[str, KnownConnection], found: _StoredRow
 ) -> Provenance:
     row = found.row
     receipt = next((each for each in found.history if each.id == row[_LOAD_ID]), None)
@@ -216,7 +216,7 @@ def _provenance(
 
 
 def _request(
-    dataset: Dataset, known: KnownAccount, connection: KnownConnection, found: _Found, receipt: Receipt
+    dataset: Dataset, known: KnownAccount, connection: KnownConnection, found: _StoredRow, receipt: Receipt
 ) -> Request:
     """Return the request; pages of a load are counted through all of its lists, those of a list from 1."""
     url, row, selection = connection.base_url + dataset.path, found.row, known.account.selection
@@ -235,7 +235,7 @@ def _request(
         params |= {"start_date": window.start.isoformat(), "end_date": window.last_day.isoformat()}
     if dataset.page_sizes:
         params["per_page"] = str(max(dataset.page_sizes))
-    if dataset.facet and dataset.facet.column and row[dataset.facet.column] is not None:
-        params[dataset.facet.parameter] = row[dataset.facet.column]
+    if dataset.split_by and dataset.split_by.column and row[dataset.split_by.column] is not None:
+        params[dataset.split_by.parameter] = row[dataset.split_by.column]
     number = row[_PAGE] - found.first_page + 1 if is_exact else 1
     return Request(url, {**params, "page": str(number)}, is_exact=is_exact)

@@ -14,7 +14,15 @@
 - `settlement_reconciliation`: differences between orders, sales, ledger and statistics
 """
 
-from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
+from seller_platform.warehouse.marts.declaration import (
+    Chart,
+    ChartForm,
+    Input,
+    Mart,
+    MartCheck,
+    MartColumn,
+    MartParameter,
+)
 from seller_platform.warehouse.marts.registry import MARTS, mart_named
 
-__all__ = ["MARTS", "Chart", "ChartForm", "Input", "Mart", "MartCheck", "MartColumn", "Parameter", "mart_named"]
+__all__ = ["MARTS", "Chart", "ChartForm", "Input", "Mart", "MartCheck", "MartColumn", "MartParameter", "mart_named"]

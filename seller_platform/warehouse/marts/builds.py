@@ -32,7 +32,7 @@ _Driver = psycopg.Connection[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """What a check found in a partition.
 
     Attributes:
@@ -68,7 +68,7 @@ class Build:
     digest: bytes
     parameters: Mapping[str, int]
     loads: Mapping[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
     chart_rows: tuple[Mapping[str, Any], ...]
     started_at: datetime
     finished_at: datetime
@@ -211,10 +211,10 @@ def _replace(connection: _Driver, mart: Mart, bindings: Mapping[str, object]) ->
     return rows, digest
 
 
-def _finding(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]) -> Finding:
+def _finding(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]) -> CheckResult:
     statement = sql.SQL(_FIRST_OF).format(query=check.contradictions, limit=sql.Literal(_SHOWN))
     rows = _rows(connection, statement, bindings)
-    return Finding(check, max((row.pop("found_in_all") for row in rows), default=0), tuple(rows))
+    return CheckResult(check, max((row.pop("found_in_all") for row in rows), default=0), tuple(rows))
 
 
 def _rows(connection: _Driver, query: Query, bindings: Mapping[str, object]) -> list[dict[str, Any]]:

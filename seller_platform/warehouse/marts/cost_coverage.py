@@ -8,7 +8,15 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
 from seller_platform.warehouse.marts.common_queries import FIGURES, MONTH_COSTED
-from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
+from seller_platform.warehouse.marts.declaration import (
+    Chart,
+    ChartForm,
+    Input,
+    Mart,
+    MartCheck,
+    MartColumn,
+    MartParameter,
+)
 
 _QUERY = """
 WITH {costed},
@@ -120,7 +128,7 @@ COST_COVERAGE = Mart(
     ),
     inputs=(Input(DAILY_PRODUCT_SALES), Input(COST_PERIODS, required=False), Input(ACCOUNTS, required=False)),
     parameters=(
-        Parameter("least_percent", 80, "Percent of the sales that should have a valid cost; fewer are a warning."),
+        MartParameter("least_percent", 80, "Percent of the sales that should have a valid cost; fewer are a warning."),
     ),
     query=sql.SQL(_QUERY).format(costed=MONTH_COSTED, figures=FIGURES),
     checks=(

@@ -54,7 +54,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class MartParameter:
     """A number that the computation takes, and that a run may be given another value of.
 
     Attributes:
@@ -136,7 +136,7 @@ class Mart:
     checks: tuple[MartCheck, ...]
     chart: Chart
     day: str | None = None
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[MartParameter, ...] = ()
 
     @property
     def is_monthly(self) -> bool:

@@ -8,7 +8,15 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.warehouse.marts import columns
 from seller_platform.warehouse.marts.common_queries import STOCK
-from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
+from seller_platform.warehouse.marts.declaration import (
+    Chart,
+    ChartForm,
+    Input,
+    Mart,
+    MartCheck,
+    MartColumn,
+    MartParameter,
+)
 
 _OF_UNITS = ("daily_product_sales.units_ordered", "daily_product_sales.date")
 _OF_COVER = ("inventory.afn_fulfillable_quantity", *_OF_UNITS)
@@ -210,10 +218,10 @@ INVENTORY_HEALTH = Mart(
         Input(WAREHOUSE_STOCK, required=False),
     ),
     parameters=(
-        Parameter("critical_days", 14, "Cover below which the risk is `critical`: what a shipment takes at best."),
-        Parameter("low_days", 30, "Cover below which the risk is `low`."),
-        Parameter("overstock_days", 180, "Cover above which there is too much."),
-        Parameter("velocity_percent", 10, "Percent by which the velocity may differ from the API's."),
+        MartParameter("critical_days", 14, "Cover below which the risk is `critical`: what a shipment takes at best."),
+        MartParameter("low_days", 30, "Cover below which the risk is `low`."),
+        MartParameter("overstock_days", 180, "Cover above which there is too much."),
+        MartParameter("velocity_percent", 10, "Percent by which the velocity may differ from the API's."),
     ),
     query=sql.SQL(_QUERY).format(stock=STOCK),
     checks=(

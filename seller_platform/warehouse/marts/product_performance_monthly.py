@@ -10,7 +10,15 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSAC
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
 from seller_platform.warehouse.marts.common_queries import FIGURES, MONTH_COSTED
-from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
+from seller_platform.warehouse.marts.declaration import (
+    Chart,
+    ChartForm,
+    Input,
+    Mart,
+    MartCheck,
+    MartColumn,
+    MartParameter,
+)
 
 _QUERY = """
 WITH {costed},
@@ -196,8 +204,8 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
         Input(ACCOUNTS, required=False),
     ),
     parameters=(
-        Parameter("a_percent", 80, "Percent of the sales that the SKUs of class A make together."),
-        Parameter("b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together."),
+        MartParameter("a_percent", 80, "Percent of the sales that the SKUs of class A make together."),
+        MartParameter("b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together."),
     ),
     query=sql.SQL(_QUERY).format(costed=MONTH_COSTED, figures=FIGURES),
     checks=(

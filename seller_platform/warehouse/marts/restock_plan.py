@@ -8,7 +8,15 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.warehouse.marts import columns
 from seller_platform.warehouse.marts.common_queries import STOCK
-from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
+from seller_platform.warehouse.marts.declaration import (
+    Chart,
+    ChartForm,
+    Input,
+    Mart,
+    MartCheck,
+    MartColumn,
+    MartParameter,
+)
 
 _OF_POSITION = ("inventory.afn_fulfillable_quantity", "inventory.afn_inbound_quantity")
 _OF_PLAN = (*_OF_POSITION, "daily_product_sales.units_ordered", "daily_product_sales.date")
@@ -167,9 +175,9 @@ RESTOCK_PLAN = Mart(
         Input(WAREHOUSE_STOCK, required=False),
     ),
     parameters=(
-        Parameter("lead_time_days", 21, "Days from an order until its units can be sold."),
-        Parameter("safety_days", 7, "Days of cover that should be left when they arrive."),
-        Parameter("target_cover_days", 30, "Days that an order should last.", minimum=1),
+        MartParameter("lead_time_days", 21, "Days from an order until its units can be sold."),
+        MartParameter("safety_days", 7, "Days of cover that should be left when they arrive."),
+        MartParameter("target_cover_days", 30, "Days that an order should last.", minimum=1),
     ),
     query=sql.SQL(_QUERY).format(stock=STOCK),
     checks=(

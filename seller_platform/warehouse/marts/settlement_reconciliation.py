@@ -9,7 +9,15 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS,
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
 from seller_platform.warehouse.marts.common_queries import OWN_CURRENCY
-from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn, Parameter
+from seller_platform.warehouse.marts.declaration import (
+    Chart,
+    ChartForm,
+    Input,
+    Mart,
+    MartCheck,
+    MartColumn,
+    MartParameter,
+)
 
 _OF_ORDERS = ("orders.order_total", "orders.order_status", "orders.currency_code", "orders.purchase_date")
 _OF_SALES = tuple(
@@ -242,8 +250,8 @@ SETTLEMENT_RECONCILIATION = Mart(
         Input(ACCOUNTS, required=False),
     ),
     parameters=(
-        Parameter("tolerance_basis_points", 10, "Hundredths of a percent that may stay unexplained."),
-        Parameter("settlement_days", 21, "Days from an order until the ledger should have paid for it."),
+        MartParameter("tolerance_basis_points", 10, "Hundredths of a percent that may stay unexplained."),
+        MartParameter("settlement_days", 21, "Days from an order until the ledger should have paid for it."),
     ),
     query=sql.SQL(_QUERY).format(own=OWN_CURRENCY),
     checks=(

@@ -17,7 +17,7 @@ _SERVER = text("""
 
 
 @dataclass(frozen=True)
-class Condition:
+class DatabaseHealth:
     """What a look at the database says.
 
     Attributes:
@@ -37,7 +37,7 @@ class Condition:
     is_known_schema: bool
 
 
-def condition_of(database: Database) -> Condition:
+def check_health(database: Database) -> DatabaseHealth:
     """Return the condition of a database; nothing is changed.
 
     Raises:
@@ -50,7 +50,7 @@ def condition_of(database: Database) -> Condition:
         may_read = False
     with database.begin() as connection:
         server = connection.execute(_SERVER).mappings().one()
-    return Condition(
+    return DatabaseHealth(
         **server,
         may_read=may_read,
         schema=schema,

@@ -8,7 +8,7 @@ from pyarrow import csv
 from seller_platform.contract import Kind
 from seller_platform.errors import InexactNumberError
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.relations import ROWS_PER_BLOCK, Part, Relation, read_blocks
+from seller_platform.warehouse.readers.relations import ROWS_PER_BLOCK, Relation, Selection, read_blocks
 
 # Twenty digits before the point and eighteen after it; Parquet, DuckDB and Spark stop at 38 in all.
 NUMBER = pa.decimal128(38, 18)
@@ -26,7 +26,7 @@ _TYPES = {
 
 
 def read_arrow(
-    database: Database, relation: Relation, parts: Iterable[Part] | None, *, numbers_as_text: bool = False
+    database: Database, relation: Relation, parts: Iterable[Selection] | None, *, numbers_as_text: bool = False
 ) -> pa.Table:
     """Return the rows of the parts, by account and then as the API lists them.
 
@@ -48,7 +48,7 @@ def read_arrow(
 def read_batches(
     database: Database,
     relation: Relation,
-    parts: Iterable[Part] | None,
+    parts: Iterable[Selection] | None,
     *,
     numbers_as_text: bool = False,
     beside: Iterable[tuple[str, Kind]] = (),

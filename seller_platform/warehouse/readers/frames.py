@@ -11,7 +11,7 @@ from seller_platform.errors import RequestError
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.relations import Part, Relation, relation_of
+from seller_platform.warehouse.readers.relations import Relation, Selection, relation_of
 
 if TYPE_CHECKING:  # pandas takes half a second to import, and most processes never read a frame
     import pandas as pd
@@ -33,7 +33,7 @@ def read_frame(database: Database, dataset: Dataset, account: str, window: Windo
     """
     if dataset.slicing is Slicing.CONNECTION:
         raise RequestError(f"{dataset.name} has no rows by account; read the table {dataset.table}")
-    return _of_account(database, relation_of(dataset), Part(account, window))
+    return _of_account(database, relation_of(dataset), Selection(account, window))
 
 
 def read_mart(database: Database, mart: Mart, account: str, window: Window | None = None) -> "pd.DataFrame":
@@ -48,10 +48,10 @@ def read_mart(database: Database, mart: Mart, account: str, window: Window | Non
     """
     if window is not None and mart.day is None:
         raise RequestError(f"{mart.name} is of an account as a whole. Leave the window out")
-    return _of_account(database, relation_of(mart), Part(account, window))
+    return _of_account(database, relation_of(mart), Selection(account, window))
 
 
-def read_frames(database: Database, relation: Relation, parts: Iterable[Part] | None) -> "pd.DataFrame":
+def read_frames(database: Database, relation: Relation, parts: Iterable[Selection] | None) -> "pd.DataFrame":
     """Return the rows of any number of parts, by account and then as the API lists them, read by one statement.
 
     The account key is the first column, the row's local day the second unless the relation has a day of its own.
@@ -87,7 +87,7 @@ def read_frames(database: Database, relation: Relation, parts: Iterable[Part] | 
     return pd.DataFrame(frame)
 
 
-def _of_account(database: Database, relation: Relation, part: Part) -> "pd.DataFrame":
+def _of_account(database: Database, relation: Relation, part: Selection) -> "pd.DataFrame":
     zone = ZoneInfo(account_of(database, part.account).account.timezone)
     frame = read_frames(database, relation, [part])
     for name, kind in relation.columns:

@@ -30,7 +30,7 @@ from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
-from seller_platform.warehouse.readers.relations import ACCOUNT, Part, Relation, relation_of
+from seller_platform.warehouse.readers.relations import ACCOUNT, Relation, Selection, relation_of
 from seller_platform.warehouse.schema.tables import LOADS, LOCAL_DAY, table_for
 
 FILE = "part.parquet"
@@ -70,7 +70,7 @@ def export_month(database: Database, dataset: Dataset, account: str, month: Wind
     if not _is_loaded(database, dataset, account, month):
         raise NotLoadedError(dataset.name, f"{dataset.name} of {account}, {month}")
     with _place(database, folder, dataset, account, f"month={month.start:%Y-%m}") as place:
-        return _replace(database, dataset, Part(account, month), place)
+        return _replace(database, dataset, Selection(account, month), place)
 
 
 def export_snapshots(database: Database, dataset: Dataset, account: str, folder: Path) -> tuple[Exported, ...]:
@@ -90,7 +90,7 @@ def export_snapshots(database: Database, dataset: Dataset, account: str, folder:
     exported = []
     for day, name in zip(days, names, strict=True):
         with _place(database, folder, dataset, account, name) as place:
-            exported.append(_replace(database, dataset, Part(account, Window.day(day)), place))
+            exported.append(_replace(database, dataset, Selection(account, Window.day(day)), place))
     with _place(database, folder, dataset, account) as place:
         for stale in sorted(set(place.glob("day=*")) - {place / name for name in names}):
             shutil.rmtree(stale)
@@ -116,7 +116,7 @@ def _place(database: Database, folder: Path, dataset: Dataset, account: str, nam
             raise ExportFolderError(str(error.filename or place), error.strerror or str(error)) from error
 
 
-def _replace(database: Database, dataset: Dataset, part: Part, place: Path) -> Exported:
+def _replace(database: Database, dataset: Dataset, part: Selection, place: Path) -> Exported:
     target = place / FILE
     with draft_beside(target, place / _DRAFT) as draft:
         rows, digest, load_ids = _write(database, dataset, part, draft)
@@ -127,7 +127,7 @@ def _replace(database: Database, dataset: Dataset, part: Part, place: Path) -> E
     return Exported(target, rows, digest, load_ids, replaced)
 
 
-def _write(database: Database, dataset: Dataset, part: Part, path: Path) -> tuple[int, str, tuple[int, ...]]:
+def _write(database: Database, dataset: Dataset, part: Selection, path: Path) -> tuple[int, str, tuple[int, ...]]:
     """Write the rows into a file that is on disk when this returns; return their number, digest and loads."""
     relation, rows, loads = relation_of(dataset), 0, set[int]()
     schema = _file_schema(relation)

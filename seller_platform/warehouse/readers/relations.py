@@ -28,7 +28,7 @@ _EVERY_DAY = Window(date.min, date.max)
 
 
 @dataclass(frozen=True)
-class Part:
+class Selection:
     """What is wanted of a relation: an account's rows, of some local days.
 
     Attributes:
@@ -107,7 +107,7 @@ def relation_at(path: Sequence[str]) -> Relation:
 def read_blocks(
     database: Database,
     relation: Relation,
-    parts: Iterable[Part] | None,
+    parts: Iterable[Selection] | None,
     columns: Sequence[str],
     *,
     rows_per_block: int = ROWS_PER_BLOCK,
@@ -183,7 +183,7 @@ _EVERY_ACCOUNT = """
 
 
 def _query(
-    relation: Relation, parts: Iterable[Part] | None, columns: Sequence[str]
+    relation: Relation, parts: Iterable[Selection] | None, columns: Sequence[str]
 ) -> tuple[sql.Composed, dict[str, Any]]:
     ties = [name for name, _ in relation.columns if name not in (ACCOUNT, *relation.order)]
     day = relation.day or ""
@@ -215,9 +215,9 @@ def _query(
     return sql.SQL(template).format(parts=given, **filled), bindings
 
 
-def _merged(relation: Relation, parts: Iterable[Part], every: Window | None) -> list[Part]:
+def _merged(relation: Relation, parts: Iterable[Selection], every: Window | None) -> list[Selection]:
     """Return parts that ask for the same rows, none of them twice."""
-    found: list[Part] = []
+    found: list[Selection] = []
     for account, group in groupby(sorted(parts, key=lambda part: part.account), key=lambda part: part.account):
         windows = [part.window for part in group]
         if relation.day is None and any(windows):
@@ -226,7 +226,7 @@ def _merged(relation: Relation, parts: Iterable[Part], every: Window | None) -> 
         if whole and every is None and any(windows):
             raise RequestError(f"{relation.table}: ask either for the newest snapshot of {account} or for days")
         merged = whole or _joined([window for window in windows if window is not None])
-        found += [Part(account, window) for window in merged]
+        found += [Selection(account, window) for window in merged]
     return found
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from seller_platform.cli.doctor.command import examine_dagster, examine_postgresql, examine_secrets
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
-from seller_platform.cli.doctor.findings import Finding, Verdict
+from seller_platform.cli.doctor.findings import Finding, FindingLevel
 from seller_platform.cli.doctor.local_checks import (
     examine_disk,
     examine_history_start,
@@ -35,14 +35,14 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, save
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, secret_box, write_keys
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform.warehouse.postgres.health import Condition, condition_of
+from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 
 TODAY = date(2026, 3, 1)
 SHOP = Account(41, "Shop", "DE", "EUR", "Europe/Berlin", "market.example", "A1FOREIGN")
-SOUND = Condition(
+SOUND = DatabaseHealth(
     major=16,
     version="16.2",
     is_read_only=False,
@@ -63,39 +63,39 @@ def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
 
 
-def only(findings: Iterator[Finding] | list[Finding], verdict: Verdict) -> Finding:
+def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> Finding:
     """Return the one finding of a verdict, which must name a next step unless all is well."""
     found = [finding for finding in findings if finding.verdict is verdict]
     assert len(found) == 1, found
-    assert bool(found[0].next_step) == (verdict is not Verdict.OK)
+    assert bool(found[0].next_step) == (verdict is not FindingLevel.OK)
     return found[0]
 
 
 @pytest.mark.parametrize(
     ("finding", "verdict", "told"),
     [
-        (examine_python((3, 11, 7)), Verdict.OK, "3.11.7"),
-        (examine_python((3, 10, 14)), Verdict.FAIL, "3.10.14 is too old"),
-        (examine_packages(["dagster>=1", "absent; extra == 'test'"]), Verdict.OK, "dagster 1."),
-        (examine_packages(["dagster==0.1"]), Verdict.FAIL, "is installed, ==0.1 is needed"),
-        (examine_packages(["seller-platform-absent>=2"]), Verdict.FAIL, "seller-platform-absent is not installed"),
-        (examine_history_start(date(2025, 1, 1), TODAY), Verdict.OK, "2025-01-01"),
-        (examine_history_start(date(2026, 3, 2), TODAY), Verdict.FAIL, "in the future"),
-        (examine_history_start(date(1996, 1, 1), TODAY), Verdict.WARN, "360 months"),
-        (examine_disk("disk", 64 << 30, Path("/x")), Verdict.OK, "64.0 GiB free at /x"),
-        (examine_disk("disk", 500 << 20, Path("/x")), Verdict.WARN, "0.5 GiB"),
-        (examine_disk("disk", 1 << 20, Path("/x")), Verdict.FAIL, "0.0 GiB"),
+        (examine_python((3, 11, 7)), FindingLevel.OK, "3.11.7"),
+        (examine_python((3, 10, 14)), FindingLevel.FAIL, "3.10.14 is too old"),
+        (examine_packages(["dagster>=1", "absent; extra == 'test'"]), FindingLevel.OK, "dagster 1."),
+        (examine_packages(["dagster==0.1"]), FindingLevel.FAIL, "is installed, ==0.1 is needed"),
+        (examine_packages(["seller-platform-absent>=2"]), FindingLevel.FAIL, "seller-platform-absent is not installed"),
+        (examine_history_start(date(2025, 1, 1), TODAY), FindingLevel.OK, "2025-01-01"),
+        (examine_history_start(date(2026, 3, 2), TODAY), FindingLevel.FAIL, "in the future"),
+        (examine_history_start(date(1996, 1, 1), TODAY), FindingLevel.WARN, "360 months"),
+        (examine_disk("disk", 64 << 30, Path("/x")), FindingLevel.OK, "64.0 GiB free at /x"),
+        (examine_disk("disk", 500 << 20, Path("/x")), FindingLevel.WARN, "0.5 GiB"),
+        (examine_disk("disk", 1 << 20, Path("/x")), FindingLevel.FAIL, "0.0 GiB"),
     ],
 )
-def test_the_machine(finding: Finding, verdict: Verdict, told: str) -> None:
+def test_the_machine(finding: Finding, verdict: FindingLevel, told: str) -> None:
     assert told in only([finding], verdict).told
 
 
 def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
     secret_box(tmp_path / "made", None)
 
-    assert "made on first use" in only(examine_home(tmp_path / "new"), Verdict.OK).told
-    assert only(examine_home(tmp_path / "made"), Verdict.OK).told == str(tmp_path / "made")
+    assert "made on first use" in only(examine_home(tmp_path / "new"), FindingLevel.OK).told
+    assert only(examine_home(tmp_path / "made"), FindingLevel.OK).told == str(tmp_path / "made")
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
     ],
 )
 def test_a_home_folder_that_cannot_be_used(home: Path, told: str) -> None:
-    assert told in only(examine_home(home), Verdict.FAIL).told
+    assert told in only(examine_home(home), FindingLevel.FAIL).told
 
 
-@pytest.mark.parametrize(("mode", "verdict"), [(0o733, Verdict.FAIL), (0o755, Verdict.WARN)])
-def test_a_home_folder_that_others_can_use(tmp_path: Path, mode: int, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("mode", "verdict"), [(0o733, FindingLevel.FAIL), (0o755, FindingLevel.WARN)])
+def test_a_home_folder_that_others_can_use(tmp_path: Path, mode: int, verdict: FindingLevel) -> None:
     tmp_path.chmod(mode)
 
     assert str(tmp_path) in only(examine_home(tmp_path), verdict).next_step
@@ -125,21 +125,21 @@ def test_a_secret_file_that_others_can_read(tmp_path: Path, name: str) -> None:
     (home / name).touch()
     (home / name).chmod(0o640)
 
-    assert "chmod 600" in only(examine_home(home), Verdict.FAIL).next_step
+    assert "chmod 600" in only(examine_home(home), FindingLevel.FAIL).next_step
 
 
 def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = key_file(tmp_path / "home")
 
-    missing = only(examine_key(read_settings()), Verdict.OK)
+    missing = only(examine_key(read_settings()), FindingLevel.OK)
     secret_box(file.parent, None)
-    sound = only(examine_key(read_settings()), Verdict.OK)
+    sound = only(examine_key(read_settings()), FindingLevel.OK)
     write_keys(file, (new_key(), new_key()))
-    rotating = only(examine_key(read_settings()), Verdict.WARN)
+    rotating = only(examine_key(read_settings()), FindingLevel.WARN)
     file.write_text("canary")
-    broken = only(examine_key(read_settings()), Verdict.FAIL)
+    broken = only(examine_key(read_settings()), FindingLevel.FAIL)
     monkeypatch.setenv("SELLER_PLATFORM_SECRET_KEY", "canary")
-    wrong = only(examine_key(read_settings()), Verdict.FAIL)
+    wrong = only(examine_key(read_settings()), FindingLevel.FAIL)
 
     assert "made on first use" in missing.told
     assert sound.told == str(file)
@@ -151,33 +151,33 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("condition", "verdict", "told"),
     [
-        (replace(SOUND, major=13, version="13.14"), Verdict.FAIL, "13.14 is too old"),
-        (replace(SOUND, is_read_only=True), Verdict.FAIL, "can only be read"),
-        (replace(SOUND, schema=None), Verdict.WARN, "there is none yet"),
-        (replace(SOUND, schema=None, may_create=False), Verdict.FAIL, "this user may not make it"),
-        (replace(SOUND, schema=None, may_read=False), Verdict.FAIL, "this user may not read it"),
-        (replace(SOUND, schema="0001"), Verdict.FAIL, "version 0001, and 0008 is needed"),
-        (replace(SOUND, schema="9999", is_known_schema=False), Verdict.FAIL, "9999 is newer than this program"),
+        (replace(SOUND, major=13, version="13.14"), FindingLevel.FAIL, "13.14 is too old"),
+        (replace(SOUND, is_read_only=True), FindingLevel.FAIL, "can only be read"),
+        (replace(SOUND, schema=None), FindingLevel.WARN, "there is none yet"),
+        (replace(SOUND, schema=None, may_create=False), FindingLevel.FAIL, "this user may not make it"),
+        (replace(SOUND, schema=None, may_read=False), FindingLevel.FAIL, "this user may not read it"),
+        (replace(SOUND, schema="0001"), FindingLevel.FAIL, "version 0001, and 0008 is needed"),
+        (replace(SOUND, schema="9999", is_known_schema=False), FindingLevel.FAIL, "9999 is newer than this program"),
     ],
 )
-def test_postgresql(condition: Condition, verdict: Verdict, told: str) -> None:
+def test_postgresql(condition: DatabaseHealth, verdict: FindingLevel, told: str) -> None:
     assert told in only(examine_postgresql(condition, "host/name"), verdict).told
 
 
 def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Database) -> None:
-    sound = condition_of(database)
+    sound = check_health(database)
     with Database(postgres.database("to_be_looked_at")) as empty:
-        new = condition_of(empty)
+        new = check_health(empty)
         empty.migrate(to="0001")
-        old = condition_of(empty)
+        old = check_health(empty)
         with empty.begin() as connection:
             connection.execute(text("ALTER DATABASE to_be_looked_at SET default_transaction_read_only = on"))
             connection.execute(text("CREATE ROLE nobody_special LOGIN"))
     with Database(postgres.url("to_be_looked_at").replace("postgres@", "nobody_special@")) as restricted:
-        theirs = condition_of(restricted)
+        theirs = check_health(restricted)
     drop_database(postgres, "to_be_looked_at")
 
-    assert [finding.verdict for finding in examine_postgresql(sound, "x")] == [Verdict.OK, Verdict.OK]
+    assert [finding.verdict for finding in examine_postgresql(sound, "x")] == [FindingLevel.OK, FindingLevel.OK]
     assert (new.schema, new.may_create, new.is_read_only) == (None, True, False)
     assert (old.schema, old.is_known_schema) == ("0001", True)
     assert old.newest_schema == sound.schema
@@ -190,7 +190,7 @@ def home(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path / "home"
 
 
-def _dagster(home: Path, database: Database, verdict: Verdict, subject: str) -> Finding:
+def _dagster(home: Path, database: Database, verdict: FindingLevel, subject: str) -> Finding:
     found = list(examine_dagster(read_settings(), database, datetime.now(UTC)))
     return only([finding for finding in found if finding.subject == subject], verdict)
 
@@ -204,13 +204,13 @@ def _alive(home: Path, age: timedelta, **but: bool) -> None:
 
 
 def test_a_daemon_that_never_ran_lives_is_silent_or_half_alive(home: Path, database: Database) -> None:
-    never = _dagster(home, database, Verdict.OK, "Dagster daemon")
+    never = _dagster(home, database, FindingLevel.OK, "Dagster daemon")
     _alive(home, timedelta(hours=1))
-    silent = _dagster(home, database, Verdict.WARN, "Dagster daemon")
+    silent = _dagster(home, database, FindingLevel.WARN, "Dagster daemon")
     _alive(home, timedelta(), sensor=False)
-    half = _dagster(home, database, Verdict.WARN, "Dagster daemon")
+    half = _dagster(home, database, FindingLevel.WARN, "Dagster daemon")
     _alive(home, timedelta())
-    alive = _dagster(home, database, Verdict.OK, "Dagster daemon")
+    alive = _dagster(home, database, FindingLevel.OK, "Dagster daemon")
 
     assert "none ever ran" in never.told
     assert "last sign of life" in silent.told
@@ -222,12 +222,12 @@ def test_an_account_without_its_partition(home: Path, database: Database) -> Non
     save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
     save_accounts(database, "default", [("S1.DE", SHOP)])
 
-    missing = _dagster(home, database, Verdict.WARN, "partitions")
+    missing = _dagster(home, database, FindingLevel.WARN, "partitions")
     with open_instance(home) as instance:
         add_accounts(instance, ["S1.DE"])
 
     assert "S1.DE" in missing.told
-    assert "1 accounts have theirs" in _dagster(home, database, Verdict.OK, "partitions").told
+    assert "1 accounts have theirs" in _dagster(home, database, FindingLevel.OK, "partitions").told
 
 
 def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(
@@ -236,9 +236,9 @@ def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     (tmp_path / "dagster.yaml").write_text("storage: {custom: {module: absent, class: X, config: {}}}")
 
-    broken = _dagster(home, database, Verdict.FAIL, "Dagster")
+    broken = _dagster(home, database, FindingLevel.FAIL, "Dagster")
     (tmp_path / "dagster.yaml").unlink()
-    bare = _dagster(home, database, Verdict.FAIL, "Dagster")
+    bare = _dagster(home, database, FindingLevel.FAIL, "Dagster")
 
     assert "cannot be opened" in broken.told
     assert "no dagster.yaml" in bare.told
@@ -288,7 +288,7 @@ def connected(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_connection_that_works_is_found_to_and_costs_no_refresh(connected: Connected) -> None:
     found = connected.findings()
 
-    assert [finding.verdict for finding in found] == [Verdict.OK] * 4
+    assert [finding.verdict for finding in found] == [FindingLevel.OK] * 4
     assert connected.upstream.refreshes == 0
     assert independent_upstream.CLIENT_SECRET not in str(found)
 
@@ -296,25 +296,25 @@ def test_a_connection_that_works_is_found_to_and_costs_no_refresh(connected: Con
 @pytest.mark.parametrize(
     ("statement", "verdict", "told", "step"),
     [
-        ("DELETE FROM platform.grants", Verdict.FAIL, "no grant", "connect --connection ana"),
-        ("UPDATE platform.grants SET refused = 'said no'", Verdict.FAIL, "said no", "connect --connection ana"),
-        ("UPDATE platform.accounts SET retired_at = now()", Verdict.WARN, "reads no account", "ask"),
+        ("DELETE FROM platform.grants", FindingLevel.FAIL, "no grant", "connect --connection ana"),
+        ("UPDATE platform.grants SET refused = 'said no'", FindingLevel.FAIL, "said no", "connect --connection ana"),
+        ("UPDATE platform.accounts SET retired_at = now()", FindingLevel.WARN, "reads no account", "ask"),
         (
             "UPDATE platform.connections SET client_secret = NULL",
-            Verdict.FAIL,
+            FindingLevel.FAIL,
             "SELLER_API_CLIENT_SECRET is not set",
             "as said",
         ),
         (
             "UPDATE platform.connections SET base_url = 'http://127.0.0.1:1'",
-            Verdict.FAIL,
+            FindingLevel.FAIL,
             "does not answer",
             "--replace --keep-grant",
         ),
     ],
 )
 def test_a_connection_that_does_not(
-    connected: Connected, statement: str, verdict: Verdict, told: str, step: str
+    connected: Connected, statement: str, verdict: FindingLevel, told: str, step: str
 ) -> None:
     connected.change(statement)
 
@@ -327,16 +327,16 @@ def test_a_connection_that_does_not(
 
 def test_a_grant_that_is_dying_is_rejected_or_was_not_tried(connected: Connected) -> None:
     connected.adopt(age=timedelta(days=26))
-    dying = only(connected.findings(), Verdict.WARN)
+    dying = only(connected.findings(), FindingLevel.WARN)
     connected.adopt()
     connected.upstream.access.clear()
-    rejected = only(connected.findings(), Verdict.WARN)
+    rejected = only(connected.findings(), FindingLevel.WARN)
     connected.adopt(age=timedelta(days=16))
     expired = connected.findings()
 
     assert "is not honoured after" in dying.told
     assert "access token is rejected" in rejected.told
-    assert [finding.verdict for finding in expired] == [Verdict.OK] * 4
+    assert [finding.verdict for finding in expired] == [FindingLevel.OK] * 4
     assert any("was not tried" in finding.told for finding in expired)
     assert connected.upstream.refreshes == 0
 
@@ -346,9 +346,9 @@ def test_a_redirect_port_that_is_taken_matters_to_those_who_must_connect(connect
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
-        with_grant = only(connected.findings(), Verdict.WARN)
+        with_grant = only(connected.findings(), FindingLevel.WARN)
         connected.change("DELETE FROM platform.grants")
-        without = [finding for finding in connected.findings() if finding.verdict is Verdict.FAIL]
+        without = [finding for finding in connected.findings() if finding.verdict is FindingLevel.FAIL]
 
     assert f"port {port}" in with_grant.told
     assert [str(port) in finding.told for finding in without] == [False, True]
@@ -357,8 +357,8 @@ def test_a_redirect_port_that_is_taken_matters_to_those_who_must_connect(connect
 def test_secrets_that_another_key_sealed(connected: Connected, home: Path) -> None:
     other = SecretBox(new_key())
 
-    found = only(examine_secrets(read_settings(), connected.database, other), Verdict.FAIL)
-    of_connection = only(connected.findings(other), Verdict.FAIL)
+    found = only(examine_secrets(read_settings(), connected.database, other), FindingLevel.FAIL)
+    of_connection = only(connected.findings(other), FindingLevel.FAIL)
 
     assert "the grant of connection 'ana'" in found.told
     assert "the client secret of connection 'ana'" in found.told
@@ -397,12 +397,12 @@ def _date(ahead: timedelta) -> str:
 @pytest.mark.parametrize(
     ("ahead", "verdict", "told"),
     [
-        (timedelta(seconds=150), Verdict.WARN, "s ahead of ours"),
-        (timedelta(seconds=-150), Verdict.WARN, "s behind ours"),
-        (timedelta(hours=2), Verdict.FAIL, "s ahead of ours"),
+        (timedelta(seconds=150), FindingLevel.WARN, "s ahead of ours"),
+        (timedelta(seconds=-150), FindingLevel.WARN, "s behind ours"),
+        (timedelta(hours=2), FindingLevel.FAIL, "s ahead of ours"),
     ],
 )
-def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: Verdict, told: str) -> None:
+def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: FindingLevel, told: str) -> None:
     connected.adopt(age=timedelta(days=16))  # no request needs its token
     with answering(200, Date=_date(ahead)) as url:
         connected.store(replace(connected.known, base_url=url))
@@ -410,22 +410,24 @@ def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: Ver
         assert told in only(connected.findings(), verdict).told
 
 
-@pytest.mark.parametrize(("status", "verdict"), [(503, Verdict.WARN), (404, None), (401, None)])
+@pytest.mark.parametrize(("status", "verdict"), [(503, FindingLevel.WARN), (404, None), (401, None)])
 def test_an_upstream_that_answers_is_there_whatever_it_says(
-    connected: Connected, status: int, verdict: Verdict | None
+    connected: Connected, status: int, verdict: FindingLevel | None
 ) -> None:
     connected.adopt(age=timedelta(days=16))
     with answering(status) as url:
         connected.store(replace(connected.known, base_url=url))
         found = connected.findings()
 
-    assert [finding.verdict for finding in found if finding.verdict is not Verdict.OK] == ([verdict] if verdict else [])
+    assert [finding.verdict for finding in found if finding.verdict is not FindingLevel.OK] == (
+        [verdict] if verdict else []
+    )
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict", "told"), [(403, Verdict.FAIL, "answers 403"), (500, Verdict.WARN, "tried")]
+    ("status", "verdict", "told"), [(403, FindingLevel.FAIL, "answers 403"), (500, FindingLevel.WARN, "tried")]
 )
-def test_a_grant_that_is_of_no_use(connected: Connected, status: int, verdict: Verdict, told: str) -> None:
+def test_a_grant_that_is_of_no_use(connected: Connected, status: int, verdict: FindingLevel, told: str) -> None:
     with answering(status) as url:
         connected.store(replace(connected.known, base_url=url))
         found = [finding for finding in connected.findings() if "grant" in finding.told]
@@ -436,7 +438,7 @@ def test_a_grant_that_is_of_no_use(connected: Connected, status: int, verdict: V
 def test_before_the_first_connection_the_settings_are_looked_at(
     connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without = only(examine_settings_to_connect(read_settings()), Verdict.WARN)
+    without = only(examine_settings_to_connect(read_settings()), FindingLevel.WARN)
     monkeypatch.setenv("SELLER_API_BASE_URL", connected.known.base_url)
     monkeypatch.setenv("SELLER_API_CLIENT_ID", "id")
     monkeypatch.setenv("SELLER_API_CLIENT_SECRET", "canary")
@@ -444,6 +446,6 @@ def test_before_the_first_connection_the_settings_are_looked_at(
     found = list(examine_settings_to_connect(read_settings()))
 
     assert "SELLER_API_BASE_URL is not set" in without.told
-    assert [finding.verdict for finding in found] == [Verdict.WARN, Verdict.OK, Verdict.FAIL]
+    assert [finding.verdict for finding in found] == [FindingLevel.WARN, FindingLevel.OK, FindingLevel.FAIL]
     assert "SELLER_API_REDIRECT_URI" in found[2].told
     assert "canary" not in str(found)

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.client.lists.slice_reader import Reading, Verdict, read_slice
+from seller_platform.client.lists.slice_reader import CountVerdict, Reading, read_slice
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.errors import ContractViolationError, ListChangedError
 from seller_platform_tests.support.http_upstream import (
@@ -49,7 +49,7 @@ def test_an_empty_list_costs_one_request() -> None:
 
     reading = read(upstream, ORDERS, sink)
 
-    assert (reading.requests, reading.announced, reading.verdict, sink.count) == (1, 0, Verdict.MATCH, 0)
+    assert (reading.requests, reading.announced, reading.verdict, sink.count) == (1, 0, CountVerdict.MATCH, 0)
 
 
 def test_the_request_names_account_days_page_and_page_size() -> None:
@@ -79,7 +79,7 @@ def test_rows_are_tagged_with_the_channel_they_were_asked_for() -> None:
 
     reading = read(upstream, ORDERS, sink)
 
-    assert (reading.announced, reading.verdict) == (7, Verdict.MATCH)
+    assert (reading.announced, reading.verdict) == (7, CountVerdict.MATCH)
     assert sink.tags == {("platform",): 4, ("non-platform",): 3}
 
 
@@ -88,7 +88,7 @@ def test_a_filter_that_is_ignored_is_noticed_and_the_list_read_once() -> None:
 
     reading = read(upstream, ORDERS, sink)
 
-    assert (reading.requests, reading.verdict, sink.tags) == (4, Verdict.MATCH, {(None,): 7})
+    assert (reading.requests, reading.verdict, sink.tags) == (4, CountVerdict.MATCH, {(None,): 7})
     assert reading.notes["facet_ignored"] == {"unfiltered": 7, "platform": 7, "non-platform": 7}
 
 
@@ -97,7 +97,7 @@ def test_a_filter_that_is_ignored_is_noticed_without_totals() -> None:
 
     reading = read(upstream, ORDERS, sink)
 
-    assert (reading.verdict, sink.tags) == (Verdict.UNVERIFIABLE, {(None,): 7})
+    assert (reading.verdict, sink.tags) == (CountVerdict.UNVERIFIABLE, {(None,): 7})
 
 
 def test_equal_channels_without_totals_keep_their_tags() -> None:
@@ -124,7 +124,7 @@ def test_rows_that_belong_to_no_channel_are_not_lost() -> None:
 
     reading = read(upstream, ORDERS, sink)
 
-    assert (sink.count, sink.tags, reading.verdict) == (7, {(None,): 7}, Verdict.MATCH)
+    assert (sink.count, sink.tags, reading.verdict) == (7, {(None,): 7}, CountVerdict.MATCH)
     assert reading.notes["facet_ignored"] == {"unfiltered": 7, "platform": 6, "non-platform": 0}
 
 
@@ -135,7 +135,7 @@ def test_an_order_that_arrives_between_the_totals_does_not_cost_the_tags() -> No
 
     reading = read(upstream, ORDERS, sink)
 
-    assert (sink.count, sink.tags, reading.announced, reading.verdict) == (8, {("platform",): 8}, 8, Verdict.MATCH)
+    assert (sink.count, sink.tags, reading.announced, reading.verdict) == (8, {("platform",): 8}, 8, CountVerdict.MATCH)
     assert reading.notes == {"moved": {"before": 7, "after": 8}}
 
 
@@ -145,7 +145,7 @@ def test_a_window_of_few_pages_is_split_by_days_at_no_more_requests() -> None:
 
     reading = read(upstream, TRANSACTIONS, sink)
 
-    assert (sink.count, reading.verdict) == (2700, Verdict.MATCH)
+    assert (sink.count, reading.verdict) == (2700, CountVerdict.MATCH)
     assert [asked["page"] for asked in upstream.requests] == ["1", "1", "1"]
 
 
@@ -155,7 +155,7 @@ def test_a_longer_list_is_read_in_windows_of_one_page_where_that_costs_no_more_t
     reading = read(upstream, ORDERS, sink, look_ahead=4)
 
     asked = [asked for asked in upstream.requests if asked.get("sales_channel") == "platform"]
-    assert (sink.count, reading.verdict, reading.notes) == (4400, Verdict.MATCH, {})
+    assert (sink.count, reading.verdict, reading.notes) == (4400, CountVerdict.MATCH, {})
     assert {each["page"] for each in asked} == {"1"}
     assert 9 < len(asked) <= 18
 
@@ -165,7 +165,12 @@ def test_an_undated_list_of_several_pages_is_read_until_two_walks_agree() -> Non
 
     reading = read(upstream, STOCK, sink)
 
-    assert (sink.count, reading.requests, reading.verdict, reading.notes) == (4500, 6, Verdict.MATCH, {"attempts": 2})
+    assert (sink.count, reading.requests, reading.verdict, reading.notes) == (
+        4500,
+        6,
+        CountVerdict.MATCH,
+        {"attempts": 2},
+    )
 
 
 def test_a_list_that_never_holds_still_is_refused() -> None:
@@ -186,7 +191,7 @@ def test_a_dated_list_that_never_holds_still_is_read_in_smaller_windows() -> Non
     reading = read(upstream, TRANSACTIONS, sink)
 
     assert kept <= {row[3] for row in sink.rows}
-    assert reading.verdict is Verdict.MATCH
+    assert reading.verdict is CountVerdict.MATCH
 
 
 def test_a_wrong_total_is_a_mismatch_and_no_error() -> None:
@@ -195,7 +200,7 @@ def test_a_wrong_total_is_a_mismatch_and_no_error() -> None:
 
     reading = read(upstream, TRANSACTIONS, sink)
 
-    assert (sink.count, reading.announced, reading.verdict) == (5, 6, Verdict.MISMATCH)
+    assert (sink.count, reading.announced, reading.verdict) == (5, 6, CountVerdict.MISMATCH)
 
 
 def test_equal_entries_of_a_ledger_are_all_kept_on_whichever_pages_they_lie() -> None:
@@ -205,7 +210,7 @@ def test_equal_entries_of_a_ledger_are_all_kept_on_whichever_pages_they_lie() ->
 
     reading = read(upstream, TRANSACTIONS, sink)
 
-    assert (sink.count, reading.verdict) == (1200, Verdict.MATCH)
+    assert (sink.count, reading.verdict) == (1200, CountVerdict.MATCH)
     assert reading.notes == {"attempts": 2, "duplicate_keys": 4}
 
 
@@ -215,7 +220,7 @@ def test_an_upstream_that_ignores_the_page_number_is_a_mismatch_and_no_endless_l
 
     reading = read(upstream, TRANSACTIONS, sink)
 
-    assert (sink.count, reading.announced, reading.verdict) == (500, 1200, Verdict.MISMATCH)
+    assert (sink.count, reading.announced, reading.verdict) == (500, 1200, CountVerdict.MISMATCH)
 
 
 def test_a_row_of_another_day_than_asked_for_is_refused() -> None:
@@ -243,7 +248,7 @@ def test_lists_without_a_total_are_read_until_a_page_is_empty() -> None:
 
     reading = read(alerts({"inventory_alerts": 3, "price_alerts": 0, "restock_alerts": 99}), NOTIFICATIONS, sink)
 
-    assert (sink.count, reading.announced, reading.verdict) == (102, None, Verdict.UNVERIFIABLE)
+    assert (sink.count, reading.announced, reading.verdict) == (102, None, CountVerdict.UNVERIFIABLE)
     assert (reading.requests, sink.tags) == (5, {(): 102})
 
 
@@ -252,7 +257,7 @@ def test_longer_lists_without_a_total_are_read_twice() -> None:
 
     reading = read(alerts({"inventory_alerts": 100, "price_alerts": 250, "restock_alerts": 1}), NOTIFICATIONS, sink)
 
-    assert (sink.count, reading.verdict, reading.notes) == (351, Verdict.UNVERIFIABLE, {"attempts": 2})
+    assert (sink.count, reading.verdict, reading.notes) == (351, CountVerdict.UNVERIFIABLE, {"attempts": 2})
 
 
 def test_a_list_without_total_whose_upstream_ignores_the_page_number_ends() -> None:

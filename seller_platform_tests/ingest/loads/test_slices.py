@@ -18,7 +18,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
-from seller_platform.ingest.loads.slices import Wanted, load_each, load_slice, window_to_load
+from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_slice, window_to_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
@@ -38,31 +38,31 @@ def _read(database: Database, window: Window, at: datetime) -> None:
             load.store(Measured(1, 1, 0, 0, "match", at))
 
 
-def _window(database: Database, wanted: Wanted, *, whole: bool, now: datetime = NOW) -> Window | None:
+def _window(database: Database, wanted: SliceRequest, *, whole: bool, now: datetime = NOW) -> Window | None:
     return window_to_load(database, TOKYO, wanted, now=now, whole=whole)
 
 
 def test_the_running_month_is_read_until_the_accounts_today(database: Database) -> None:
-    wanted = Wanted(TRANSACTIONS, TOKYO.key, MARCH)
+    wanted = SliceRequest(TRANSACTIONS, TOKYO.key, MARCH)
 
     assert _window(database, wanted, whole=True) == Window(date(2026, 3, 1), date(2026, 3, 12))
     assert _window(database, wanted, whole=False) == Window(date(2026, 3, 1), date(2026, 3, 12))
 
 
 def test_a_month_that_has_not_begun_for_the_account_has_nothing_to_read(database: Database) -> None:
-    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, Window.month_of(MARCH.end)), whole=True) is None
+    assert _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, Window.month_of(MARCH.end)), whole=True) is None
 
 
 def test_a_snapshot_is_of_the_accounts_today(database: Database) -> None:
-    assert _window(database, Wanted(STOCK, TOKYO.key, None), whole=False) == Window.day(date(2026, 3, 11))
+    assert _window(database, SliceRequest(STOCK, TOKYO.key, None), whole=False) == Window.day(date(2026, 3, 11))
 
 
 def test_days_that_may_have_changed_are_read_again_and_a_sum_of_the_month_as_a_whole(database: Database) -> None:
     february = Window.month_of(date(2026, 2, 1))
     _read(database, february, datetime(2026, 3, 2, tzinfo=UTC))
 
-    part = _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=False)
-    whole = _window(database, Wanted(BY_PRODUCT, TOKYO.key, february), whole=False)
+    part = _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, february), whole=False)
+    whole = _window(database, SliceRequest(BY_PRODUCT, TOKYO.key, february), whole=False)
 
     # Fourteen days back from the 2nd of March.
     assert part == Window(date(2026, 2, 16), date(2026, 3, 1))
@@ -74,8 +74,8 @@ def test_a_settled_month_is_not_read_again(database: Database) -> None:
     june = datetime(2026, 6, 1, tzinfo=UTC)
     _read(database, february, june)
 
-    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=False, now=june) is None
-    assert _window(database, Wanted(TRANSACTIONS, TOKYO.key, february), whole=True, now=june) == february
+    assert _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, february), whole=False, now=june) is None
+    assert _window(database, SliceRequest(TRANSACTIONS, TOKYO.key, february), whole=True, now=june) == february
 
 
 def _api(answer: Any) -> SellerApi:
@@ -128,12 +128,12 @@ def test_a_slice_that_cannot_be_read_leaves_what_was_stored_and_no_receipt(
         assert connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one() == 0
 
 
-def _wanted(count: int) -> list[Wanted]:
-    return [Wanted(STOCK, f"S{number}", None) for number in range(count)]
+def _wanted(count: int) -> list[SliceRequest]:
+    return [SliceRequest(STOCK, f"S{number}", None) for number in range(count)]
 
 
 def test_outcomes_come_in_order_and_a_failure_stops_nobody() -> None:
-    def load(each: Wanted) -> None:
+    def load(each: SliceRequest) -> None:
         time.sleep(0.02 if each.account == "S0" else 0)
         if each.account == "S3":
             raise ContractViolationError("it", "is broken")
@@ -147,7 +147,7 @@ def test_outcomes_come_in_order_and_a_failure_stops_nobody() -> None:
 def test_no_more_slices_are_under_way_than_allowed() -> None:
     lock, under_way, most = threading.Lock(), 0, 0
 
-    def load(_: Wanted) -> None:
+    def load(_: SliceRequest) -> None:
         nonlocal under_way, most
         with lock:
             under_way += 1
@@ -162,7 +162,7 @@ def test_no_more_slices_are_under_way_than_allowed() -> None:
 
 
 def test_a_bug_is_raised() -> None:
-    def load(_: Wanted) -> None:
+    def load(_: SliceRequest) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -172,7 +172,7 @@ def test_a_bug_is_raised() -> None:
 def test_a_slice_is_loaded_again_when_the_warehouse_is_back() -> None:
     absences = {"S1": 2, "S2": 3}
 
-    def load(each: Wanted) -> None:
+    def load(each: SliceRequest) -> None:
         if absences.get(each.account):
             absences[each.account] -= 1
             raise WarehouseUnavailableError("/warehouse", "the server closed the connection")
@@ -189,7 +189,7 @@ def test_a_slice_is_loaded_once_more_when_the_upstream_wishes_or_not_at_all(
 ) -> None:
     times: list[float] = []
 
-    def load(_: Wanted) -> None:
+    def load(_: SliceRequest) -> None:
         times.append(time.monotonic())
         if len(times) == 1:
             raise UpstreamUnavailableError("GET /x", "status 429", attempts=6, retry_after_seconds=wish)

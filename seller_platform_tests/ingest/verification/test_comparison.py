@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.ingest.verification.comparison import Finding, Verdict, verify
-from seller_platform.ingest.verification.queries import Coverage, Question, questions_about
+from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify
+from seller_platform.ingest.verification.queries import Question, StoredDays, questions_about
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingList, api_of, stock
@@ -24,7 +24,7 @@ TODAY = date(2026, 3, 31)
 Upstream = Callable[[httpx.Request], httpx.Response]
 
 
-def _compare(question: Question, source: Upstream, replica: Upstream) -> Finding:
+def _compare(question: Question, source: Upstream, replica: Upstream) -> Comparison:
     with api_of(source) as theirs, api_of(replica) as ours:
         return verify(question, theirs, ours)
 
@@ -64,7 +64,7 @@ def _asked(
         KNOWN,
         datasets,
         [MARCH],
-        Coverage(receipts),
+        StoredDays(receipts),
         today=TODAY,
         skus=("A", "B"),
         has_offers=has_offers,
@@ -77,22 +77,22 @@ def _asked(
 @pytest.mark.parametrize(
     ("body", "status", "verdict"),
     [
-        ({"reason": "replica", "errors": {"start_date": ["was never read"]}}, 422, Verdict.NOT_KNOWN),
-        ({"errors": {"start_date": ["is no day"]}}, 422, Verdict.DIFFERENT),
-        ({"reason": "another"}, 422, Verdict.DIFFERENT),
-        ({}, 404, Verdict.DIFFERENT),
+        ({"reason": "replica", "errors": {"start_date": ["was never read"]}}, 422, ComparisonResult.NOT_KNOWN),
+        ({"errors": {"start_date": ["is no day"]}}, 422, ComparisonResult.DIFFERENT),
+        ({"reason": "another"}, 422, ComparisonResult.DIFFERENT),
+        ({}, 404, ComparisonResult.DIFFERENT),
     ],
 )
 def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
-    body: Mapping[str, object], status: int, verdict: Verdict
+    body: Mapping[str, object], status: int, verdict: ComparisonResult
 ) -> None:
     question = Question(STOCK, KNOWN, None, TODAY)
 
     found = _compare(question, MovingList(stock(3)), _refusing(body, status))
 
     assert found.verdict is verdict
-    assert len(found.not_known) == (verdict is Verdict.NOT_KNOWN)
-    assert len(found.differences) == (verdict is Verdict.DIFFERENT)
+    assert len(found.not_known) == (verdict is ComparisonResult.NOT_KNOWN)
+    assert len(found.differences) == (verdict is ComparisonResult.DIFFERENT)
 
 
 def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
@@ -108,7 +108,7 @@ def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
         _selling({"A": [_period(first="2027-01-01"), ours], "B": [], "NEW": []}),
     )
 
-    assert (found.verdict, found.rows, found.differences) == (Verdict.EQUAL, 2, ())
+    assert (found.verdict, found.rows, found.differences) == (ComparisonResult.EQUAL, 2, ())
     assert found.asked == "cost_periods of 3 products"
 
 
@@ -127,7 +127,7 @@ def test_costs_that_differ_are_named_with_their_product(ours: list[dict[str, Any
 
     found = _compare(question, _selling({"A": [_period()], "B": []}), _selling({"A": ours, "B": []}))
 
-    assert found.verdict is Verdict.DIFFERENT
+    assert found.verdict is ComparisonResult.DIFFERENT
     assert any("sku A, from_date 2026-01-01" in line and told in line for line in found.differences), found.differences
 
 

@@ -20,7 +20,7 @@ from seller_platform.errors import (
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import AUTHORIZED_CHECK
 from seller_platform.orchestration.assets.events import judged
-from seller_platform.orchestration.partitions import ACCOUNTS, add_accounts
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
@@ -81,8 +81,8 @@ class Shop:
     def _asset(self, name: str) -> dg.AssetsDefinition:
         @dg.asset(
             key=["seller", name],
-            partitions_def=ACCOUNTS,
-            check_specs=[dg.AssetCheckSpec("rows", asset=["seller", name], partitions_def=ACCOUNTS)],
+            partitions_def=ACCOUNT_PARTITIONS,
+            check_specs=[dg.AssetCheckSpec("rows", asset=["seller", name], partitions_def=ACCOUNT_PARTITIONS)],
             backfill_policy=dg.BackfillPolicy.multi_run(100),
             output_required=False,
         )

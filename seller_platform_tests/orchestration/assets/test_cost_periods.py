@@ -15,7 +15,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS, CostElement, C
 from seller_platform.ingest.cost_plans.planning import make_plan
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
-from seller_platform.orchestration.partitions import ACCOUNTS, asset_key
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -109,7 +109,7 @@ def test_the_inventory_comes_before_the_costs() -> None:
     assert isinstance(asset, dg.AssetsDefinition)
 
     assert asset.dependency_keys == {asset_key(INVENTORY)}
-    assert asset.partitions_def == ACCOUNTS
+    assert asset.partitions_def == ACCOUNT_PARTITIONS
 
 
 @pytest.fixture

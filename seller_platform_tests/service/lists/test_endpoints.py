@@ -35,8 +35,8 @@ def _query(dataset: Dataset, **changed: str | int | None) -> dict[str, str]:
         query["per_page"] = min(dataset.page_sizes)
     if dataset.is_dated:
         query |= {"start_date": str(FIRST_DAY), "end_date": str(LAST_DAY)}
-    if dataset.facet and dataset.facet.required:
-        query[dataset.facet.parameter] = dataset.facet.values[0]
+    if dataset.split_by and dataset.split_by.required:
+        query[dataset.split_by.parameter] = dataset.split_by.values[0]
     return {name: str(value) for name, value in {**query, **changed}.items() if value is not None}
 
 
@@ -55,7 +55,11 @@ def _expected(dataset: Dataset, account: str) -> Counter[str]:
     rows = []
     for row in rows_of(dataset, account):
         values = dict(zip((column.name for column in dataset.columns), row[:-1], strict=True))
-        if dataset.facet and dataset.facet.required and values[str(dataset.facet.field)] != dataset.facet.values[0]:
+        if (
+            dataset.split_by
+            and dataset.split_by.required
+            and values[str(dataset.split_by.field)] != dataset.split_by.values[0]
+        ):
             continue
         rows.append(values)
     return Counter(_spelled(dataset, row) for row in rows)
@@ -163,14 +167,17 @@ def test_a_title_of_two_accounts_asks_for_seller_and_marketplace(reading: Served
 
 
 @pytest.mark.parametrize(
-    "dataset", [dataset for dataset in SERVED if dataset.facet and not dataset.facet.required], ids=lambda d: d.name
+    "dataset",
+    [dataset for dataset in SERVED if dataset.split_by and not dataset.split_by.required],
+    ids=lambda d: d.name,
 )
 def test_the_parts_of_a_list_add_up_to_it(reading: Served, dataset: Dataset) -> None:
-    assert dataset.facet is not None
+    assert dataset.split_by is not None
     whole = _body(_get(reading, dataset))["total"]
 
     parts = [
-        _body(_get(reading, dataset, **{dataset.facet.parameter: value}))["total"] for value in dataset.facet.values
+        _body(_get(reading, dataset, **{dataset.split_by.parameter: value}))["total"]
+        for value in dataset.split_by.values
     ]
 
     assert sum(parts) == whole

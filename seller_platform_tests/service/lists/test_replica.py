@@ -44,8 +44,12 @@ def _ask(client: httpx.Client, path: str, **query: object) -> httpx.Response:
 
 def _list(client: httpx.Client, dataset: Dataset, **query: object) -> httpx.Response:
     size = min(dataset.page_sizes) if dataset.page_sizes else None
-    facet = {dataset.facet.parameter: dataset.facet.values[0]} if dataset.facet and dataset.facet.required else {}
-    return _ask(client, dataset.path, per_page=size, **{**facet, **query})
+    part = (
+        {dataset.split_by.parameter: dataset.split_by.values[0]}
+        if dataset.split_by and dataset.split_by.required
+        else {}
+    )
+    return _ask(client, dataset.path, per_page=size, **{**part, **query})
 
 
 def _refusal(answer: httpx.Response) -> str:

@@ -111,8 +111,8 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
         assert described["schema"] == dict(parameter.schema)
     if dataset.page_sizes:
         assert parameters["per_page"]["schema"]["enum"] == list(dataset.page_sizes)
-    if dataset.facet:
-        assert parameters[dataset.facet.parameter]["schema"]["enum"] == list(dataset.facet.values)
+    if dataset.split_by:
+        assert parameters[dataset.split_by.parameter]["schema"]["enum"] == list(dataset.split_by.values)
     envelope = _schema(operation)
     assert ("total" in envelope["properties"]) is dataset.announces_total
     fields = envelope["properties"]["data"]["items"]["properties"]

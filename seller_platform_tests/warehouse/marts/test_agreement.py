@@ -13,7 +13,7 @@ from sqlalchemy import text
 from seller_platform.contract import Window
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.access import SelectedAccounts, ServedAccount
-from seller_platform.service.statistics.plan import Grouping, Span
+from seller_platform.service.statistics.plan import ComparedDays, Grouping
 from seller_platform.service.statistics.query import read_statistics
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.marts.builds import Build, build_partition
@@ -146,7 +146,7 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
                 connection,
                 SelectedAccounts((served,)),
                 grouping,
-                spans=[Span(month.start, month.last_day)],
+                spans=[ComparedDays(month.start, month.last_day)],
                 target=served.currency_code or "",
                 is_converted=False,
                 knows_costs=True,

@@ -18,7 +18,7 @@ from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import NUMBER, read_arrow, read_batches, schema_of
 from seller_platform.warehouse.readers.frames import read_frames
-from seller_platform.warehouse.readers.relations import Part, relation_of
+from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform_tests.support.stored_rows import copy_rows
 
 BERLIN, ADELAIDE = "S1.EU", "S2.AU"
@@ -53,7 +53,7 @@ def _names(table: pa.Table) -> list[Any]:
     return list(table["platform_order_id"].to_pylist())
 
 
-def _read(database: Database, *parts: Part) -> list[Any]:
+def _read(database: Database, *parts: Selection) -> list[Any]:
     return _names(read_arrow(database, ORDER_ROWS, parts))
 
 
@@ -63,7 +63,7 @@ def test_every_value_comes_back_as_it_was_stored(database: Database) -> None:
     rows += [_order(f"p{number}", "2026-03-02", None, product) for number, product in enumerate(STRANGE)]
     _insert(database, ORDERS, rows)
 
-    table = read_arrow(database, ORDER_ROWS, [Part(BERLIN, MARCH)])
+    table = read_arrow(database, ORDER_ROWS, [Selection(BERLIN, MARCH)])
 
     assert table["order_total"].type == NUMBER
     assert table["order_total"].to_pylist()[: len(totals)] == totals
@@ -78,15 +78,17 @@ def test_many_parts_are_read_together_and_no_row_twice(database: Database) -> No
         days = ("2026-03-31", "2026-04-01", "2026-04-30", "2026-05-01")
         _insert(database, ORDERS, [_order(f"{account[:2]}-{day}", day) for day in days], account)
 
-    apart = _read(database, Part(ADELAIDE, MAY), Part(BERLIN, APRIL))
-    overlapping = _read(database, Part(BERLIN, APRIL), Part(BERLIN, MARCH), Part(BERLIN, APRIL), Part(BERLIN))
+    apart = _read(database, Selection(ADELAIDE, MAY), Selection(BERLIN, APRIL))
+    overlapping = _read(
+        database, Selection(BERLIN, APRIL), Selection(BERLIN, MARCH), Selection(BERLIN, APRIL), Selection(BERLIN)
+    )
     everything = _names(read_arrow(database, ORDER_ROWS, None))
 
     assert apart == ["S1-2026-04-01", "S1-2026-04-30", "S2-2026-05-01"]
     assert overlapping == ["S1-2026-03-31", "S1-2026-04-01", "S1-2026-04-30", "S1-2026-05-01"]
     assert len(everything) == 8
     assert _read(database) == []
-    assert _read(database, Part("nobody", APRIL)) == []
+    assert _read(database, Selection("nobody", APRIL)) == []
 
 
 def test_each_account_has_its_own_newest_snapshot_even_an_empty_one(database: Database) -> None:
@@ -97,8 +99,8 @@ def test_each_account_has_its_own_newest_snapshot_even_an_empty_one(database: Da
     before = read_arrow(database, STOCK_ROWS, None)
     with open_load(database, Slice(STOCK, BERLIN, Window.day(date(2026, 3, 3)))) as load:
         load.store(Measured(1, 1, 0, 0, "match", datetime.now(UTC)))
-    after = read_arrow(database, STOCK_ROWS, [Part(BERLIN), Part(ADELAIDE)])
-    day = read_arrow(database, STOCK_ROWS, [Part(BERLIN, Window.day(date(2026, 3, 1)))])
+    after = read_arrow(database, STOCK_ROWS, [Selection(BERLIN), Selection(ADELAIDE)])
+    day = read_arrow(database, STOCK_ROWS, [Selection(BERLIN, Window.day(date(2026, 3, 1)))])
 
     assert [str(day) for day in before["local_day"].to_pylist()] == ["2026-03-02", "2026-03-01"]
     assert after["account"].to_pylist() == [ADELAIDE]
@@ -112,7 +114,7 @@ def test_rows_that_the_list_orders_alike_always_come_in_one_order(database: Data
     ]
     _insert(database, LEDGER, rows)
 
-    table = read_arrow(database, LEDGER_ROWS, [Part(BERLIN)])
+    table = read_arrow(database, LEDGER_ROWS, [Selection(BERLIN)])
 
     assert table["description"].to_pylist() == ["one", "two", None, None]
 
@@ -120,7 +122,7 @@ def test_rows_that_the_list_orders_alike_always_come_in_one_order(database: Data
 def test_batches_hold_no_more_than_their_rows(database: Database) -> None:
     _insert(database, ORDERS, [_order(f"o{number:02d}", "2026-03-01") for number in range(25)])
 
-    batches = list(read_batches(database, ORDER_ROWS, [Part(BERLIN)], rows_per_batch=10))
+    batches = list(read_batches(database, ORDER_ROWS, [Selection(BERLIN)], rows_per_batch=10))
 
     assert [batch.num_rows for batch in batches] == [10, 10, 5]
 
@@ -129,10 +131,10 @@ def test_a_reader_that_stops_gives_the_connection_back(database: Database) -> No
     _insert(database, ORDERS, [_order(f"o{number:02d}", "2026-03-01") for number in range(25)])
 
     with Database(database.url, connections=1) as single:
-        batches = read_batches(single, ORDER_ROWS, [Part(BERLIN)], rows_per_batch=10)
+        batches = read_batches(single, ORDER_ROWS, [Selection(BERLIN)], rows_per_batch=10)
         first = next(batches)
         del batches
-        again = read_arrow(single, ORDER_ROWS, [Part(BERLIN)])
+        again = read_arrow(single, ORDER_ROWS, [Selection(BERLIN)])
 
     assert (first.num_rows, again.num_rows) == (10, 25)
 
@@ -154,7 +156,7 @@ def test_a_frame_of_many_parts_keeps_digits_and_tells_accounts_apart(database: D
     for account in (BERLIN, ADELAIDE):
         _insert(database, ORDERS, [_order("o", "2026-03-01", Decimal("0.10"))], account)
 
-    frame = read_frames(database, ORDER_ROWS, [Part(BERLIN, MARCH), Part(ADELAIDE, MARCH)])
+    frame = read_frames(database, ORDER_ROWS, [Selection(BERLIN, MARCH), Selection(ADELAIDE, MARCH)])
 
     assert list(frame["account"]) == [BERLIN, ADELAIDE]
     assert [str(total) for total in frame["order_total"]] == ["0.10", "0.10"]
@@ -178,8 +180,8 @@ def test_every_dataset_and_mart_is_read_in_its_types_though_it_is_empty(database
 
 def test_parts_that_a_relation_has_not_are_refused(database: Database) -> None:
     with pytest.raises(RequestError, match=r"seller\.accounts as a whole"):
-        read_arrow(database, relation_of(dataset_named("accounts")), [Part(BERLIN)])
+        read_arrow(database, relation_of(dataset_named("accounts")), [Selection(BERLIN)])
     with pytest.raises(RequestError, match=r"marts\.inventory_health is of an account as a whole"):
-        read_arrow(database, relation_of(mart_named("inventory_health")), [Part(BERLIN, MARCH)])
+        read_arrow(database, relation_of(mart_named("inventory_health")), [Selection(BERLIN, MARCH)])
     with pytest.raises(RequestError, match=r"either for the newest snapshot of S1\.EU or for days"):
-        read_arrow(database, STOCK_ROWS, [Part(BERLIN, MARCH), Part(BERLIN)])
+        read_arrow(database, STOCK_ROWS, [Selection(BERLIN, MARCH), Selection(BERLIN)])
