@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.client.http.api import SellerApi
-from seller_platform.contract.datasets.costs import CostElement, CostPeriod
+from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.cost_plans.planning import (
     WAIT_SECONDS,

@@ -18,7 +18,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import LISTS
 from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
-from seller_platform.contract.endpoints import SERVICE_STATUS
+from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each

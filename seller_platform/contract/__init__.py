@@ -8,10 +8,10 @@ It has no input or output and needs the standard library only; every other floor
 - `accounts`: accounts and their keys
 - `window`: half-open ranges of days
 - `currencies`: currency codes of ISO 4217
-- `dashboard`: the views of the statistics dashboard
-- `endpoints`: paths and limits of other endpoints
-- `envelope`: the envelope around a page
-- `wire_errors`: bodies of answers that refuse a request
+- `wire`: paths and limits, the envelope of a page, and bodies of refusals
+- `statistics_views`: the views of the statistics dashboard
+- `cost_periods`: cost periods and their arithmetic
+- `reports`: how reports are requested, followed and written
 - `tokens`: the token pair of a grant
 """
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from seller_platform.contract.endpoints import REFRESH_TOKEN_SECONDS
+from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 
 
 @dataclass(frozen=True)

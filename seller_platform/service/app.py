@@ -17,8 +17,7 @@ from starlette.responses import Response
 from starlette.types import ExceptionHandler
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract.endpoints import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
-from seller_platform.contract.wire_errors import error_body
+from seller_platform.contract.wire import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN, error_body
 from seller_platform.errors import ApiError, MissingSettingError, WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.compression import Compress

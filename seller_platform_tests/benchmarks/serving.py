@@ -37,8 +37,8 @@ from rich.console import Console
 from rich.table import Table
 
 from seller_platform.contract import Account
-from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
-from seller_platform.contract.endpoints import SERVICE_STATUS
+from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
+from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.loads.daily_totals import write_sums

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from seller_platform.cli.sandbox.demo import approve
 from seller_platform.contract import LISTS
-from seller_platform.contract.endpoints import TOKEN
+from seller_platform.contract.wire import TOKEN
 from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.deployment import (
     DAEMON,

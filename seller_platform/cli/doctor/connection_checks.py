@@ -8,8 +8,8 @@ from seller_platform.client.endpoints.status import Probe, probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.client.oauth.tokens import TokenAuth
-from seller_platform.contract.endpoints import USER_ME
 from seller_platform.contract.tokens import TokenPair
+from seller_platform.contract.wire import USER_ME
 from seller_platform.errors import (
     NotConnectedError,
     RequestRefusedError,

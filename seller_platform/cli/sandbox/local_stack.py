@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.fill import invent
-from seller_platform.contract.endpoints import SERVICE_STATUS
+from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.files import write_atomically
 from seller_platform.service.oauth.applications import add_application, knows_application
 from seller_platform.service.users.groups import set_group

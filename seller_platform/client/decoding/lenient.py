@@ -11,7 +11,7 @@ import msgspec
 from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of, required_fields
 from seller_platform.client.decoding.values import Reader, holds_nul, reader_of, shape_of
 from seller_platform.contract import Column, Dataset
-from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
+from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 _NULL = b"null"

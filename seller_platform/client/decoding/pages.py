@@ -13,7 +13,7 @@ from seller_platform.client.decoding.lenient import LenientRows, lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Envelope, StrictDecoder, plain_shape, strict_decoder
 from seller_platform.contract import Dataset, Kind, Window
-from seller_platform.contract.envelope import ROWS
+from seller_platform.contract.wire import ROWS
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 Row = tuple[Any, ...]

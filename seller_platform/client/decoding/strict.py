@@ -10,7 +10,7 @@ import msgspec
 
 from seller_platform.client.decoding.values import LARGEST_BIGINT, LEAST_BIGINT
 from seller_platform.contract import Column, Dataset, Kind
-from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
+from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
 
 # JSON columns have no strict type: their text is kept as it was sent.
 _TYPES: dict[Kind, Any] = {

@@ -12,7 +12,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import json_object
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.endpoints import USER_ACCOUNTS, USER_ME
+from seller_platform.contract.wire import USER_ACCOUNTS, USER_ME
 from seller_platform.errors import ContractViolationError
 
 _ROWS = "accounts"

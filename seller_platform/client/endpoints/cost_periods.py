@@ -21,16 +21,14 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.client.lists.slice_reader import CountVerdict, Reading
 from seller_platform.contract import Account
-from seller_platform.contract.datasets.costs import (
+from seller_platform.contract.cost_periods import (
     AMOUNT,
     COST_ELEMENT,
     COST_ELEMENTS,
-    COST_PERIODS,
     CURRENCY,
     ELEMENT_FIELDS,
     FROM_DATE,
     NOTES,
-    PERIODS_OF_ONE_SKU,
     PROVIDER,
     SKU,
     TO_DATE,
@@ -41,6 +39,7 @@ from seller_platform.contract.datasets.costs import (
     periods_sent,
     with_cents,
 )
+from seller_platform.contract.datasets.costs import COST_PERIODS, PERIODS_OF_ONE_SKU
 from seller_platform.errors import (
     ContractViolationError,
     RequestRefusedError,

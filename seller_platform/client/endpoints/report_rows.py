@@ -16,8 +16,9 @@ import msgspec
 from seller_platform.client.decoding.values import holds_nul, reader_of, shape_of
 from seller_platform.client.endpoints.json_stream import JsonText
 from seller_platform.contract import Kind
-from seller_platform.contract.datasets.reports import CSV, FORMULA_STARTS, REPORT_ROWS
-from seller_platform.contract.envelope import ROWS
+from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.reports import CSV, FORMULA_STARTS
+from seller_platform.contract.wire import ROWS
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 ReportRow = tuple[Sequence[Any], str | None]

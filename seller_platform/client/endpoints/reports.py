@@ -14,8 +14,8 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import json_object, shortened
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account
-from seller_platform.contract.datasets.reports import COMPLETED_WORDS, CSV, FAILED_WORDS, PENDING_WORDS
-from seller_platform.contract.endpoints import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
+from seller_platform.contract.reports import COMPLETED_WORDS, CSV, FAILED_WORDS, PENDING_WORDS
+from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 _BATCH_ROWS = 2_000

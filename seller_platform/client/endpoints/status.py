@@ -9,7 +9,7 @@ import httpx
 
 from seller_platform.client.http.api import USER_AGENT
 from seller_platform.client.http.responses import fault_of
-from seller_platform.contract.endpoints import SERVICE_STATUS
+from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import InvalidSettingError, UpstreamUnavailableError
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from seller_platform.contract.wire_errors import REASON
+from seller_platform.contract.wire import REASON
 from seller_platform.errors import InvalidSettingError, RequestRefusedError, UnreadableBodyError
 
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})

@@ -21,8 +21,8 @@ from seller_platform.client.http.api import (
 )
 from seller_platform.client.http.responses import PassingFault, RawAnswer, check_passing, json_object, shortened
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
-from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.contract.tokens import TokenPair
+from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.errors import (
     ContractViolationError,
     InvalidSettingError,

@@ -25,7 +25,7 @@ from seller_platform.client.endpoints.cost_periods import (
 )
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.contract.datasets.costs import CostPeriod, Periods, periods_agree
+from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
 from seller_platform.errors import (
     CostsNotWrittenError,
     InvalidCostPlanError,

@@ -14,8 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from seller_platform.contract.currencies import CURRENCIES
-from seller_platform.contract.datasets.costs import (
+from seller_platform.contract.cost_periods import (
     AMOUNT,
     CONVERSION_RATE,
     COST_ELEMENT,
@@ -38,6 +37,7 @@ from seller_platform.contract.datasets.costs import (
     unit_amount,
     with_cents,
 )
+from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.errors import CostSheetError
 from seller_platform.warehouse.jobs.cost_plans import looks_like_a_table, read_table
 from seller_platform.warehouse.postgres.database import Database

@@ -17,14 +17,8 @@ from seller_platform.client.endpoints.reports import request_report as ask_for_r
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock
 from seller_platform.contract import Window
-from seller_platform.contract.datasets.reports import (
-    DATE_SELECTORS,
-    DPS_DATE,
-    FORMATS,
-    JSON,
-    REPORT_ROWS,
-    selector_problem,
-)
+from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.reports import DATE_SELECTORS, DPS_DATE, FORMATS, JSON, selector_problem
 from seller_platform.errors import (
     ContractViolationError,
     InvalidReportError,

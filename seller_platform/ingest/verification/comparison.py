@@ -16,9 +16,9 @@ from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import CountVerdict, Reading, read_slice
 from seller_platform.contract import Column, Kind
-from seller_platform.contract.datasets.costs import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
+from seller_platform.contract.cost_periods import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.wire_errors import REPLICA
+from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
 from seller_platform.ingest.verification.queries import Question
 from seller_platform.warehouse.loads.copy_format import RowDigest

@@ -8,10 +8,10 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from seller_platform.contract import Dataset, Slicing, Source, Window
-from seller_platform.contract.dashboard import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS, TREND
+from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS, PLAIN_PRODUCT_VIEWS
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 

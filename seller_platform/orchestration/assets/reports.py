@@ -15,7 +15,8 @@ import dagster as dg
 from pydantic import Field
 
 from seller_platform.clocks import Clock, is_past, utc_now
-from seller_platform.contract.datasets.reports import DPS_DATE, FORMATS, JSON, REPORT_ROWS, SELECTORS
+from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.reports import DPS_DATE, FORMATS, JSON, SELECTORS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,

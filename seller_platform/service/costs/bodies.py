@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 
-from seller_platform.contract.currencies import CURRENCIES
-from seller_platform.contract.datasets.costs import (
+from seller_platform.contract.cost_periods import (
     LARGEST_AMOUNT,
     MOST_DECIMALS,
     CostElement,
@@ -16,6 +15,7 @@ from seller_platform.contract.datasets.costs import (
     unit_amount,
     with_cents,
 )
+from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.service.http.parameters import Query, is_storable, read_day, shown
 
 _LONGEST_TEXT = 1_000

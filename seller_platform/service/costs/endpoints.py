@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.clocks import Clock
-from seller_platform.contract.datasets.costs import COST_PERIODS as PERIODS
-from seller_platform.contract.endpoints import COST_PERIODS
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.wire import COST_PERIODS_PATH
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import ACCOUNT, SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.costs.bodies import read_periods
@@ -27,9 +27,9 @@ def cost_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
     """Return the endpoints of cost periods."""
     costs = _Costs(store, clock)
     return (
-        Route(COST_PERIODS, costs.read, READ),
-        Route(COST_PERIODS, costs.write, WRITE, "POST"),
-        Route(COST_PERIODS, costs.delete, DELETE, "DELETE"),
+        Route(COST_PERIODS_PATH, costs.read, READ),
+        Route(COST_PERIODS_PATH, costs.write, WRITE, "POST"),
+        Route(COST_PERIODS_PATH, costs.delete, DELETE, "DELETE"),
     )
 
 
@@ -45,7 +45,7 @@ class _Costs:
             selector, product = read_selector(query), read_product(query)
             query.check()
             selected = await select_accounts(connection, caller, selector)
-            await require_read(connection, selected, [Need(PERIODS, ACCOUNT)], self._clock())
+            await require_read(connection, selected, [Need(COST_PERIODS, ACCOUNT)], self._clock())
             skus = await find_skus(connection, selected, product)
             periods = await read_stored(connection, selected, skus)
         return Response(b'{"data":[%b]}' % periods, media_type=JSON)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from seller_platform.contract.datasets.costs import LARGEST_AMOUNT, MOST_DECIMALS
+from seller_platform.contract.cost_periods import LARGEST_AMOUNT, MOST_DECIMALS
 from seller_platform.service.access import SELECTION
 from seller_platform.service.http.parameters import day_parameter
 from seller_platform.service.http.responses import JSON

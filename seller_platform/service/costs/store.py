@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 from psycopg import sql
 
-from seller_platform.contract.datasets.costs import COST_PERIODS, CostPeriod, with_cents
+from seller_platform.contract.cost_periods import CostPeriod, with_cents
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import InvalidParametersError, ReplicaError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.http.bodies import parse_json

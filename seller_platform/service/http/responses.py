@@ -8,7 +8,7 @@ import psycopg
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.wire_errors import error_body
+from seller_platform.contract.wire import error_body
 from seller_platform.errors import ApiError, TokenEndpointError, WarehouseUnavailableError
 
 JSON = "application/json"

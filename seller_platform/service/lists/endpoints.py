@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from seller_platform.clocks import Clock
 from seller_platform.contract import LISTS, Dataset
-from seller_platform.contract.envelope import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL, last_page_of
+from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL, last_page_of
 from seller_platform.errors import ApiError, InvalidParametersError, UnknownToReplicaError
 from seller_platform.service.access import (
     ACCOUNT,

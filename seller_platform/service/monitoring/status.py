@@ -4,7 +4,7 @@ import psycopg
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.endpoints import SERVICE_STATUS
+from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.http.responses import RETRY_SECONDS, json_answer
 from seller_platform.service.openapi.operations import Description

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.endpoints import AUTHORIZE
+from seller_platform.contract.wire import AUTHORIZE
 from seller_platform.errors import ApiError
 from seller_platform.service.access import accounts_of
 from seller_platform.service.http.bodies import read_form

@@ -12,7 +12,7 @@ from typing import LiteralString
 from psycopg import sql
 from psycopg.rows import class_row
 
-from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
+from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from seller_platform.service.access import hash_of
 from seller_platform.service.pool import Connection
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from seller_platform.contract.endpoints import (
+from seller_platform.contract.wire import (
     ACCESS_TOKEN_SECONDS,
     AUTHORIZATION_CODE_SECONDS,
     AUTHORIZE,

@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.endpoints import ACCESS_TOKEN_SECONDS, AUTHORIZE, DOCS, REVOKE, TOKEN
+from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, DOCS, REVOKE, TOKEN
 from seller_platform.errors import ApiError, TokenEndpointError
 from seller_platform.service.access import hash_of
 from seller_platform.service.http.bodies import read_form

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from seller_platform.contract.endpoints import API_VERSION, AUTHORIZE, TOKEN
+from seller_platform.contract.wire import API_VERSION, AUTHORIZE, TOKEN
 from seller_platform.service.openapi.routes import Route
 
 _ABOUT = (

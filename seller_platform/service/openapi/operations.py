@@ -8,8 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seller_platform.contract import Column, Dataset, Kind
-from seller_platform.contract.envelope import CURRENT_PAGE, ENVELOPE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
-from seller_platform.contract.wire_errors import CODE, ERROR, MESSAGE, PARAMETERS, REASON, REPLICA, STATUS, error_body
+from seller_platform.contract.wire import (
+    CODE,
+    CURRENT_PAGE,
+    ENVELOPE,
+    ERROR,
+    LAST_PAGE,
+    MESSAGE,
+    PARAMETERS,
+    PER_PAGE,
+    REASON,
+    REPLICA,
+    ROWS,
+    STATUS,
+    TOTAL,
+    error_body,
+)
 from seller_platform.service.http.parameters import Parameter
 
 _SCHEMAS: Mapping[Kind, dict[str, object]] = {

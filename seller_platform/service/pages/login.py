@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.endpoints import AUTHORIZE
+from seller_platform.contract.wire import AUTHORIZE
 from seller_platform.errors import ApiError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
 from seller_platform.service.http.bodies import read_form

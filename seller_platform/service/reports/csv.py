@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 import anyio.to_thread
 
-from seller_platform.contract.datasets.reports import FORMULA_STARTS
+from seller_platform.contract.reports import FORMULA_STARTS
 
 
 def csv_header(columns: Sequence[str]) -> bytes:

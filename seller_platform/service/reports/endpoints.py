@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from seller_platform.clocks import Clock
-from seller_platform.contract.endpoints import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
+from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.errors import InvalidParametersError, ReportNotReadyError
 from seller_platform.service.access import (
     SELECTION,

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from seller_platform.clocks import Clock
 from seller_platform.contract import Column, Kind
-from seller_platform.contract.dashboard import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
+from seller_platform.contract.statistics_views import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
 from seller_platform.errors import UnknownToReplicaError
 from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.http.parameters import Parameter, Query, choice_parameter, size_parameter

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.endpoints import USER_ACCOUNTS, USER_ME
+from seller_platform.contract.wire import USER_ACCOUNTS, USER_ME
 from seller_platform.service.access import accounts_of, authenticate
 from seller_platform.service.http.responses import json_answer
 from seller_platform.service.openapi.operations import Description, row_schema

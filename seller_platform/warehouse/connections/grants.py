@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from seller_platform.contract.endpoints import REFRESH_TOKEN_SECONDS
 from seller_platform.contract.tokens import TokenPair
+from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 from seller_platform.errors import NotConnectedError
 from seller_platform.warehouse.connections.secrets import SecretBox, sealing
 from seller_platform.warehouse.postgres.database import Database

@@ -35,7 +35,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from seller_platform.contract.datasets.costs import CostElement, CostPeriod, Periods
+from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
 from seller_platform.errors import CostWritesBusyError, UnknownCostPlanError, UnknownTableError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database

@@ -12,7 +12,7 @@ import pytest
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account
-from seller_platform.contract.datasets.costs import CostElement, CostPeriod
+from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import OutdatedCostPlanError, UpstreamUnavailableError
 from seller_platform.ingest.cost_plans.planning import Applied, Patience, apply_plan, make_plan, plan_undo
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection

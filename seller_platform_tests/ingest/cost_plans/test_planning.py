@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.contract.datasets.costs import CostElement, CostPeriod, Periods, periods_agree
+from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods, periods_agree
 from seller_platform.errors import (
     CostWritesBusyError,
     InvalidCostPlanError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract.datasets.costs import CostElement, CostPeriod
+from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import CostSheetError, UnknownTableError
 from seller_platform.ingest.cost_plans.sheets import COLUMNS, Wanted, read_costs
 from seller_platform.warehouse.postgres.database import Database

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.contract import dataset_named
-from seller_platform.contract.datasets.costs import COST_PERIODS, CostElement, CostPeriod
+from seller_platform.contract.cost_periods import CostElement, CostPeriod
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.ingest.cost_plans.planning import make_plan
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.cost_periods import cost_definitions

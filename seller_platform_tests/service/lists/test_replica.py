@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
-from seller_platform.contract.endpoints import COST_PERIODS as COSTS_PATH
-from seller_platform.contract.endpoints import REPORT_REQUEST
+from seller_platform.contract.wire import COST_PERIODS_PATH, REPORT_REQUEST
 from seller_platform.service.lists.endpoints import SERVED
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows, note_load
@@ -213,11 +212,11 @@ def test_costs_that_were_never_read_are_not_taken_for_none(copy: Served, ann: ht
     _sell(copy, FIRST)
     query = {"account_title": "Shop US", "sku": "SKU"}
 
-    refusal = _refusal(ann.get(COSTS_PATH, params=query))
+    refusal = _refusal(ann.get(COST_PERIODS_PATH, params=query))
     note_load(copy.database, COSTS, US, Window.day(FIRST))
 
     assert "`seller-platform sync --account S1.US --dataset cost_periods`" in refusal
-    assert ann.get(COSTS_PATH, params=query).json() == {"data": []}
+    assert ann.get(COST_PERIODS_PATH, params=query).json() == {"data": []}
 
 
 @pytest.mark.parametrize(

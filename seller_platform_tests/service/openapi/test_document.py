@@ -17,7 +17,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.routing import Route as ServedRoute
 
 from seller_platform.contract import Dataset, Kind
-from seller_platform.contract.endpoints import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
+from seller_platform.contract.wire import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN
 from seller_platform.service.app import create_app
 from seller_platform.service.lists.endpoints import SERVED, ListParameters
 from seller_platform.service.oauth.approvals_page import END

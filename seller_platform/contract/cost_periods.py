@@ -1,0 +1,167 @@
+"""Cost periods of a product: what it costs from one day to another, and the arithmetic of amounts."""
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+
+SKU, DATA, DATES = "sku", "data", "dates"
+FROM_DATE, TO_DATE, COST_ELEMENTS = "from_date", "to_date", "cost_elements"
+COST_ELEMENT, AMOUNT, CURRENCY, PROVIDER, NOTES = "cost_element", "amount", "currency", "provider", "notes"
+TOTAL_AMOUNT, UNITS, CONVERSION_RATE = "total_amount", "units", "conversion_rate"
+
+ELEMENT_FIELDS = frozenset({
+    COST_ELEMENT, AMOUNT, CURRENCY, PROVIDER, NOTES, TOTAL_AMOUNT, UNITS, CONVERSION_RATE,
+})  # fmt: skip
+LARGEST_AMOUNT = Decimal(10) ** 12
+MOST_DECIMALS = 10
+
+_CENT = Decimal("0.01")
+_WIDE = Context(prec=200)  # so that products and roundings of amounts within the bounds are exact
+
+
+@dataclass(frozen=True)
+class CostElement:
+    """One part of what a product costs, for one unit of it.
+
+    Attributes:
+        amount: What one unit costs. Where `total_amount` is given it is computed, and the upstream computes its own.
+        total_amount: What `units` units cost, in the currency that `conversion_rate` converts from.
+    """
+
+    cost_element: str
+    amount: Decimal
+    currency: str
+    provider: str | None = None
+    notes: str | None = None
+    total_amount: Decimal | None = None
+    units: Decimal | None = None
+    conversion_rate: Decimal | None = None
+
+    def agrees_with(self, other: "CostElement") -> bool:
+        """Whether both say the same; computed amounts need only agree to the cent, and an empty text says nothing."""
+        if self._texts != other._texts:
+            return False
+        if self.total_amount is None and other.total_amount is None:
+            return self.amount == other.amount
+        return in_cents(self.amount) == in_cents(other.amount)
+
+    @property
+    def _texts(self) -> tuple[str, ...]:
+        return (self.cost_element, self.currency, self.provider or "", self.notes or "")
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], Decimal]:
+        """Where the element stands among those of its period; the order in which they are sent has no meaning."""
+        return (self._texts, self.amount)
+
+
+@dataclass(frozen=True)
+class CostPeriod:
+    """What a product costs from one day to another, both inclusive.
+
+    Attributes:
+        to_date: None where the upstream says of no last day; such a period can be read, but not be written.
+    """
+
+    from_date: date
+    to_date: date | None
+    cost_elements: tuple[CostElement, ...]
+
+    def __str__(self) -> str:
+        return f"{self.from_date}..{self.to_date or ''}"
+
+    @property
+    def dates(self) -> tuple[date, date | None]:
+        return (self.from_date, self.to_date)
+
+    @property
+    def amounts(self) -> dict[str, Decimal]:
+        """What one unit costs in all, by currency."""
+        found: dict[str, Decimal] = {}
+        for element in self.cost_elements:
+            found[element.currency] = _WIDE.add(found.get(element.currency, Decimal(0)), element.amount)
+        return dict(sorted(found.items()))
+
+    def agrees_with(self, other: "CostPeriod") -> bool:
+        """Whether both say the same of the same days."""
+        if self.dates != other.dates or len(self.cost_elements) != len(other.cost_elements):
+            return False
+        ours, theirs = (sorted(each.cost_elements, key=lambda element: element.place) for each in (self, other))
+        return all(mine.agrees_with(theirs[place]) for place, mine in enumerate(ours))
+
+    def overlaps(self, other: "CostPeriod") -> bool:
+        """Whether some day lies in both."""
+        return self.from_date <= (other.to_date or date.max) and other.from_date <= (self.to_date or date.max)
+
+
+Periods = tuple[CostPeriod, ...]
+
+
+def periods_agree(one: Periods, other: Periods) -> bool:
+    """Whether two lists hold the same periods, in whatever order."""
+    if len(one) != len(other):
+        return False
+    ours, theirs = in_order(one), in_order(other)
+    return all(mine.agrees_with(theirs[place]) for place, mine in enumerate(ours))
+
+
+def in_order(periods: Periods) -> Periods:
+    """Return the periods by their days."""
+    return tuple(sorted(periods, key=lambda period: (period.from_date, period.to_date or date.max)))
+
+
+def periods_sent(sku: str, periods: Periods) -> dict[str, object]:
+    """Return the body that stores these periods of a product, amounts as Decimals."""
+    return {
+        SKU: sku,
+        DATA: [
+            {
+                DATES: {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date) if period.to_date else None},
+                COST_ELEMENTS: [_element_sent(element) for element in period.cost_elements],
+            }
+            for period in in_order(periods)
+        ],
+    }
+
+
+def _element_sent(element: CostElement) -> dict[str, object]:
+    """Return an element without what it does not say; the upstream computes the amount of one that has a total."""
+    sent = {
+        COST_ELEMENT: element.cost_element,
+        PROVIDER: element.provider,
+        NOTES: element.notes,
+        CURRENCY: element.currency,
+        TOTAL_AMOUNT: element.total_amount,
+        UNITS: element.units,
+        CONVERSION_RATE: None if element.conversion_rate is None else format(element.conversion_rate, "f"),
+        AMOUNT: element.amount if element.total_amount is None else None,
+    }
+    return {name: value for name, value in sent.items() if value is not None}
+
+
+def unit_amount(total_amount: Decimal, conversion_rate: Decimal, units: Decimal) -> Decimal:
+    """Return what one unit costs, to ten decimals at most."""
+    amount = Context(prec=60).divide(_WIDE.multiply(total_amount, conversion_rate), units)
+    return with_cents(amount.quantize(Decimal(1).scaleb(-MOST_DECIMALS), ROUND_HALF_EVEN, _WIDE))
+
+
+def with_cents(amount: Decimal) -> Decimal:
+    """Return the same amount with two decimals, or with more only where it has more."""
+    return amount.quantize(Decimal(1).scaleb(-max(2, decimals_of(amount))), context=_WIDE)
+
+
+def in_cents(amount: Decimal) -> Decimal:
+    """Return the amount rounded to the cent."""
+    return amount.quantize(_CENT, ROUND_HALF_UP, _WIDE)
+
+
+def decimals_of(number: Decimal) -> int:
+    """Return how many decimals a finite number needs; trailing zeros need none."""
+    if not number:
+        return 0
+    digits, exponent = number.as_tuple().digits, int(number.as_tuple().exponent)
+    for digit in reversed(digits):
+        if digit or exponent >= 0:
+            break
+        exponent += 1
+    return max(0, -exponent)

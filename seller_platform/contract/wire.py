@@ -1,0 +1,71 @@
+"""The API on the wire: paths and limits, the envelope of a page, and the body of a refusal."""
+
+from collections.abc import Mapping, Sequence
+
+AUTHORIZE = "/oauth/authorize"
+TOKEN = "/oauth/token"  # noqa: S105  # a path, not a password
+REVOKE = "/oauth/revoke"
+METADATA = "/.well-known/oauth-authorization-server"
+OPENAPI = "/openapi.json"
+DOCS = "/docs"
+SERVICE_STATUS = "/service-status"
+USER_ME = "/user/me"
+USER_ACCOUNTS = "/user/accounts"
+COST_PERIODS_PATH = "/cogs/cost-periods"
+REPORT_REQUEST = "/reports/request"
+REPORT_STATUS = "/reports/status"
+REPORT_DOWNLOAD = "/reports/download"
+
+API_VERSION = "1.0.0"
+ACCESS_TOKEN_SECONDS = 1_296_000
+REFRESH_TOKEN_SECONDS = 30 * 86_400
+AUTHORIZATION_CODE_SECONDS = 600
+
+CURRENT_PAGE = "current_page"
+ROWS = "data"
+TOTAL = "total"
+PER_PAGE = "per_page"
+LAST_PAGE = "last_page"
+
+ENVELOPE = {
+    CURRENT_PAGE: "The page returned.",
+    ROWS: "The rows of the page.",
+    TOTAL: "Rows on all pages.",
+    PER_PAGE: "Rows on a full page.",
+    LAST_PAGE: "Number of the last page.",
+}
+"""One sentence for each field."""
+
+
+def last_page_of(total: int, per_page: int) -> int:
+    """Return the number of the last page; an empty list has one page, which is empty."""
+    return max(1, -(-total // per_page))
+
+
+STATUS = "status"
+CODE = "code"
+MESSAGE = "message"
+PARAMETERS = "errors"
+REASON = "reason"
+REPLICA = "replica"
+
+ERROR = {
+    STATUS: "Always `error`.",
+    CODE: "The HTTP status of the answer.",
+    MESSAGE: "What is wrong, which value was sent, and what is allowed.",
+    PARAMETERS: "For each parameter that cannot be used, what is wrong with it; with status 422 only.",
+    REASON: "`replica` where only the service can answer that the rows were loaded from; else absent.",
+}
+"""One sentence for each field."""
+
+
+def error_body(
+    code: int, message: str, parameters: Mapping[str, Sequence[str]] | None = None, *, reason: str | None = None
+) -> dict[str, object]:
+    """Return the body; `parameters` tells for each parameter what is wrong with it."""
+    body: dict[str, object] = {STATUS: "error", CODE: code, MESSAGE: message}
+    if parameters:
+        body[PARAMETERS] = {name: list(problems) for name, problems in parameters.items()}
+    if reason is not None:
+        body[REASON] = reason
+    return body
