@@ -23,6 +23,14 @@ class SellerPlatformError(Exception):
     next_step: ClassVar[str] = "Look at what the message names as the cause."
     exit_code = 1
 
+    def __init__(self, message: str, *, with_step: bool = False) -> None:
+        """Keep the message.
+
+        Args:
+            with_step: Append the next step of the class; without it, the message says a more exact one.
+        """
+        super().__init__(f"{message}. {self.next_step.removesuffix('.')}" if with_step else message)
+
 
 def connect_command(connection: str | None = None) -> str:
     """Return the command that authorises a connection."""
@@ -78,14 +86,11 @@ class UnknownRelationError(RequestError):
 class InexactNumberError(RequestError):
     """A stored number has more digits than Arrow's decimals of one scale can hold."""
 
-    next_step = "Read the numbers as text, or as a DataFrame, where every value has the digits it was sent with."
+    next_step = "Read the numbers with numbers_as_text=True, or as a DataFrame: both keep every digit that was sent."
 
     def __init__(self, table: str, column: str, decimal_type: str, problem: str) -> None:
         self.table, self.column = table, column
-        super().__init__(
-            f"{table}.{column} holds a number that is no {decimal_type} ({problem}). "
-            "Read it with numbers_as_text=True, or as a DataFrame"
-        )
+        super().__init__(f"{table}.{column} holds a number that is no {decimal_type} ({problem})", with_step=True)
 
 
 class NotLoadedError(RequestError):
@@ -101,14 +106,11 @@ class NotLoadedError(RequestError):
 class ReadOnlyAssetError(RequestError):
     """Another code location tries to write an asset that is only read there."""
 
-    next_step = "Give the asset a key and an IO manager of its own."
+    next_step = "Give the asset an `io_manager_key` other than that of the Seller Platform assets it reads."
 
     def __init__(self, asset: str) -> None:
         self.asset = asset
-        super().__init__(
-            f"{asset} cannot be written: the warehouse is only read from here. "
-            "Give the asset an `io_manager_key` other than that of the Seller Platform assets it reads"
-        )
+        super().__init__(f"{asset} cannot be written: the warehouse is only read from here", with_step=True)
 
 
 class InvalidRowKeyError(RequestError):
@@ -131,10 +133,7 @@ class RowNotFoundError(RequestError):
         self.dataset, self.conditions = dataset, dict(conditions)
         named = " and ".join(f"{name} = {value!r}" for name, value in conditions.items())
         of = f" of {account}" if account else ""
-        super().__init__(
-            f"{dataset} has no stored row{of} with {named}. "
-            f"Look with `seller-platform status` whether its days were loaded"
-        )
+        super().__init__(f"{dataset} has no stored row{of} with {named}", with_step=True)
 
 
 class NotConnectedError(RequestError):
@@ -151,14 +150,17 @@ class NotConnectedError(RequestError):
 class OtherApplicationError(RequestError):
     """The settings name another application than the one as which a connection was authorised."""
 
-    next_step = "Take another name for the connection, or run `connect` with --replace to point it elsewhere."
+    next_step = (
+        "Unset both settings to authorise the connection again as it is, choose another name with --connection, or "
+        "point it elsewhere with --replace."
+    )
 
     def __init__(self, connection: str, *, stored: str, configured: str) -> None:
         self.connection, self.stored, self.configured = connection, stored, configured
         super().__init__(
             f"connection {connection!r} reads {stored}, but SELLER_API_BASE_URL and SELLER_API_CLIENT_ID name "
-            f"{configured}. Unset both to authorise it again as it is, choose another name with --connection, or point "
-            "it there with --replace"
+            f"{configured}",
+            with_step=True,
         )
 
 
@@ -253,7 +255,8 @@ class ProductsUnknownError(RequestError):
         self.account = account
         super().__init__(
             f"the products of account {account!r} are not known yet: neither its inventory nor its daily sales were "
-            "ever loaded. Load them first, with `seller-platform sync --dataset inventory`"
+            "ever loaded",
+            with_step=True,
         )
 
 
@@ -275,10 +278,7 @@ class UnknownTableError(RequestError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(
-            f"there is neither a file nor a table or view {name!r}; name a CSV file, or a table of the warehouse as "
-            "schema.table"
-        )
+        super().__init__(f"there is neither a file nor a table or view {name!r}", with_step=True)
 
 
 class UnknownCostPlanError(RequestError):
@@ -288,9 +288,7 @@ class UnknownCostPlanError(RequestError):
 
     def __init__(self, number: int) -> None:
         self.number = number
-        super().__init__(
-            f"there is no cost plan {number}; `seller-platform costs plan FILE` makes one and prints its id"
-        )
+        super().__init__(f"there is no cost plan {number}", with_step=True)
 
 
 class InvalidCostPlanError(RequestError):
@@ -300,7 +298,7 @@ class InvalidCostPlanError(RequestError):
 
     def __init__(self, plan: str, problem: str) -> None:
         self.plan, self.problem = plan, problem
-        super().__init__(f"cost plan {plan}: {problem}. Make another with `seller-platform costs plan`")
+        super().__init__(f"cost plan {plan}: {problem}", with_step=True)
 
 
 class OutdatedCostPlanError(RequestError):
@@ -312,20 +310,22 @@ class OutdatedCostPlanError(RequestError):
         self.plan, self.changed = plan, tuple(changed)
         super().__init__(
             f"cost plan {plan}: the upstream's costs have changed since it was made, of SKU {_first_few(changed)}. "
-            "Nothing was written; run `seller-platform costs plan` again and review the difference"
+            "Nothing was written",
+            with_step=True,
         )
 
 
 class OpenCostPeriodError(RequestError):
     """Periods without a last day would have to go, and the API has no way to write them back."""
 
-    next_step = "Give the period a last day where it was made, and plan again."
+    next_step = "Give the period a last day where it was made, then run `seller-platform costs plan` again."
 
     def __init__(self, skus: Sequence[str]) -> None:
         self.skus = tuple(skus)
         super().__init__(
             f"the upstream has a cost period without a last day for SKU {_first_few(skus)}, which could not be put "
-            "back if writing failed. Give it a last day where it was made, then run `seller-platform costs plan` again"
+            "back if writing failed",
+            with_step=True,
         )
 
 
@@ -337,8 +337,7 @@ class CostWritesBusyError(SellerPlatformError):
     def __init__(self, account: str) -> None:
         self.account = account
         super().__init__(
-            f"somebody is writing costs of account {account!r} at this moment; nothing was written here. Run "
-            "`seller-platform costs apply` again when they are done"
+            f"somebody is writing costs of account {account!r} at this moment; nothing was written here", with_step=True
         )
 
 
@@ -523,36 +522,34 @@ class TokenEndpointError(ApiError):
 class MissingSettingError(SettingsError):
     """A setting that this work needs is not set."""
 
-    next_step = "Set the variable that the message names."
+    next_step = "Set the variable in the environment and run the command again."
 
     def __init__(self, name: str, purpose: str) -> None:
         self.name = name
-        super().__init__(f"{name} is not set; it is {purpose}. Set it in the environment and run the command again")
+        super().__init__(f"{name} is not set; it is {purpose}", with_step=True)
 
 
 class InvalidSettingError(SettingsError):
     """A setting has a value that cannot be used."""
 
-    next_step = "Mend the variable that the message names."
+    next_step = "Correct the variable in the environment and run the command again."
 
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
-        super().__init__(f"{name}: {problem}. Correct it in the environment and run the command again")
+        super().__init__(f"{name}: {problem}", with_step=True)
 
 
 class SecretKeyError(SettingsError):
     """Stored secrets cannot be read with the key that is set."""
 
     next_step = (
-        "Set SELLER_PLATFORM_SECRET_KEY to the key that the secrets were stored with; without it, connect again."
+        "Set SELLER_PLATFORM_SECRET_KEY to the key that the secrets were stored with (several, separated by commas, "
+        "are tried in turn), or run `seller-platform connect` again."
     )
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(
-            f"{what} cannot be decrypted with the present key. Set SELLER_PLATFORM_SECRET_KEY to the key it was "
-            "stored with (several, separated by commas, are tried in turn), or run `seller-platform connect` again"
-        )
+        super().__init__(f"{what} cannot be decrypted with the present key", with_step=True)
 
 
 class ReauthorizationRequiredError(SellerPlatformError):
@@ -576,7 +573,7 @@ class AuthorizationDeniedError(SellerPlatformError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"authorisation failed: {reason}. Run `seller-platform connect` to try again")
+        super().__init__(f"authorisation failed: {reason}", with_step=True)
 
 
 class UpstreamError(SellerPlatformError):
@@ -611,13 +608,13 @@ class UnreadableBodyError(RetryableError):
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
-        super().__init__(f"{problem}; run the command again")
+        super().__init__(problem, with_step=True)
 
 
 class RequestRefusedError(UpstreamError):
     """The upstream refused a request for good."""
 
-    next_step = "Mend the parameter that the upstream names; if nothing is wrong with it, tell the upstream."
+    next_step = "Check the account and the dates asked for; if nothing is wrong with them, tell the upstream."
 
     def __init__(
         self,
@@ -632,78 +629,72 @@ class RequestRefusedError(UpstreamError):
         self.request, self.status, self.parameters = request, status, dict(parameters or {})
         self.message, self.reason, self.retry_after_seconds = message, reason, retry_after_seconds
         named = "".join(f"; {name}: {' '.join(texts)}" for name, texts in self.parameters.items())
-        super().__init__(
-            f"{request}: the upstream answered {status}: {message}{named}. Check the account and the dates asked for"
-        )
+        super().__init__(f"{request}: the upstream answered {status}: {message}{named}", with_step=True)
 
 
 class NotOfferedError(UpstreamError):
     """The upstream has no endpoint for rows that could be computed from others; the others are read all the same."""
 
-    next_step = "Nothing: the upstream does not compute these rows, and everything else is loaded."
+    next_step = "Compute these rows from the other tables, or leave them out with --dataset; everything else is loaded."
 
     def __init__(self, dataset: str, path: str, status: int) -> None:
         self.dataset, self.path, self.status = dataset, path, status
-        super().__init__(
-            f"{dataset}: the upstream does not offer {path} (it answered {status}); compute it from the other "
-            "tables, or leave it out with --dataset"
-        )
+        super().__init__(f"{dataset}: the upstream does not offer {path} (it answered {status})", with_step=True)
 
 
 class InvalidReportError(RequestError):
     """A report cannot be requested by these values."""
 
-    next_step = "Mend the selector or its value as the message says."
+    next_step = "Mend the config of `request_reports` and launch it again."
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
-        super().__init__(f"{problem}. Mend the config of `request_reports` and launch it again")
+        super().__init__(problem, with_step=True)
 
 
 class ReportFailedError(UpstreamError):
     """A report that was requested comes to nothing."""
 
-    next_step = "Request the report again; if it fails again, tell the upstream."
+    next_step = "Nothing of it was stored; request it again with `request_reports`."
 
     def __init__(self, report: str, problem: str) -> None:
         self.report, self.problem = report, problem
-        super().__init__(f"{report}: {problem}. Nothing of it was stored; request it again with `request_reports`")
+        super().__init__(f"{report}: {problem}", with_step=True)
 
 
 class TokenRefusedError(UpstreamError):
     """The token endpoint answered with an OAuth error (RFC 6749 section 5.2)."""
 
-    next_step = "Check the client id, its secret and the redirect URL, then run `seller-platform connect`."
+    next_step = (
+        "Check SELLER_API_CLIENT_ID, SELLER_API_CLIENT_SECRET and SELLER_API_REDIRECT_URI, then run "
+        "`seller-platform connect`."
+    )
 
     def __init__(self, error: str, description: str) -> None:
         self.error, self.description = error, description
         told = f"{error}: {description}" if description else error
-        super().__init__(
-            f"the token endpoint answered {told}. Check SELLER_API_CLIENT_ID, SELLER_API_CLIENT_SECRET and "
-            "SELLER_API_REDIRECT_URI, then run `seller-platform connect`"
-        )
+        super().__init__(f"the token endpoint answered {told}", with_step=True)
 
 
 class ContractViolationError(UpstreamError):
     """The upstream sent something that the API does not allow."""
 
-    next_step = "Tell the upstream which row and field the message names; the stored slice is as it was."
+    next_step = "Nothing of the slice was stored; report it to the upstream."
 
     def __init__(self, what: str, problem: str) -> None:
         self.what, self.problem = what, problem
-        super().__init__(f"{what}: {problem}. Nothing of the slice was stored; report it to the upstream")
+        super().__init__(f"{what}: {problem}", with_step=True)
 
 
 class ListChangedError(RetryableError):
     """A list kept changing while it was read."""
 
-    next_step = "Run the command again when the upstream is quieter; the stored slice is as it was."
+    next_step = "Nothing was stored; run the command again at a quieter hour."
 
     def __init__(self, what: str, *, attempts: int, last: str) -> None:
         self.what, self.attempts, self.last = what, attempts, last
         super().__init__(
-            f"{what}: the list changed while it was read, in each of {attempts} attempts (last: {last}). "
-            "Nothing was stored; run the command again at a quieter hour"
+            f"{what}: the list changed while it was read, in each of {attempts} attempts (last: {last})", with_step=True
         )
 
 
@@ -716,80 +707,68 @@ class WarehouseError(SellerPlatformError):
 class WarehouseUnavailableError(WarehouseError):
     """PostgreSQL cannot be reached."""
 
-    next_step = "Start PostgreSQL, or mend SELLER_PLATFORM_DATABASE_URL; then run the command again."
+    next_step = "Check SELLER_PLATFORM_DATABASE_URL and that its server runs, then run the command again."
 
     def __init__(self, where: str, problem: str) -> None:
         self.where = where
-        super().__init__(
-            f"PostgreSQL at {where} cannot be used: {problem}. "
-            "Check SELLER_PLATFORM_DATABASE_URL and that the server accepts connections, then run the command again"
-        )
+        super().__init__(f"PostgreSQL at {where} cannot be used: {problem}", with_step=True)
 
 
 class SpoolError(WarehouseError):
     """The rows of a slice do not fit where they are kept until the slice is whole."""
 
-    next_step = "Make room in the folder that the message names, or set TMPDIR to one that has it."
+    next_step = "Nothing was stored; make room there, or name another folder by TMPDIR, and run the command again."
 
     def __init__(self, what: str, folder: str, problem: str) -> None:
         self.what, self.folder = what, folder
-        super().__init__(
-            f"{what}: its rows cannot be kept in {folder} while it is read: {problem}. Nothing was stored; make room "
-            "there, or name another folder by TMPDIR, and run the command again"
-        )
+        super().__init__(f"{what}: its rows cannot be kept in {folder} while it is read: {problem}", with_step=True)
 
 
 class GrantSpoolError(WarehouseError):
     """The tokens of a connection cannot be kept on disk, without which none are spent for new ones."""
 
-    next_step = "Make room in the folder that the message names, or make it writable."
+    next_step = "Make room there, or make it writable, and run the command again."
 
     def __init__(self, connection: str, folder: str, problem: str) -> None:
         self.connection, self.folder = connection, folder
         super().__init__(
             f"the tokens of connection {connection!r} cannot be kept in {folder} until the warehouse has them: "
-            f"{problem}. Make room there, or make it writable, and run the command again"
+            f"{problem}",
+            with_step=True,
         )
 
 
 class MartBuildError(WarehouseError):
     """PostgreSQL refused to compute or to keep a partition of a mart."""
 
-    next_step = "Look at the rows of the mart's inputs that the message points at; the partition is as it was."
+    next_step = "The partition is as it was; look for such a value in the rows that the mart is computed from."
 
     def __init__(self, what: str, problem: str) -> None:
         self.what, self.problem = what, problem
-        super().__init__(
-            f"{what} was not built: {problem}. The partition is as it was; look for such a value in the rows that it "
-            "is computed from"
-        )
+        super().__init__(f"{what} was not built: {problem}", with_step=True)
 
 
 class EmbeddedServerError(WarehouseError):
     """The embedded PostgreSQL server does not start."""
 
-    next_step = "Look at the end of its log, which the message quotes."
+    next_step = (
+        "Mend what the log says and run the command again, choose another folder by SELLER_PLATFORM_HOME, or set "
+        "SELLER_PLATFORM_DATABASE_URL to a server of your own."
+    )
 
     def __init__(self, folder: str, problem: str) -> None:
         self.folder = folder
-        super().__init__(
-            f"the embedded PostgreSQL server in {folder} does not start: {problem}. Mend that and run the command "
-            "again, choose another folder by SELLER_PLATFORM_HOME, or set SELLER_PLATFORM_DATABASE_URL to a server "
-            "of your own"
-        )
+        super().__init__(f"the embedded PostgreSQL server in {folder} does not start: {problem}", with_step=True)
 
 
 class SchemaVersionError(WarehouseError):
     """The database was made by a newer version of this program."""
 
-    next_step = "Install the newer version of seller-platform that wrote the database."
+    next_step = "Install the newer version of seller-platform that made the database."
 
     def __init__(self, found: str) -> None:
         self.found = found
-        super().__init__(
-            f"the database is at schema version {found}, which this version does not know; "
-            "install the newer version of seller-platform that made it"
-        )
+        super().__init__(f"the database is at schema version {found}, which this version does not know", with_step=True)
 
 
 class BackupError(WarehouseError):
@@ -808,10 +787,7 @@ class ExportFolderError(SellerPlatformError):
 
     def __init__(self, path: str, problem: str) -> None:
         self.path = path
-        super().__init__(
-            f"{path}: cannot be written ({problem}). What was there is as it was. "
-            "Make the folder writable, or name another in SELLER_PLATFORM_EXPORT_DIR"
-        )
+        super().__init__(f"{path}: cannot be written ({problem}). What was there is as it was", with_step=True)
 
 
 class WebhookError(SellerPlatformError):
@@ -821,10 +797,7 @@ class WebhookError(SellerPlatformError):
 
     def __init__(self, host: str, problem: str) -> None:
         self.host, self.problem = host, problem
-        super().__init__(
-            f"the webhook at {host} took no message: {problem}. Check SELLER_PLATFORM_ALERT_WEBHOOK_URL; the message "
-            "stands in the log, and is sent again"
-        )
+        super().__init__(f"the webhook at {host} took no message: {problem}", with_step=True)
 
 
 class CheckFailedError(SellerPlatformError):
