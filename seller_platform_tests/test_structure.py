@@ -3,6 +3,7 @@
 from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
 from seller_platform_tests.structure.names import (
     broken_paths,
+    imported_conftests,
     largest_folder,
     mentioned_paths,
     repeated_prefixes,
@@ -52,3 +53,7 @@ def test_every_path_named_in_files_and_texts_can_be_imported() -> None:
         "seller_platform.orchestration.celery_runs",
         "seller_platform.service.app:app_from_environment",
     } <= paths
+
+
+def test_no_module_imports_a_conftest() -> None:
+    assert imported_conftests() == []
