@@ -36,6 +36,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 GOLDEN = Path(__file__).with_name("stored_names.json")
 PRODUCT = Path(seller_platform.__file__).parent
+_NO_DATABASE = "postgresql://nowhere/"  # nothing connects before a request needs rows
 
 # What other sections do not list: keys inside stored JSON, names of files, locks and queues, by where they are stored.
 STORED_WORDS: Mapping[str, tuple[str, ...]] = {
@@ -317,16 +318,15 @@ def _tables(database_url: str) -> dict[str, dict[str, str]]:
     return tables
 
 
-def _routes() -> list[str]:
-    app = create_app("postgresql://nowhere/")
-    return sorted(
-        f"{method} {route.path}" for route in app.routes if isinstance(route, Route) for method in route.methods or ()
-    )
+def _routes() -> dict[str, str]:
+    """Return the methods that the service allows at every path, from its own answers."""
+    paths = sorted({route.path for route in create_app(_NO_DATABASE).routes if isinstance(route, Route)})
+    return {path: asyncio.run(_answer("OPTIONS", path)).headers["Allow"] for path in paths}
 
 
 def _openapi() -> dict[str, str]:
     """Return the digests of the served document and of its parts."""
-    body = asyncio.run(_answer("/openapi.json"))
+    body = asyncio.run(_answer("GET", "/openapi.json")).content
     document = json.loads(body)
     parts = {
         **{
@@ -344,12 +344,10 @@ def _openapi() -> dict[str, str]:
     }
 
 
-async def _answer(path: str) -> bytes:
-    transport = httpx.ASGITransport(create_app("postgresql://nowhere/"))
+async def _answer(method: str, path: str) -> httpx.Response:
+    transport = httpx.ASGITransport(create_app(_NO_DATABASE))
     async with httpx.AsyncClient(transport=transport, base_url="https://api.shop.example") as client:
-        response = await client.get(path)
-    assert response.status_code == 200, response.text
-    return response.content
+        return (await client.request(method, path)).raise_for_status()
 
 
 def main() -> None:
