@@ -28,6 +28,7 @@ class Column:
         key: Part of what identifies a row. A key is never null; a row without it refuses the slice.
         aliases: Other names under which an upstream may send the field.
         currency: For money, the column that names its currency; None means the account's own.
+        example: A value for the documentation of the API; None where the kind says enough.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Column:
     key: bool = False
     aliases: tuple[str, ...] = ()
     currency: str | None = None
+    example: str | int | None = None
 
     @property
     def nullable(self) -> bool:

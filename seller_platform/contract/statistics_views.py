@@ -20,7 +20,7 @@ STOCK_COLUMNS = (
 )
 
 _COMMON = tuple(replace(column, key=False) for column in SALES_BY_PRODUCT.columns if column.name not in PRODUCT_GROUPS)
-_PARENT = Column("parent_asin", Kind.TEXT, "The listing of which the product is a variant.")
+_PARENT = Column("parent_asin", Kind.TEXT, "The listing of which the product is a variant.", example="B000PARENT")
 
 
 def _view(parameters: dict[str, str], columns: tuple[Column, ...], order: tuple[str, ...]) -> Dataset:

@@ -16,7 +16,7 @@ COST_PERIODS = Dataset(
     announces_total=False,
     order=(SKU, FROM_DATE),
     columns=(
-        Column(SKU, Kind.TEXT, "Seller SKU.", key=True),
+        Column(SKU, Kind.TEXT, "Seller SKU.", key=True, example="MUG-BLUE-350"),
         Column(FROM_DATE, Kind.DATE, "First day on which the costs hold.", key=True),
         Column(TO_DATE, Kind.DATE, "Last day on which the costs hold."),
         Column(

@@ -13,10 +13,10 @@ REPORT_ROWS = Dataset(
     announces_total=False,
     order=("report_id", "position"),
     columns=(
-        Column("report_id", Kind.TEXT, "The report the row belongs to.", key=True),
+        Column("report_id", Kind.TEXT, "The report the row belongs to.", key=True, example="1"),
         Column("position", Kind.INTEGER, "Place of the row in the report, from 1.", key=True),
-        Column("sku", Kind.TEXT, "Seller SKU."),
-        Column("product_name", Kind.TEXT, "Name of the product."),
+        Column("sku", Kind.TEXT, "Seller SKU.", example="MUG-BLUE-350"),
+        Column("product_name", Kind.TEXT, "Name of the product.", example="Mug, blue, 350 ml"),
         Column("units_ordered", Kind.INTEGER, "Units ordered."),
         Column("product_sales", Kind.MONEY, "Revenue from the product."),
     ),

@@ -26,15 +26,17 @@ ORDERS = Dataset(
     order=("purchase_date", "platform_order_id", "sku"),
     lookback_days=30,
     columns=(
-        Column("platform_order_id", Kind.TEXT, "Order identifier.", key=True),
+        Column("platform_order_id", Kind.TEXT, "Order identifier.", key=True, example="305-1234567-1234567"),
         Column("purchase_date", Kind.TIMESTAMP, "When the order was placed.", key=True),
-        Column("order_status", Kind.TEXT, "State of the order, such as Shipped, Pending or Cancelled."),
+        Column(
+            "order_status", Kind.TEXT, "State of the order, such as Shipped, Pending or Cancelled.", example="Shipped"
+        ),
         Column("order_total", Kind.MONEY, "Total of this order line.", currency="currency_code"),
-        Column("currency_code", Kind.TEXT, "ISO 4217 code of `order_total`."),
+        Column("currency_code", Kind.TEXT, "ISO 4217 code of `order_total`.", example="EUR"),
         Column("quantity_ordered", Kind.INTEGER, "Units ordered."),
-        Column("sku", Kind.TEXT, "Seller SKU.", key=True),
-        Column("asin", Kind.TEXT, "Product identifier on the marketplace."),
-        Column("product_name", Kind.TEXT, "Name of the product."),
+        Column("sku", Kind.TEXT, "Seller SKU.", key=True, example="MUG-BLUE-350"),
+        Column("asin", Kind.TEXT, "Product identifier on the marketplace.", example="B000EXAMPL"),
+        Column("product_name", Kind.TEXT, "Name of the product.", example="Mug, blue, 350 ml"),
     ),
 )
 
@@ -51,9 +53,9 @@ DAILY_PRODUCT_SALES = Dataset(
     lookback_days=30,
     columns=(
         Column("date", Kind.DATE, "The day, in the account's time zone.", key=True),
-        Column("sku", Kind.TEXT, "Seller SKU.", key=True),
-        Column("product_name", Kind.TEXT, "Name of the product."),
-        Column("asin", Kind.TEXT, "Product identifier on the marketplace."),
+        Column("sku", Kind.TEXT, "Seller SKU.", key=True, example="MUG-BLUE-350"),
+        Column("product_name", Kind.TEXT, "Name of the product.", example="Mug, blue, 350 ml"),
+        Column("asin", Kind.TEXT, "Product identifier on the marketplace.", example="B000EXAMPL"),
         Column("units_ordered", Kind.INTEGER, "Units ordered that day."),
         Column("product_sales", Kind.MONEY, "Revenue from the product, without tax and shipping."),
         Column("taxes", Kind.MONEY, "Tax collected on the sales.", aliases=("product_sales_tax",)),
@@ -79,14 +81,20 @@ TRANSACTIONS = Dataset(
     lookback_days=14,
     columns=(
         Column("posted_date", Kind.TIMESTAMP, "When the entry was posted."),
-        Column("transaction_type", Kind.TEXT, "Kind of entry, such as Order, Refund or Fee."),
-        Column("order_id", Kind.TEXT, "The order it belongs to, if any.", aliases=("platform_order_id",)),
-        Column("sku", Kind.TEXT, "Seller SKU, if the entry concerns one product."),
-        Column("description", Kind.TEXT, "What the entry is for."),
+        Column("transaction_type", Kind.TEXT, "Kind of entry, such as Order, Refund or Fee.", example="Order"),
+        Column(
+            "order_id",
+            Kind.TEXT,
+            "The order it belongs to, if any.",
+            aliases=("platform_order_id",),
+            example="305-1234567-1234567",
+        ),
+        Column("sku", Kind.TEXT, "Seller SKU, if the entry concerns one product.", example="MUG-BLUE-350"),
+        Column("description", Kind.TEXT, "What the entry is for.", example="Sale of one mug"),
         Column("quantity", Kind.INTEGER, "Units the entry concerns."),
         Column("amount", Kind.MONEY, "Amount; negative where the seller pays.", currency="currency"),
-        Column("currency", Kind.TEXT, "ISO 4217 code of `amount`."),
-        Column("marketplace_name", Kind.TEXT, "Domain of the marketplace."),
+        Column("currency", Kind.TEXT, "ISO 4217 code of `amount`.", example="EUR"),
+        Column("marketplace_name", Kind.TEXT, "Domain of the marketplace.", example="marketplace.example"),
     ),
 )
 
@@ -117,10 +125,10 @@ SALES_BY_PRODUCT = Dataset(
     order=("sku",),
     lookback_days=30,
     columns=(
-        Column("sku", Kind.TEXT, "Seller SKU.", key=True),
-        Column("asin", Kind.TEXT, "Product identifier on the marketplace."),
-        Column("product_name", Kind.TEXT, "Name of the product."),
-        Column("date", Kind.TEXT, "Label of the month, such as March 2025."),
+        Column("sku", Kind.TEXT, "Seller SKU.", key=True, example="MUG-BLUE-350"),
+        Column("asin", Kind.TEXT, "Product identifier on the marketplace.", example="B000EXAMPL"),
+        Column("product_name", Kind.TEXT, "Name of the product.", example="Mug, blue, 350 ml"),
+        Column("date", Kind.TEXT, "Label of the month, such as March 2025.", example="March 2026"),
         *_STATISTICS,
     ),
 )

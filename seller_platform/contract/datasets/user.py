@@ -12,12 +12,14 @@ ACCOUNTS = Dataset(
     source=Source.DISCOVERY,
     columns=(
         Column("id", Kind.INTEGER, "The account's number in the API.", key=True),
-        Column("account_title", Kind.TEXT, "The title people gave the account; it may change."),
-        Column("country_code", Kind.TEXT, "Two-letter country code of the marketplace."),
-        Column("currency_code", Kind.TEXT, "ISO 4217 code of the account's currency."),
-        Column("timezone", Kind.TEXT, "IANA name of the zone whose calendar the account keeps."),
-        Column("marketplace", Kind.TEXT, "Marketplace identifier; also its `marketplace_id`."),
-        Column("seller_id", Kind.TEXT, "The seller's identifier on the marketplace."),
+        Column("account_title", Kind.TEXT, "The title people gave the account; it may change.", example="Shop US"),
+        Column("country_code", Kind.TEXT, "Two-letter country code of the marketplace.", example="DE"),
+        Column("currency_code", Kind.TEXT, "ISO 4217 code of the account's currency.", example="EUR"),
+        Column(
+            "timezone", Kind.TEXT, "IANA name of the zone whose calendar the account keeps.", example="Europe/Berlin"
+        ),
+        Column("marketplace", Kind.TEXT, "Marketplace identifier; also its `marketplace_id`.", example="DE"),
+        Column("seller_id", Kind.TEXT, "The seller's identifier on the marketplace.", example="A1EXAMPLE"),
     ),
     order=("id",),
 )

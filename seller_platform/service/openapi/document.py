@@ -1,9 +1,13 @@
 """The OpenAPI document: every operation as its route describes it, and what all of them share."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from seller_platform.contract import DATASETS
+from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS
 from seller_platform.contract.wire import API_VERSION, AUTHORIZE, TOKEN
+from seller_platform.service.openapi.operations import row_title
 from seller_platform.service.openapi.routes import Route
 
 _ABOUT = (
@@ -31,46 +35,19 @@ _HEADERS = {
 }
 _HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "503": ("Retry-After",)}
 _SCHEMAS = "#/components/schemas/"
-# By the name of the field, or by those of its schema and of the field.
+# Fields that are no columns: by the name of the field, or by those of its schema and of the field.
 _EXAMPLES: Mapping[str, object] = {
-    "account_title": "Shop US",
-    "seller_id": "A1EXAMPLE",
     "marketplace_id": "US",
     "group_title": "Europe",
     "start_date": "2026-03-01",
     "end_date": "2026-03-07",
-    "sku": "MUG-BLUE-350",
     "product_sku": "MUG-BLUE-350",
-    "asin": "B000EXAMPL",
-    "parent_asin": "B000PARENT",
-    "currency": "EUR",
     "page": 1,
     "per_page": 500,
     "total": 1,
-    "report_id": "1",
     "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
-    "platform_order_id": "305-1234567-1234567",
-    "order_id": "305-1234567-1234567",
-    "order_status": "Shipped",
-    "transaction_type": "Order",
-    "product_name": "Mug, blue, 350 ml",
-    "currency_code": "EUR",
-    "country_code": "DE",
-    "timezone": "Europe/Berlin",
-    "marketplace": "DE",
-    "marketplace_name": "marketplace.example",
     "cost_element": "Manufacturing",
     "conversion_rate": "1",
-    "severity": "high",
-    "type": "restock_alerts",
-    "title": "Send new stock",
-    "fnsku": "X000EXAMPL",
-    "shipment_id": "SH1EXAMPLE",
-    "shipment_name": "Spring mugs",
-    "destination_fulfillment_center": "LEJ1",
-    "warehouse_name": "Leipzig",
-    "location": "A-01-3",
-    "description": "Sale of one mug",
     "provider": "Example Pottery",
     "notes": "net of tax",
     "name": "Ann Example",
@@ -86,10 +63,7 @@ _EXAMPLES: Mapping[str, object] = {
     "token_type_hint": "refresh_token",
     "error_description": "the code is unknown, expired or was used before",
     "CodeExchange.code": "CODE",
-    "InboundShipmentsRow.status": "IN_TRANSIT",
-    "StatisticsRow.date": "March 2026",
     "User.status": "active",
-    "WarehouseStockRow.status": "available",
     "code": 200,
     "message": "What was done, in a sentence.",
     "periods": 1,
@@ -181,10 +155,25 @@ def example_of(schema: Mapping[str, Any], name: str = "", owner: str = "") -> An
         return {field: example_of(inner, field, title) for field, inner in schema.get("properties", {}).items()}
     if kind == "array":
         return [example_of(schema["items"])]
-    example = _EXAMPLES.get(f"{owner}.{name}", _EXAMPLES.get(name))
+    examples = _examples()
+    example = examples.get(f"{owner}.{name}", examples.get(name))
     if isinstance(example, {"integer": int, "string": str}.get(str(kind), ())):
         return example
     return {"integer": 1, "number": 12.5, "boolean": True, "string": _text(schema)}.get(str(kind))
+
+
+@cache
+def _examples() -> Mapping[str, object]:
+    """Return the examples of all fields: of each column by schema and name, and by name where all columns agree."""
+    of_columns: dict[str, object] = {}
+    of_names: dict[str, set[object]] = {}
+    for dataset in (*DATASETS, *COMBINED_VIEWS, *DATE_VIEWS):
+        for column in dataset.columns:
+            of_names.setdefault(column.name, set()).add(column.example)
+            if column.example is not None:
+                of_columns.setdefault(f"{row_title(dataset.name)}.{column.name}", column.example)
+    unanimous = {name: examples.pop() for name, examples in of_names.items() if len(examples) == 1}
+    return {**of_columns, **unanimous, **_EXAMPLES}
 
 
 def _text(schema: Mapping[str, Any]) -> str:

@@ -120,9 +120,13 @@ def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]], rul
 
 def row_schema(name: str, columns: Sequence[Column]) -> dict[str, object]:
     """Return the schema of a row of the list of that name."""
-    title = "".join(part.capitalize() for part in (*name.split("_"), "row"))
     properties = {column.name: _column_schema(column) for column in columns}
-    return {"title": title, "type": "object", "required": list(properties), "properties": properties}
+    return {"title": row_title(name), "type": "object", "required": list(properties), "properties": properties}
+
+
+def row_title(name: str) -> str:
+    """Return the title of the schema of a row of the list of that name."""
+    return "".join(part.capitalize() for part in (*name.split("_"), "row"))
 
 
 def envelope_schema(row: Mapping[str, object], *, announces_total: bool) -> dict[str, object]:
