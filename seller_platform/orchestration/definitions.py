@@ -5,7 +5,7 @@ import warnings
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, LISTS, Source
+from seller_platform.contract import DATASETS, LISTS
 from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
@@ -21,8 +21,6 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import send_traces
 
-# A sensor discovers the accounts, and another follows the reports.
-_REFRESHED = tuple(dataset for dataset in DATASETS if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP))
 _TAGS = {
     asset_key(dataset): {
         "seller_platform/slicing": dataset.slicing.name.lower(),
@@ -74,7 +72,7 @@ def _merged(settings: Settings) -> dg.Definitions:
         report_definitions(since),
         mart_definitions(since),
         export_definitions(since, settings.export_dir),
-        schedule_definitions(since, _REFRESHED),
+        schedule_definitions(since),
         alert_definitions(),
         _resources(),
     )
