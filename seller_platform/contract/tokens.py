@@ -5,6 +5,9 @@ from datetime import datetime, timedelta
 
 from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 
+WARN_BEFORE_DEATH = timedelta(days=5)
+"""How long before it stops working a grant that is not used is reported; one in use is refreshed every week."""
+
 
 @dataclass(frozen=True)
 class TokenPair:

@@ -1,14 +1,14 @@
 """What `doctor` looks at outside this machine: the upstream of each connection, its clock, and its grant."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from seller_platform.cli.doctor.findings import Finding, FindingLevel, fail, failed, ok, warn
 from seller_platform.client.endpoints.status import Probe, probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.client.oauth.tokens import TokenAuth
-from seller_platform.contract.tokens import TokenPair
+from seller_platform.contract.tokens import WARN_BEFORE_DEATH, TokenPair
 from seller_platform.contract.wire import USER_ME
 from seller_platform.errors import (
     NotConnectedError,
@@ -27,7 +27,6 @@ from seller_platform.warehouse.postgres.database import Database
 
 _SKEW_TO_WARN_SECONDS, _SKEW_TO_FAIL_SECONDS = 60, 300
 _REQUEST_SECONDS = 10.0
-_DYING = timedelta(days=5)
 
 
 def examine_settings_to_connect(settings: Settings) -> Iterator[Finding]:
@@ -101,7 +100,7 @@ def _grant(
         return failed(subject, error)
     if refused is not None:
         return fail(subject, f"its grant is not honoured any more: {refused}", again)
-    if now >= pair.dies_at - _DYING:
+    if now >= pair.dies_at - WARN_BEFORE_DEATH:
         told = f"its grant was refreshed on {pair.issued_at:%Y-%m-%d} and is not honoured after {pair.dies_at:%Y-%m-%d}"
         return warn(subject, told, "`seller-platform sync`")
     if now >= pair.expires_at or not is_reached:

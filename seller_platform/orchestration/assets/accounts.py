@@ -16,6 +16,7 @@ import dagster as dg
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.tokens import WARN_BEFORE_DEATH
 from seller_platform.errors import (
     NotConnectedError,
     ReauthorizationRequiredError,
@@ -45,9 +46,6 @@ from seller_platform.warehouse.postgres.database import Database
 
 AUTHORIZED_CHECK = "connection_authorized"
 _AUTHORIZED_DOC = "Every connection has a grant that its upstream honours, and that is not about to die of disuse."
-
-# A grant that is in use is refreshed every week; one that nobody has refreshed for so long is about to die.
-WARN_BEFORE_DEATH = timedelta(days=5)
 
 _ASK_EVERY = timedelta(hours=1)
 _ASK_AGAIN_AFTER_FAILURE = timedelta(minutes=5)
