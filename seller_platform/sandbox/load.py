@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, Table, delete, select, text
 
-from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.contract import DATASETS, Account, Source, Window, dataset_named
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
 from seller_platform.sandbox.rates import rates
@@ -26,19 +26,12 @@ _LOCK = 0x5A4DB0
 _MOST_MONTHS = 600
 _RATE_DAYS_BEFORE = 7
 _ACCOUNTS = table_for(dataset_named("accounts"))
+# What the service computes is stored nowhere, and reports are written by its worker.
 _OF_ACCOUNTS = (
     *(
-        table_for(dataset_named(name))
-        for name in (
-            "orders",
-            "daily_product_sales",
-            "transactions",
-            "inventory",
-            "warehouse_stock",
-            "inbound_shipments",
-            "notifications",
-            "cost_periods",
-        )
+        table_for(dataset)
+        for dataset in DATASETS
+        if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP) and not dataset.is_computed
     ),
     PRODUCTS,
 )
