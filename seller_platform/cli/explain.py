@@ -8,7 +8,7 @@ import click
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
-from seller_platform.contract import DATASETS, Dataset, Slicing, dataset_named
+from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
@@ -63,7 +63,7 @@ def _told(origin: Provenance, settings: Settings) -> dict[str, Any]:
         "row": dict(origin.row),
         "extra": origin.extra,
         "account": origin.account,
-        _place(origin.dataset): str(origin.place),
+        origin.dataset.slice_column: str(origin.place),
         "page": origin.page,
         "load_id": origin.load_id,
         "load": receipt and _load(receipt),
@@ -77,10 +77,6 @@ def _told(origin: Provenance, settings: Settings) -> dict[str, Any]:
         "confirmed_by_loads": [each.id for each in origin.confirmed],
         "history": [_load(each) for each in origin.history],
     }
-
-
-def _place(dataset: Dataset) -> str:
-    return "connection" if dataset.slicing is Slicing.CONNECTION else "local_day"
 
 
 def _load(receipt: Receipt) -> dict[str, Any]:

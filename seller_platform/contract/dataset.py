@@ -5,6 +5,11 @@ from enum import Enum
 
 from seller_platform.contract.columns import Column, Kind
 
+LOCAL_DAY = "local_day"
+"""The column of a table that holds the day of a row in its account's time zone."""
+
+_CONNECTION = "connection"
+
 
 class Slicing(Enum):
     """What a slice of the dataset is, which is also its Dagster partition."""
@@ -113,6 +118,11 @@ class Dataset:
     def is_divisible(self) -> bool:
         """Whether a window may be read in parts: not where a row sums up its window."""
         return self.is_dated and self.day is not None
+
+    @property
+    def slice_column(self) -> str:
+        """The column of the table that, with the account, says which slice a row is in."""
+        return _CONNECTION if self.slicing is Slicing.CONNECTION else LOCAL_DAY
 
     @property
     def table(self) -> str:

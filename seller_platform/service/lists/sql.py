@@ -15,12 +15,12 @@ from typing import LiteralString
 from psycopg import AsyncServerCursor, sql
 from psycopg.rows import TupleRow
 
-from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.contract import LOCAL_DAY, Column, Dataset, Kind
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
 from seller_platform.service.pool import Connection
-from seller_platform.warehouse.schema.tables import LOCAL_DAY, SELLER
+from seller_platform.warehouse.schema.tables import SELLER
 
 
 @dataclass(frozen=True)

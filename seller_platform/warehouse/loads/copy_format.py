@@ -13,8 +13,8 @@ from types import MappingProxyType
 from psycopg import sql
 from xxhash import xxh3_128_intdigest
 
-from seller_platform.contract import Dataset, Kind, Slicing
-from seller_platform.warehouse.schema.tables import CONNECTION, LOCAL_DAY, SELLER
+from seller_platform.contract import Dataset, Kind
+from seller_platform.warehouse.schema.tables import SELLER
 
 Row = tuple[object, ...]
 
@@ -110,9 +110,8 @@ class RowWriter:
 
 def copy_statement(dataset: Dataset) -> sql.Composed:
     """Return the COPY statement that reads the blocks of a `RowWriter`."""
-    place = CONNECTION if dataset.slicing is Slicing.CONNECTION else LOCAL_DAY
     columns = [column.name for column in (*dataset.columns, *dataset.tags)]
-    columns += ["extra", place, "account", "load_id", "page"]
+    columns += ["extra", dataset.slice_column, "account", "load_id", "page"]
     return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT text, NULL {})").format(
         sql.Identifier(SELLER, dataset.name),
         sql.SQL(", ").join(map(sql.Identifier, columns)),

@@ -6,11 +6,11 @@ from itertools import groupby
 
 from sqlalchemy import Connection, Select, func, select
 
-from seller_platform.contract import Dataset, Slicing, dataset_named
+from seller_platform.contract import LOCAL_DAY, Dataset, Slicing, dataset_named
 from seller_platform.warehouse.loads.receipts import latest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import CONNECTION, LOCAL_DAY, table_for
+from seller_platform.warehouse.schema.tables import table_for
 
 _WORST_FIRST = ("mismatch", "unverifiable", "match")
 
@@ -77,7 +77,7 @@ def _rows(connection: Connection, dataset: Dataset) -> dict[str, int]:
 def _counts(dataset: Dataset) -> Select[tuple[str, int]]:
     table = table_for(dataset)
     if dataset.slicing is Slicing.CONNECTION:
-        return select(table.c[CONNECTION], func.count()).group_by(table.c[CONNECTION])
+        return select(table.c[dataset.slice_column], func.count()).group_by(table.c[dataset.slice_column])
     counts = select(table.c.account, func.count()).group_by(table.c.account)
     if dataset.is_dated:
         return counts

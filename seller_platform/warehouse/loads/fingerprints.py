@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import Numeric, Text, cast, func, literal, select, text
 
-from seller_platform.contract import Dataset
+from seller_platform.contract import LOCAL_DAY, Dataset
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOCAL_DAY, table_for
+from seller_platform.warehouse.schema.tables import table_for
 
 Fingerprint = tuple[int, str]
 

@@ -2,10 +2,11 @@
 
 from sqlalchemy import func, select, union
 
+from seller_platform.contract import LOCAL_DAY
 from seller_platform.contract.datasets import dataset_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import PRODUCTS
-from seller_platform.warehouse.schema.tables import LOADS, LOCAL_DAY, table_for
+from seller_platform.warehouse.schema.tables import LOADS, table_for
 
 _INVENTORY = dataset_named("inventory")
 _SALES = dataset_named("daily_product_sales")

@@ -8,12 +8,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Table, Text, and_, cast, func, literal, select, text
 from sqlalchemy.exc import DataError
 
-from seller_platform.contract import Dataset, Slicing, Source, Window
+from seller_platform.contract import LOCAL_DAY, Dataset, Slicing, Source, Window
 from seller_platform.errors import InvalidRowKeyError, RowNotFoundError
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import CONNECTION, LOADS, LOCAL_DAY, table_for
+from seller_platform.warehouse.schema.tables import LOADS, table_for
 
 ROWS_AT_MOST = 20
 
@@ -149,8 +149,7 @@ def explain(
 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:
-    place = CONNECTION if dataset.slicing is Slicing.CONNECTION else LOCAL_DAY
-    return (*(column.name for column in (*dataset.columns, *dataset.tags)), place, _LOAD_ID, _PAGE)
+    return (*(column.name for column in (*dataset.columns, *dataset.tags)), dataset.slice_column, _LOAD_ID, _PAGE)
 
 
 def _wanted(dataset: Dataset, table: Table, conditions: Mapping[str, str], account: str | None) -> ColumnElement[bool]:
@@ -168,7 +167,7 @@ def _wanted(dataset: Dataset, table: Table, conditions: Mapping[str, str], accou
 def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple[Receipt, ...]:
     statement = select(LOADS).where(LOADS.c.dataset == dataset.name)
     if dataset.slicing is Slicing.CONNECTION:
-        statement = statement.where(LOADS.c.account == row[CONNECTION])
+        statement = statement.where(LOADS.c.account == row[dataset.slice_column])
     else:
         day = row[LOCAL_DAY]
         statement = statement.where(
@@ -206,7 +205,7 @@ def _provenance(
         row={column.name: row[column.name] for column in (*dataset.columns, *dataset.tags)},
         extra=row[_EXTRA],
         account=account.key,
-        place=row[CONNECTION] if dataset.slicing is Slicing.CONNECTION else row[LOCAL_DAY],
+        place=row[dataset.slice_column],
         load_id=row[_LOAD_ID],
         page=row[_PAGE],
         receipt=receipt,

@@ -5,9 +5,9 @@ from datetime import date
 
 from sqlalchemy import Table, and_, delete, distinct, func, select, tuple_
 
-from seller_platform.contract import DATASETS, Slicing, Source
+from seller_platform.contract import DATASETS, LOCAL_DAY, Slicing, Source
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, LOCAL_DAY, table_for
+from seller_platform.warehouse.schema.tables import LOADS, table_for
 
 
 @dataclass(frozen=True)

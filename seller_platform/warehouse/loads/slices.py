@@ -24,7 +24,7 @@ from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import Row, RowDigest, RowWriter, copy_statement
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import CONNECTION, LOADS, LOCAL_DAY, table_for
+from seller_platform.warehouse.schema.tables import LOADS, table_for
 
 _SPOOL_BYTES_IN_MEMORY = 8 << 20
 _COPY_CHUNK_BYTES = 1 << 20
@@ -252,10 +252,10 @@ class Load:
 
     def _inside(self) -> ColumnElement[bool]:
         columns, window = self._table.c, self.slice.window
+        column = columns[self.slice.dataset.slice_column]
         if self.slice.dataset.slicing is Slicing.CONNECTION:
-            return columns[CONNECTION] == self.slice.account
-        day = columns[LOCAL_DAY]
-        inside = and_(columns.account == self.slice.account, day >= window.start, day < window.end)
+            return column == self.slice.account
+        inside = and_(columns.account == self.slice.account, column >= window.start, column < window.end)
         return inside if self.slice.report_id is None else and_(inside, columns[_REPORT_ID] == self.slice.report_id)
 
     def _amounts(self) -> dict[tuple[str, str], Decimal]:

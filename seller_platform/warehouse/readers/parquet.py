@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyarrow import parquet
 from sqlalchemy import func, select
 
-from seller_platform.contract import Dataset, Kind, Window
+from seller_platform.contract import LOCAL_DAY, Dataset, Kind, Window
 from seller_platform.errors import ExportFolderError, NotLoadedError
 from seller_platform.failpoints import reach
 from seller_platform.files import draft_beside
@@ -31,7 +31,7 @@ from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
 from seller_platform.warehouse.readers.relations import ACCOUNT, Relation, Selection, relation_of
-from seller_platform.warehouse.schema.tables import LOADS, LOCAL_DAY, table_for
+from seller_platform.warehouse.schema.tables import LOADS, table_for
 
 FILE = "part.parquet"
 METADATA_PREFIX = "seller_platform."

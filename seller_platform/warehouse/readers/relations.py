@@ -14,12 +14,11 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import text
 
-from seller_platform.contract import DATASETS, Column, Dataset, Kind, Slicing, Source, Window
+from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Source, Window
 from seller_platform.errors import RequestError, UnknownRelationError
 from seller_platform.warehouse.marts.declaration import Mart, MartColumn
 from seller_platform.warehouse.marts.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOCAL_DAY
 
 ACCOUNT = "account"
 ROWS_PER_BLOCK = 20_000

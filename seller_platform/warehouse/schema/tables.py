@@ -47,9 +47,6 @@ TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.JSON: JSONB(),
 }
 
-LOCAL_DAY = "local_day"
-CONNECTION = "connection"
-
 
 def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
     """Return the dataset's table in schema `seller`.
@@ -61,11 +58,11 @@ def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
     name = f"{SELLER}.{dataset.name}"
     if name in metadata.tables:
         return metadata.tables[name]
-    place = (
-        Column(CONNECTION, Text, nullable=False, comment="The connection that sees the account.")
+    slice_column = (
+        Column(dataset.slice_column, Text, nullable=False, comment="The connection that sees the account.")
         if dataset.slicing is Slicing.CONNECTION
         else Column(
-            LOCAL_DAY,
+            dataset.slice_column,
             Date,
             nullable=False,
             comment="The day of the row in the account's time zone."
@@ -81,13 +78,13 @@ def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
             for column in (*dataset.columns, *dataset.tags)
         ),
         Column("extra", JSONB, comment="Fields of the row that the contract does not know."),
-        place,
+        slice_column,
         Column("account", Text, nullable=False, comment="Key of the account."),
         Column("load_id", BigInteger, nullable=False, comment="The load that stored the row: platform.loads.id."),
         Column("page", Integer, nullable=False, comment="The page of the list, counted through the load."),
-        Index(f"ix_{dataset.name}_slice", "account", place.name)
+        Index(f"ix_{dataset.name}_slice", "account", dataset.slice_column)
         if dataset.slicing is not Slicing.CONNECTION
-        else Index(f"ix_{dataset.name}_slice", place.name),
+        else Index(f"ix_{dataset.name}_slice", dataset.slice_column),
         schema=SELLER,
         comment=dataset.doc,
     )
