@@ -15,6 +15,36 @@
 - `files`: files replaced whole
 - `failpoints`: where tests end a process
 - `errors`: every error raised on purpose
+
+The names in `__all__` are for readers of the warehouse in Python.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # pandas and SQLAlchemy take most of a second to import: a name imports its module on first use
+    from seller_platform.cli.installation import open_warehouse
+    from seller_platform.contract import Window, dataset_named
+    from seller_platform.warehouse.marts import mart_named
+    from seller_platform.warehouse.readers.frames import read_frame, read_mart
+
 __version__ = "0.1.0"
+__all__ = ["Window", "dataset_named", "mart_named", "open_warehouse", "read_frame", "read_mart"]
+
+_MODULES = {
+    "Window": "seller_platform.contract",
+    "dataset_named": "seller_platform.contract",
+    "mart_named": "seller_platform.warehouse.marts",
+    "open_warehouse": "seller_platform.cli.installation",
+    "read_frame": "seller_platform.warehouse.readers.frames",
+    "read_mart": "seller_platform.warehouse.readers.frames",
+}
+
+
+if not TYPE_CHECKING:  # for the type checker, other names do not exist
+
+    def __getattr__(name: str) -> object:
+        """Import the module of a public name on first use (PEP 562)."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)

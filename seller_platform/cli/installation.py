@@ -33,3 +33,17 @@ def open_installation() -> Iterator[Installation]:
         database.migrate()
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
         yield Installation(settings, database, secret_box(settings.home, key))
+
+
+def open_warehouse() -> Database:
+    """Return the warehouse that the environment names, for reading; its schema stays as it is.
+
+    Used in a `with` statement, it closes its connections at the end.
+
+    Raises:
+        SettingsError: A setting cannot be used.
+        WarehouseError: PostgreSQL cannot be used.
+    """
+    settings = read_settings()
+    make_home(settings.home)
+    return Database(warehouse_url(settings))
