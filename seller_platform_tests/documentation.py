@@ -1,4 +1,4 @@
-"""The README's tables, made from the code: `python -m seller_platform_tests.documentation` writes them anew."""
+"""The tables of the README, made from the code."""
 
 import inspect
 import os
@@ -173,7 +173,3 @@ def _listed(names: Sequence[str]) -> str:
         return ", ".join(f"`{name}`" for name in names)
     folders = sorted({name.partition("/")[0] for name in names})
     return f"{len(names)} of {', '.join(f'`{folder}/`' for folder in folders)}"
-
-
-if __name__ == "__main__":
-    README.write_text(written(README.read_text()))

@@ -1,11 +1,5 @@
-"""Writes the next migration: `python -m seller_platform_tests.migration "Returns"`, from what the tables lack.
+"""Writes the next migration: how a database at the newest one becomes the tables that the code declares."""
 
-An empty database is brought to the newest migration and compared with the tables that the code declares; the file says
-how it becomes them. Read it before it is committed: a renamed column looks like one dropped and one added.
-"""
-
-import argparse
-import tempfile
 from pathlib import Path
 
 from alembic import command
@@ -14,7 +8,6 @@ from alembic.operations.ops import MigrationScript
 
 from seller_platform.warehouse import migrations
 from seller_platform.warehouse.postgres.database import Database, revisions
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 _FOLDER = Path(migrations.__file__).parent
 _HOOKS = {"check": "check --fix --quiet REVISION_SCRIPT_FILENAME", "format": "format --quiet REVISION_SCRIPT_FILENAME"}
@@ -45,21 +38,3 @@ def write_migration(database: Database, message: str, folder: Path = _FOLDER) ->
 def _write_no_empty_one(_: object, __: object, directives: list[MigrationScript]) -> None:
     if all(directive.upgrade_ops is None or directive.upgrade_ops.is_empty() for directive in directives):
         directives.clear()
-
-
-def main() -> None:
-    """Compare the tables of a database of its own, and write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("message", help="what changes, in a few words")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="seller-migration-", ignore_cleanup_errors=True) as name:
-        server = EmbeddedServer(Path(name) / "postgres")
-        with Database(server.database("migration")) as database:
-            database.migrate()
-            written = write_migration(database, asked.message)
-        server.close()
-    print(f"{written} is written. Read it, then run the tests" if written else "The tables need no migration")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,20 +1,15 @@
 """The names that users type and installations store, read from the code.
 
-`python -m seller_platform_tests.stored_names` prints how they differ from `stored_names.json`; `--write` writes them
-there. A change of that file changes what installations have stored: it needs a migration or a line in the changelog.
+`stored_names.json` keeps them; `python -m seller_platform_tests.regenerate` writes it. A change of that file changes
+what installations have stored: it needs a migration or a line in the changelog.
 """
 
-import argparse
 import ast
 import asyncio
 import hashlib
 import json
-import os
 import re
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping
-from difflib import unified_diff
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,8 +26,6 @@ from seller_platform.cli import _cli
 from seller_platform.errors import SellerPlatformError
 from seller_platform.service.app import create_app
 from seller_platform.settings import Settings
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 GOLDEN = Path(__file__).with_name("stored_names.json")
 PRODUCT = Path(seller_platform.__file__).parent
@@ -348,28 +341,3 @@ async def _answer(method: str, path: str) -> httpx.Response:
     transport = httpx.ASGITransport(create_app(_NO_DATABASE))
     async with httpx.AsyncClient(transport=transport, base_url="https://api.shop.example") as client:
         return (await client.request(method, path)).raise_for_status()
-
-
-def main() -> None:
-    """Print how the names differ from their file, or write them there."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="write the names into their file")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="seller-names-", ignore_cleanup_errors=True) as name:
-        server = EmbeddedServer(Path(name) / "postgres")
-        url = server.database("names")
-        with Database(url) as database:
-            database.migrate()
-        text = written(read_names(url))
-        server.close()
-    if asked.write:
-        GOLDEN.write_text(text)
-    else:
-        before = GOLDEN.read_text().splitlines()
-        sys.stdout.writelines(f"{line}\n" for line in unified_diff(before, text.splitlines(), n=1, lineterm=""))
-
-
-if __name__ == "__main__":
-    for variable in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
-        del os.environ[variable]
-    main()

@@ -16,7 +16,7 @@ _README = README.read_text()
 
 @pytest.mark.parametrize("name", sections())
 def test_every_generated_part_is_what_the_code_says_now(name: str) -> None:
-    assert found_in(_README, name) == sections()[name](), "run `python -m seller_platform_tests.documentation`"
+    assert found_in(_README, name) == sections()[name](), "run `python -m seller_platform_tests.regenerate`"
 
 
 def test_every_command_has_help() -> None:

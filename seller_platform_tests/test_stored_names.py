@@ -22,7 +22,7 @@ def test_stored_names_are_those_of_their_file(database_url: str) -> None:
 
     assert names.keys() == NAMES.keys()
     for section, expected in NAMES.items():
-        assert names[section] == expected, f"{section}: see `python -m seller_platform_tests.stored_names`"
+        assert names[section] == expected, f"{section}: run `python -m seller_platform_tests.regenerate`"
 
 
 @pytest.mark.parametrize("store", STORED_WORDS)

@@ -18,6 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from seller_platform.contract import LISTS, Column, Kind
+
 CLIENT_ID, CLIENT_SECRET = "foreign-client", "foreign-canary-secret"
 TOKEN_SECONDS = 2
 ACCOUNTS: list[dict[str, Any]] = [
@@ -96,6 +98,30 @@ def daily_rows(month: date) -> list[dict[str, Any]]:
     ]
 
 
+def declared_rows(path: str, start: str, end: str) -> list[dict[str, Any]]:
+    """Return rows made from the declaration of a list: one for the first day of each month, all of them undated."""
+    (dataset,) = (dataset for dataset in LISTS if dataset.path == path)
+    days = [month for month in MONTHS if not dataset.is_dated or start <= str(month) <= end]
+    return [
+        {column.name: _declared_value(column, number, day) for column in dataset.columns}
+        for number, day in enumerate(days)
+    ]
+
+
+def _declared_value(column: Column, number: int, day: date) -> object:
+    values: dict[Kind, object] = {
+        Kind.TEXT: f"{column.name} {number}",
+        Kind.INTEGER: str(number),
+        Kind.MONEY: f"1,{number:03d}.10",
+        Kind.NUMBER: number / 8,
+        Kind.BOOLEAN: number % 2,
+        Kind.DATE: str(day),
+        Kind.TIMESTAMP: f"{day}T12:00:00",
+        Kind.JSON: {"number": number},
+    }
+    return values[column.kind]
+
+
 UNDATED: dict[str, list[dict[str, Any]]] = {
     "/inventory/list": [
         {"sku": f"SKU {number}", "velocity_30_days": "1.5", "restock_date": None, "days_of_stock": 10}
@@ -167,8 +193,10 @@ class IndependentUpstream:
             return {"data": rows[(page - 1) * 25 : page * 25]}
         if path in UNDATED:
             return _page(UNDATED[path], query, keyed_by="sku")
-        months = [month for month in MONTHS if query["start_date"] <= str(month) <= query["end_date"]]
-        start, end = query["start_date"], query["end_date"]
+        if path not in {dataset.path for dataset in LISTS}:
+            return None
+        start, end = query.get("start_date", str(MONTHS[0])), query.get("end_date", str(MONTHS[-1]))
+        months = [month for month in MONTHS if start <= str(month) <= end]
         if path == "/sales/orders":
             channels = [query["sales_channel"]] if "sales_channel" in query else ["platform", "non-platform"]
             rows = [row for month in MONTHS for channel in channels for row in order_rows(seller, channel, month)]
@@ -187,7 +215,7 @@ class IndependentUpstream:
                 for month in months
             ],
         }
-        return _page(lists[path], query) if path in lists else None
+        return _page(lists[path] if path in lists else declared_rows(path, start, end), query)
 
 
 def _page(rows: list[dict[str, Any]], query: dict[str, str], keyed_by: str | None = None) -> dict[str, Any]:
