@@ -8,7 +8,7 @@
 - `exports`: Parquet files
 - `checks`: checks of loads
 - `events`: materializations and evaluations of a partition
-- `failures`: steps that end with some partitions failed
+- `partition_loop`: the loop over the partitions of a run
 - `freshness`: freshness policies
 - `charts`: charts in metadata
 """

@@ -35,10 +35,10 @@ from seller_platform.orchestration.assets.checks import (
     evaluations_of_connections,
 )
 from seller_platform.orchestration.assets.events import definition_metadata, judged, materialization
-from seller_platform.orchestration.assets.failures import fail_each
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.connections.accounts import KnownConnection, accounts, connections
+from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, connections
 from seller_platform.warehouse.connections.grants import GrantFacts, Grants
 from seller_platform.warehouse.loads.receipts import newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
@@ -80,27 +80,23 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        failures: dict[str, SellerPlatformError] = {}
+        by_name = {connection.name: connection for connection in connections(warehouse.database)}
+
+        def read(name: str) -> tuple[Sequence[KnownAccount], Receipt]:
+            return discover(seller_api.api(name), warehouse.database, by_name[name], run_id=context.run.run_id)
+
+        loop = PartitionLoop(context.log, "connection ")
         loaded: list[tuple[KnownConnection, Receipt]] = []
-        for connection in connections(warehouse.database):
-            try:
-                api = seller_api.api(connection.name)
-                known, receipt = discover(api, warehouse.database, connection, run_id=context.run.run_id)
-            except SellerPlatformError as error:
-                failures[connection.name] = error
-                context.log.error("connection %s: %s", connection.name, error)
-                continue
+        for name, (known, receipt) in loop.attempt(by_name, read):
             add_accounts(context.instance, [account.key for account in known])
-            loaded.append((connection, receipt))
+            loaded.append((by_name[name], receipt))
         yield from _events(context.instance, warehouse.database, dataset, loaded)
         yield from check_outputs(context, dataset)
-        judgement = _judge(warehouse, _denials(failures, utc_now()), utc_now())
+        judgement = _judge(warehouse, _denials(loop.failures, utc_now()), utc_now())
         yield _authorized_evaluation(context.instance, dataset, judgement)
         yield dg.Output(None, output_name=f"{context.op_def.name}_{AUTHORIZED_CHECK}")
-        fail_each(
-            failures,
-            f"{len(failures)} connections were not asked for their accounts: {', '.join(failures)}. All others were",
-        )
+        names = ", ".join(loop.failures)
+        loop.fail(f"{len(loop.failures)} connections were not asked for their accounts: {names}. All others were")
 
     return land
 

@@ -6,11 +6,11 @@ from datetime import UTC, date, datetime
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing
-from seller_platform.errors import NotOfferedError, SellerPlatformError
+from seller_platform.errors import NotOfferedError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_wanted
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
 from seller_platform.orchestration.assets.events import definition_metadata, materialization
-from seller_platform.orchestration.assets.failures import fail_partitions
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
@@ -81,7 +81,7 @@ def report_outcomes(
     Raises:
         dagster.Failure: Some failed.
     """
-    failures: dict[str, SellerPlatformError] = {}
+    loop = PartitionLoop(context.log)
     for outcome in outcomes:
         key = partition_key(outcome.wanted.account, outcome.wanted.month)
         if isinstance(outcome.error, NotOfferedError):
@@ -89,13 +89,12 @@ def report_outcomes(
             metadata = {NOT_OFFERED: str(outcome.error)}
             yield dg.AssetObservation(asset_key(dataset), partition=key, metadata=metadata)
         elif outcome.error is not None:
-            failures[str(key)] = outcome.error
-            context.log.error("%s: %s", outcome.wanted, outcome.error)
+            loop.add(str(key), outcome.error, subject=str(outcome.wanted))
             yield from evaluations_of_failure(dataset, outcome.error, key)
         elif outcome.receipt is not None:
             yield from _events(context, dataset, seller_api, outcome.receipt, key)
     yield from check_outputs(context, dataset)
-    fail_partitions(failures, f"partitions of {dataset.name} were not loaded")
+    loop.fail_partitions(f"partitions of {dataset.name} were not loaded")
 
 
 def _events(

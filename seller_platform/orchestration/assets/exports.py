@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Slicing
-from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.assets.events import partition_tags, table_schema
-from seller_platform.orchestration.assets.failures import fail_partitions
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import asset_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
@@ -83,16 +82,13 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
         output_required=False,
     )
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
-        failures: dict[str, SellerPlatformError] = {}
-        for key in context.partition_keys:
-            try:
-                exported = _export(warehouse.database, dataset, key, folder)
-            except SellerPlatformError as error:
-                failures[str(key)] = error
-                context.log.error("%s of %s: %s", dataset.name, key, error)
-            else:
-                yield materialization(dataset, key, folder, exported)
-        fail_partitions(failures, f"partitions of {dataset.name} were not exported")
+        def write(key: str) -> Sequence["Exported"]:
+            return _export(warehouse.database, dataset, key, folder)
+
+        loop = PartitionLoop(context.log, f"{dataset.name} of ")
+        for key, exported in loop.attempt(context.partition_keys, write):
+            yield materialization(dataset, key, folder, exported)
+        loop.fail_partitions(f"partitions of {dataset.name} were not exported")
 
     return export
 

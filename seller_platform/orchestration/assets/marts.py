@@ -7,10 +7,9 @@ from typing import Any
 import dagster as dg
 
 from seller_platform.contract import Slicing
-from seller_platform.errors import SellerPlatformError
 from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.assets.events import judged, partition_tags, table_schema
-from seller_platform.orchestration.assets.failures import fail_partitions
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
@@ -83,23 +82,21 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
         output_required=False,
     )
     def build(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
-        failures: dict[str, SellerPlatformError] = {}
         parameters = context.op_execution_context.op_config or {}
-        for key in context.partition_keys:
+
+        def build_one(key: str) -> Build:
             account, month = read_partition_key(key)
-            try:
-                built = build_partition(
-                    warehouse.database, mart, account, month, parameters=parameters, run_id=context.run.run_id
-                )
-            except SellerPlatformError as error:
-                failures[str(key)] = error
-                context.log.error("%s of %s: %s", mart.name, key, error)
-            else:
-                yield materialization(built, table_uri=warehouse.database.uri_of(mart.table))
-                yield from evaluations(context.instance, built)
+            return build_partition(
+                warehouse.database, mart, account, month, parameters=parameters, run_id=context.run.run_id
+            )
+
+        loop = PartitionLoop(context.log, f"{mart.name} of ")
+        for _, built in loop.attempt(context.partition_keys, build_one):
+            yield materialization(built, table_uri=warehouse.database.uri_of(mart.table))
+            yield from evaluations(context.instance, built)
         for check in mart.all_checks:
             yield dg.Output(None, output_name=f"{context.op_def.name}_{check.name}")
-        fail_partitions(failures, f"partitions of {mart.name} were not built")
+        loop.fail_partitions(f"partitions of {mart.name} were not built")
 
     return build
 

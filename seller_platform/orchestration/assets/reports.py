@@ -5,7 +5,7 @@ that has something to load or a failure to tell of. Ticks that time out and runs
 still to be done stands in the table, and the next tick asks for it anew, in a run of its own key.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -17,7 +17,6 @@ from pydantic import Field
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
 from seller_platform.contract.reports import DPS_DATE, FORMATS, JSON, SELECTORS
-from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
@@ -29,7 +28,7 @@ from seller_platform.ingest.loads.reports import (
 )
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations
 from seller_platform.orchestration.assets.events import definition_metadata, materialization
-from seller_platform.orchestration.assets.failures import fail_each
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
@@ -110,12 +109,12 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
             api = seller_api.api(known.connection).impatient(REQUEST_SECONDS)
             return request_report(api, database, known, order, now=now)
 
-        failures: dict[str, SellerPlatformError] = {}
+        loop = PartitionLoop(context.log)
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="request") as threads:
             for known, job in zip(chosen, threads.map(ask, chosen), strict=True):
                 _log_request(context, known, job)
-                failures |= {error.report: error for error in tell_failures(database, known.key, now=now)}
-        _fail(failures, "reports were not requested")
+                loop.failures |= {error.report: error for error in tell_failures(database, known.key, now=now)}
+        _fail(loop, "reports were not requested")
 
     @dg.job(name="request_reports", description=request.description)
     def request_reports() -> None:
@@ -151,21 +150,19 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         database = warehouse.database
-        failures: dict[str, SellerPlatformError] = {}
+
+        def load(job: ReportJob) -> Receipt | None:
+            known = account_of(database, job.account)
+            api = seller_api.api(known.connection)
+            return load_report(api, database, known, job, clock=clock, run_id=context.run.run_id)
+
+        loop = PartitionLoop(context.log)
         for account in context.partition_keys:
-            for job in ready_jobs(database, account):
-                known = account_of(database, account)
-                try:
-                    api = seller_api.api(known.connection)
-                    receipt = load_report(api, database, known, job, clock=clock, run_id=context.run.run_id)
-                except SellerPlatformError as error:
-                    failures[str(job)] = error
-                    context.log.error("%s: %s", job, error)
-                else:
-                    yield from _events(context, seller_api, receipt, account) if receipt else ()
-            failures |= {error.report: error for error in tell_failures(database, account, now=clock())}
+            for _, receipt in loop.attempt(ready_jobs(database, account), load):
+                yield from _events(context, seller_api, receipt, account) if receipt else ()
+            loop.failures |= {error.report: error for error in tell_failures(database, account, now=clock())}
         yield from check_outputs(context, REPORT_ROWS)
-        _fail(failures, "reports were not loaded")
+        _fail(loop, "reports were not loaded")
 
     return report_rows
 
@@ -179,9 +176,9 @@ def _events(
     yield from evaluations(context.instance, REPORT_ROWS, receipt, account)
 
 
-def _fail(failures: Mapping[str, SellerPlatformError], what: str) -> None:
-    told = "; ".join(str(error) for error in failures.values())
-    fail_each(failures, f"{len(failures)} {what}: {told}")
+def _fail(loop: PartitionLoop, what: str) -> None:
+    reasons = "; ".join(str(error) for error in loop.failures.values())
+    loop.fail(f"{len(loop.failures)} {what}: {reasons}")
 
 
 def _report_sensor(clock: Clock) -> dg.SensorDefinition:
