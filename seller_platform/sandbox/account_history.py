@@ -1,4 +1,4 @@
-"""The history of one account: its days, lived one after the other, and what they leave behind."""
+"""Generates the rows of one account, day by day."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.sandbox.catalogue import Product, invent_catalogue
-from seller_platform.sandbox.copy_buffer import Sheets
+from seller_platform.sandbox.copy_buffer import CopyBuffer
 from seller_platform.sandbox.costs import cost_period_rows
 from seller_platform.sandbox.demand import UNITS_PER_ORDER, invent_demand
 from seller_platform.sandbox.ledger import Ledger
@@ -36,7 +36,7 @@ _TRANSACTIONS = dataset_named("transactions")
 
 @dataclass(frozen=True)
 class Channel:
-    """A way in which orders come: whether it is the marketplace, and how their identifiers begin."""
+    """A sales channel and the prefix of its order identifiers."""
 
     tag: str
     is_platform: bool
@@ -47,34 +47,34 @@ PLATFORM = Channel("platform", is_platform=True, prefix="")
 ELSEWHERE = Channel("non-platform", is_platform=False, prefix="S")
 
 
-class History:
+class AccountHistory:
     """One account from its first day until yesterday.
 
-    Chance is drawn anew for every day from the seed, the account and the day, so that a history that ends a day
-    later tells the same of the days before.
+    Random numbers depend on the seed, the account and the day only. A history that ends a day later has the same
+    rows for the days before.
     """
 
     def __init__(self, sandbox: SandboxAccount, period: Window, *, orders_per_month: int, seed: int) -> None:
         self.sandbox, self.period, self._seed = sandbox, period, seed
         account, market = sandbox.account, sandbox.marketplace
-        wanted = orders_per_month * sandbox.size
-        count = min(_MOST_PRODUCTS, max(_FEWEST_PRODUCTS, round(wanted / _ORDERS_PER_PRODUCT)))
+        demanded = orders_per_month * sandbox.size
+        count = min(_MOST_PRODUCTS, max(_FEWEST_PRODUCTS, round(demanded / _ORDERS_PER_PRODUCT)))
         self.products: tuple[Product, ...] = invent_catalogue(_MOST_PRODUCTS, seed)[:count]
         self._texts = Texts.of(self.products)
         self.days = local_days(account.timezone, period.start, period.days)
         whole_months = Window(period.start, Window.month_of(period.last_day).end)
         self.demand = invent_demand(
-            self._chance(0),
+            self._rng(0),
             tuple(whole_months.each_day()),
             products=count,
-            orders_per_month=wanted,
+            orders_per_month=demanded,
             market=market,
         )
-        forecast = self.demand.popularity * wanted / 30 * UNITS_PER_ORDER * (1 - _ELSEWHERE)
-        self.stock = Stock(self._chance(1), forecast)
+        forecast = self.demand.popularity * demanded / 30 * UNITS_PER_ORDER * (1 - _ELSEWHERE)
+        self.stock = Stock(self._rng(1), forecast)
         self._week = np.ceil(forecast * _WEEK).astype(np.int64)
         self._ledger = Ledger(market, self._texts, self.demand, self.days)
-        first_id = (sandbox.place + 1) * IDS_OF_AN_ACCOUNT
+        first_id = (sandbox.number + 1) * IDS_OF_AN_ACCOUNT
         self.notifications = Notifications(self.products, self.demand, market.currency, first_id)
         self.sold_lately: Ints = np.zeros(count, dtype=np.int64)
         self._numbers: Counter[str] = Counter()
@@ -83,21 +83,21 @@ class History:
     def today(self) -> date:
         return self.period.end
 
-    def write(self, sheets: Sheets) -> Iterator[Window]:
-        """Write every row of the account, and yield each month when it is over."""
-        self._write_account(sheets)
+    def write(self, buffer: CopyBuffer) -> Iterator[Window]:
+        """Write every row of the account, and yield each month after its last day."""
+        self._write_account(buffer)
         for month in self.period.months():
             for day in month.each_day():
-                self._write_day(sheets, (day - self.period.start).days)
+                self._write_day(buffer, (day - self.period.start).days)
             yield month
         self.stock.receive(len(self.days))
-        self._write_generated(sheets, Slicing.SNAPSHOT, self._chance(4), len(self.days))
+        self._write_generated(buffer, Slicing.SNAPSHOT, self._rng(4), len(self.days))
 
     def product_rows(self) -> list[tuple[object, ...]]:
-        """Return what the service knows of the products, as they stand today."""
-        chance = self._chance(2)
+        """Return the rows of `service.products` for today."""
+        rng = self._rng(2)
         prices = self.demand.prices_on(len(self.days))
-        offered = np.where(chance.random(len(prices)) < 0.15, prices * 95 // 100, prices).tolist()
+        offered = np.where(rng.random(len(prices)) < 0.15, prices * 95 // 100, prices).tolist()
         ranks = (np.argsort(np.argsort(-self.demand.popularity)) + 1) * 37
         return [
             (
@@ -113,7 +113,7 @@ class History:
             for product, price, rank in zip(self.products, offered, ranks.tolist(), strict=True)
         ]
 
-    def _write_account(self, sheets: Sheets) -> None:
+    def _write_account(self, buffer: CopyBuffer) -> None:
         account = self.sandbox.account
         row = (
             account.id,
@@ -125,22 +125,22 @@ class History:
             account.seller_id,
             CONNECTION,
         )
-        sheets.add(_ACCOUNTS, [row], account=account.key)
+        buffer.add(_ACCOUNTS, [row], account=account.key)
 
-    def _write_day(self, sheets: Sheets, place: int) -> None:
-        chance = self._chance(3, self.days[place].date.toordinal())
-        self.stock.receive(place)
-        wanted = self.demand.orders[place]
-        elsewhere = int(chance.binomial(wanted, _ELSEWHERE))
-        self._write_sales(sheets, chance, place, wanted - elsewhere, PLATFORM)
-        self._write_sales(sheets, chance, place, elsewhere, ELSEWHERE)
-        self._add(sheets, _TRANSACTIONS, self._ledger.monthly(place))
-        self._write_generated(sheets, Slicing.MONTH, self._chance(5, self.days[place].date.toordinal()), place)
-        reordered = self.stock.reorder(chance, place)
+    def _write_day(self, buffer: CopyBuffer, day_number: int) -> None:
+        rng = self._rng(3, self.days[day_number].date.toordinal())
+        self.stock.receive(day_number)
+        demanded = self.demand.orders[day_number]
+        elsewhere = int(rng.binomial(demanded, _ELSEWHERE))
+        self._write_sales(buffer, rng, day_number, demanded - elsewhere, PLATFORM)
+        self._write_sales(buffer, rng, day_number, elsewhere, ELSEWHERE)
+        self._add(buffer, _TRANSACTIONS, self._ledger.monthly(day_number))
+        self._write_generated(buffer, Slicing.MONTH, self._rng(5, self.days[day_number].date.toordinal()), day_number)
+        reordered = self.stock.reorder(rng, day_number)
         self.notifications.watch(
-            chance,
+            rng,
             self.days,
-            place,
+            day_number,
             stock=self.stock,
             weekly=self._week,
             reordered=reordered,
@@ -148,49 +148,49 @@ class History:
         )
 
     def _write_sales(
-        self, sheets: Sheets, chance: np.random.Generator, place: int, wanted: int, channel: Channel
+        self, buffer: CopyBuffer, rng: np.random.Generator, day_number: int, demanded: int, channel: Channel
     ) -> None:
-        if not wanted:
+        if not demanded:
             return
-        day, market = self.days[place], self.sandbox.marketplace
+        day, market = self.days[day_number], self.sandbox.marketplace
         sales = draw_sales(
-            chance,
+            rng,
             self.demand,
             day,
-            place,
-            wanted=wanted,
+            day_number,
+            demanded=demanded,
             first_number=self._numbers[channel.tag],
-            prefix=f"{channel.prefix}{100 + self.sandbox.place % 900}",
+            prefix=f"{channel.prefix}{100 + self.sandbox.number % 900}",
             tax=market.tax,
             grant=self.stock.grant if channel.is_platform else _everything,
         )
-        self._numbers[channel.tag] += wanted
-        self._add(sheets, _ORDERS, order_rows(sales, self._texts, self.days, place, market.currency), channel.tag)
-        self._add(sheets, _DAILY, daily_rows(sales, self._texts, day), channel.tag)
+        self._numbers[channel.tag] += demanded
+        self._add(buffer, _ORDERS, order_rows(sales, self._texts, self.days, day_number, market.currency), channel.tag)
+        self._add(buffer, _DAILY, daily_rows(sales, self._texts, day), channel.tag)
         if channel.is_platform:
-            self._add(sheets, _TRANSACTIONS, self._ledger.settle(chance, sales))
+            self._add(buffer, _TRANSACTIONS, self._ledger.settle(rng, sales))
             is_open = sales.is_sale & (sales.settled >= len(self.days))[sales.order]
             self.stock.reserve(sales.product[is_open], sales.quantity[is_open])
-        if place >= len(self.days) - VELOCITY_DAYS:
+        if day_number >= len(self.days) - VELOCITY_DAYS:
             np.add.at(self.sold_lately, sales.product[sales.is_sale], sales.quantity[sales.is_sale])
 
-    def _write_generated(self, sheets: Sheets, slicing: Slicing, chance: np.random.Generator, place: int) -> None:
+    def _write_generated(self, buffer: CopyBuffer, slicing: Slicing, rng: np.random.Generator, day_number: int) -> None:
         """Write what `GENERATORS` has for one day, or for today's snapshots."""
         for name, generate in GENERATORS.items():
             dataset = dataset_named(name)
             if dataset.slicing is slicing:
-                self._add(sheets, dataset, generate(self, chance, place))
+                self._add(buffer, dataset, generate(self, rng, day_number))
 
-    def _add(self, sheets: Sheets, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
-        sheets.add(dataset, rows, account=self.sandbox.key, tags=tags)
+    def _add(self, buffer: CopyBuffer, dataset: Dataset, rows: Sequence[Row], *tags: str) -> None:
+        buffer.add(dataset, rows, account=self.sandbox.key, tags=tags)
 
-    def _chance(self, *purpose: int) -> np.random.Generator:
-        return generator(self._seed, self.sandbox.place, *purpose)
+    def _rng(self, *purpose: int) -> np.random.Generator:
+        return generator(self._seed, self.sandbox.number, *purpose)
 
 
-def _cost_period_rows(history: "History", chance: np.random.Generator, _: int) -> Sequence[Row]:
+def _cost_period_rows(history: "AccountHistory", rng: np.random.Generator, _: int) -> Sequence[Row]:
     return cost_period_rows(
-        chance,
+        rng,
         history.products,
         history.demand.prices[0],
         currency=history.sandbox.marketplace.currency,
@@ -199,38 +199,38 @@ def _cost_period_rows(history: "History", chance: np.random.Generator, _: int) -
     )
 
 
-def _inventory_rows(history: "History", _: np.random.Generator, __: int) -> Sequence[Row]:
+def _inventory_rows(history: "AccountHistory", _: np.random.Generator, __: int) -> Sequence[Row]:
     return inventory_rows(history.products, history.stock, history.sold_lately, history.today)
 
 
-def _warehouse_stock_rows(history: "History", chance: np.random.Generator, _: int) -> Sequence[Row]:
-    return warehouse_rows(chance, history.products, history.days, history.today)
+def _warehouse_stock_rows(history: "AccountHistory", rng: np.random.Generator, _: int) -> Sequence[Row]:
+    return warehouse_rows(rng, history.products, history.days, history.today)
 
 
-def _inbound_shipment_rows(history: "History", _: np.random.Generator, __: int) -> Sequence[Row]:
-    prefix = f"SHP{history.sandbox.place + 1:04d}"
+def _inbound_shipment_rows(history: "AccountHistory", _: np.random.Generator, __: int) -> Sequence[Row]:
+    prefix = f"SHP{history.sandbox.number + 1:04d}"
     return shipment_rows(history.stock.shipments, first=history.period.start, today=history.today, prefix=prefix)
 
 
-def _notification_rows(history: "History", _: np.random.Generator, __: int) -> Sequence[Row]:
+def _notification_rows(history: "AccountHistory", _: np.random.Generator, __: int) -> Sequence[Row]:
     return history.notifications.rows
 
 
-GENERATORS: Mapping[str, Callable[[History, np.random.Generator, int], Sequence[Row]]] = {
+GENERATORS: Mapping[str, Callable[[AccountHistory, np.random.Generator, int], Sequence[Row]]] = {
     "cost_periods": _cost_period_rows,
     "inventory": _inventory_rows,
     "warehouse_stock": _warehouse_stock_rows,
     "inbound_shipments": _inbound_shipment_rows,
     "notifications": _notification_rows,
 }
-"""The generator of each list but those of orders, which are drawn together: one function of the history of an account,
-of random numbers and of the number of a day among its days.
+"""The generator of each list. Orders, daily sales and transactions are drawn together and have none here.
 
-It is called for each day of a dated list, and for today (one past the last day) of a snapshot. All of one day draw from
-the same random numbers in this order: add new ones at the end, and the rows of all others stay the same.
+A generator takes the account's history, random numbers and the index of a day, and returns rows. It is called for each
+day of a dated list, and for a snapshot once, with one past the last index. All generators of a day share the random
+numbers in this order, so a new one at the end leaves the rows of all others as they are.
 """
 
 
 def _everything(_: Ints, units: Ints) -> Ints:
-    """Grant every unit: what leaves the seller's own warehouses is refilled out of sight."""
+    """Grant every unit. The seller's own warehouses are refilled without a trace in the data."""
     return units

@@ -1,6 +1,6 @@
-"""The catalogue: products with parents and variants, under names and SKUs that programs stumble over.
+"""The catalogue: products, their parents and variants, some with names and SKUs that break programs.
 
-All accounts offer the same products, as sellers do, so that a SKU alone never tells the account.
+All accounts offer the same products, as sellers do, so a SKU alone does not identify an account.
 """
 
 from collections.abc import Iterator
@@ -57,33 +57,31 @@ def invent_catalogue(size: int, seed: int) -> tuple[Product, ...]:
     return tuple(islice(_products(Random(f"catalogue {seed}")), size))
 
 
-def _products(chance: Random) -> Iterator[Product]:
-    """Yield products without end: families of variants, with an unusual one after each of the first."""
+def _products(rng: Random) -> Iterator[Product]:
+    """Yield an endless series of product families. An unusual product follows each of the first families."""
     for family in count():
-        yield from _family(chance, family)
+        yield from _family(rng, family)
         if family < len(_UNUSUAL):
             sku, name = _UNUSUAL[family]
-            yield _product(chance, sku, _code(chance, "B0", 8), None, name)
+            yield _product(rng, sku, _code(rng, "B0", 8), None, name)
 
 
-def _family(chance: Random, number: int) -> Iterator[Product]:
-    material, thing, use = chance.choice(_MATERIALS), chance.choice(_THINGS), chance.choice(_USES)
+def _family(rng: Random, number: int) -> Iterator[Product]:
+    material, thing, use = rng.choice(_MATERIALS), rng.choice(_THINGS), rng.choice(_USES)
     name, stem = f"{material} {thing} {use}", f"{material[:2]}{thing[:3]}-{number + 1:04d}".upper()
-    variants = chance.choice((1, 1, 2, 3, 4, 6))
-    parent = _code(chance, "B0", 8) if variants > 1 else None
+    variants = rng.choice((1, 1, 2, 3, 4, 6))
+    parent = _code(rng, "B0", 8) if variants > 1 else None
     for variant in _VARIANTS[:variants]:
         ending = f"-{variant[:3].upper()}" if parent else ""
-        product = _product(
-            chance, stem + ending, _code(chance, "B0", 8), parent, f"{name}, {variant}" if parent else name
-        )
+        product = _product(rng, stem + ending, _code(rng, "B0", 8), parent, f"{name}, {variant}" if parent else name)
         yield product
-        if chance.random() < _TWINS:
-            yield _product(chance, f"{product.sku} (2)", product.asin, parent, product.name)
+        if rng.random() < _TWINS:
+            yield _product(rng, f"{product.sku} (2)", product.asin, parent, product.name)
 
 
-def _product(chance: Random, sku: str, asin: str, parent_asin: str | None, name: str) -> Product:
-    return Product(sku, asin, parent_asin, name, _code(chance, "X0", 8), chance.randint(10, 45))
+def _product(rng: Random, sku: str, asin: str, parent_asin: str | None, name: str) -> Product:
+    return Product(sku, asin, parent_asin, name, _code(rng, "X0", 8), rng.randint(10, 45))
 
 
-def _code(chance: Random, start: str, length: int) -> str:
-    return start + "".join(chance.choices(_ALPHABET, k=length))
+def _code(rng: Random, start: str, length: int) -> str:
+    return start + "".join(rng.choices(_ALPHABET, k=length))

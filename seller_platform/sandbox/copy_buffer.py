@@ -1,7 +1,4 @@
-"""Sheets: rows on their way into the tables, gathered until a COPY is worth its while.
-
-They hold a few megabytes, however many rows there are.
-"""
+"""A buffer of rows, written by COPY whenever it holds a few megabytes."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,11 +9,11 @@ from seller_platform.contract import Dataset
 from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement
 
 _FULL_BYTES = 4 << 20
-_LOAD = 0  # no load brought these rows
+_LOAD = 0  # these rows have no load
 
 
-class Sheets:
-    """Writes rows of any datasets inside the caller's transaction; `flush` writes what is still held.
+class CopyBuffer:
+    """Writes rows of any datasets inside the caller's transaction; `flush` writes the rest.
 
     Attributes:
         counts: The rows of each dataset so far.
@@ -26,24 +23,24 @@ class Sheets:
         self.counts: Counter[str] = Counter()
         self._connection = connection
         self._writers: dict[tuple[str, tuple[str, ...]], RowWriter] = {}
-        self._held: dict[str, tuple[Dataset, list[bytes]]] = {}
+        self._blocks: dict[str, tuple[Dataset, list[bytes]]] = {}
         self._bytes = 0
 
     def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
         """Append rows of one account."""
         writer = self._writers.setdefault((dataset.name, tags), RowWriter(dataset, tags))
         block = writer.block(writer.lines(rows), account=account, load_id=_LOAD, page=0)
-        self._held.setdefault(dataset.name, (dataset, []))[1].append(block)
+        self._blocks.setdefault(dataset.name, (dataset, []))[1].append(block)
         self.counts[dataset.name] += len(rows)
         self._bytes += len(block)
         if self._bytes > _FULL_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything that is held."""
-        for dataset, blocks in self._held.values():
+        """Write every buffered row."""
+        for dataset, blocks in self._blocks.values():
             self._copy(dataset, blocks)
-        self._held, self._bytes = {}, 0
+        self._blocks, self._bytes = {}, 0
 
     def _copy(self, dataset: Dataset, blocks: Iterable[bytes]) -> None:
         with self._connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:

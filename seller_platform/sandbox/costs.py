@@ -1,4 +1,4 @@
-"""What the goods cost the seller: cost periods without gaps, each with its elements."""
+"""Cost periods of the products, without gaps, each with its elements."""
 
 import json
 from collections.abc import Sequence
@@ -20,22 +20,24 @@ _RISE_BASIS_POINTS = 10_400
 
 
 def cost_period_rows(
-    chance: np.random.Generator, products: Sequence[Product], prices: Ints, *, currency: str, first: date, today: date
+    rng: np.random.Generator, products: Sequence[Product], prices: Ints, *, currency: str, first: date, today: date
 ) -> list[Row]:
-    """Return two periods for most products, which meet inside the first year and last until the end of the next.
+    """Return two adjoining periods for most products.
+
+    The second begins in the first year of sales and ends with the year after today's.
 
     Args:
-        prices: What each product costs the buyer, in cents; its own cost is a part of it.
+        prices: The price of each product, in cents; its cost is a share of the price.
         first: The first day of the sales.
     """
     start, turn = first.replace(month=1, day=1), first + timedelta(days=45)
     end = today.replace(year=today.year + 1, month=12, day=31)
-    is_known = chance.random(len(products)) >= _UNKNOWN
-    shares = np.stack([chance.integers(*bounds, len(products)) for _, bounds, _, _ in _ELEMENTS], axis=1)
+    has_costs = rng.random(len(products)) >= _UNKNOWN
+    shares = np.stack([rng.integers(*bounds, len(products)) for _, bounds, _, _ in _ELEMENTS], axis=1)
     costs = np.maximum(1, prices[:, np.newaxis] * shares // 10_000)
     rows: list[Row] = []
-    for place in np.flatnonzero(is_known).tolist():
-        sku, cents = products[place].sku, costs[place].tolist()
+    for product in np.flatnonzero(has_costs).tolist():
+        sku, cents = products[product].sku, costs[product].tolist()
         risen = [each * _RISE_BASIS_POINTS // 10_000 + 1 for each in cents]
         rows.append((sku, start, turn, _elements(cents, currency), today))
         rows.append((sku, turn + timedelta(days=1), end, _elements(risen, currency), today))
@@ -43,11 +45,11 @@ def cost_period_rows(
 
 
 def _elements(cents: Sequence[int], currency: str) -> str:
-    """Return the elements as JSON; amounts keep their two decimals, which no float would."""
+    """Return the elements as JSON. Amounts keep two decimals, which floats would lose."""
     return f"[{', '.join(_element(*each, currency) for each in zip(_ELEMENTS, cents, strict=True))}]"
 
 
 def _element(kind: tuple[str, tuple[int, int], str, str], cents: int, currency: str) -> str:
     name, _, provider, notes = kind
-    told = json.dumps({"currency": currency, "provider": provider, "notes": notes}, ensure_ascii=False)
-    return f'{{"cost_element": {json.dumps(name)}, "amount": {money(cents)}, {told[1:]}'
+    details = json.dumps({"currency": currency, "provider": provider, "notes": notes}, ensure_ascii=False)
+    return f'{{"cost_element": {json.dumps(name)}, "amount": {money(cents)}, {details[1:]}'

@@ -1,4 +1,4 @@
-"""What buyers want: how many orders a day brings, which products they are for, and at which price."""
+"""The demand: orders a day, the share of each product, and prices."""
 
 import math
 from calendar import monthrange
@@ -26,17 +26,17 @@ _NEVER = -1
 
 @dataclass(frozen=True)
 class Demand:
-    """What the buyers of one account want.
+    """The demand of one account's buyers.
 
     Attributes:
         orders: The orders of each day.
         popularity: The share of each product, averaged over the year; adds up to 1.
         season: The day of the year on which each product sells best.
         swing: How much each product depends on its season, from 0 to 1.
-        prices: What each product costs in cents, before and after its change of price: two rows.
+        prices: Prices in cents before and after the change of price: two rows, one column for each product.
         price_change: The day on which the price of each product changes; -1 for never.
         promotions: First and last day of each product's promotion, and its rebate in basis points: three rows.
-        fulfilment_fees: What the marketplace takes for each unit of each product, in cents.
+        fulfilment_fees: The marketplace's fee for a unit of each product, in cents.
     """
 
     orders: tuple[int, ...]
@@ -48,68 +48,71 @@ class Demand:
     promotions: Ints
     fulfilment_fees: Ints
 
-    def chances(self, day: date, place: int) -> Floats:
-        """Return the running sum of the products' chances on a day, up to 1."""
+    def chances(self, day: date, day_number: int) -> Floats:
+        """Return the running sum of the products' probabilities on a day, up to 1."""
         angle = 2 * math.pi * (day.timetuple().tm_yday - self.season) / 365
-        weights = self.popularity * (1 + self.swing * np.cos(angle)) * (1 + (self.rebates_on(place) > 0) * 1.5)
+        weights = self.popularity * (1 + self.swing * np.cos(angle)) * (1 + (self.rebates_on(day_number) > 0) * 1.5)
         running = np.cumsum(weights)
         chances: Floats = running / running[-1]
         return chances
 
-    def prices_on(self, place: int) -> Ints:
-        """Return what each product costs on a day."""
-        has_changed = (self.price_change != _NEVER) & (self.price_change <= place)
+    def prices_on(self, day_number: int) -> Ints:
+        """Return the price of each product on a day, in cents."""
+        has_changed = (self.price_change != _NEVER) & (self.price_change <= day_number)
         prices: Ints = np.where(has_changed, self.prices[1], self.prices[0])
         return prices
 
-    def rebates_on(self, place: int) -> Ints:
-        """Return the rebate that runs on each product on a day, in basis points."""
+    def rebates_on(self, day_number: int) -> Ints:
+        """Return the rebate on each product on a day, in basis points."""
         starts, ends, rebates = self.promotions
-        return np.where((starts <= place) & (place <= ends), rebates, 0)
+        return np.where((starts <= day_number) & (day_number <= ends), rebates, 0)
 
 
 def invent_demand(
-    chance: np.random.Generator, days: Sequence[date], *, products: int, orders_per_month: float, market: Marketplace
+    rng: np.random.Generator, days: Sequence[date], *, products: int, orders_per_month: float, market: Marketplace
 ) -> Demand:
     """Return the demand for an account's products.
 
     Args:
-        days: Whole months, so that the past stays what it was when the period ends a day later.
+        days: Whole months, so that a period that ends a day later has the same past.
     """
-    ranks = chance.permutation(products)
-    popularity = chance.lognormal(0, 0.3, products) / (ranks + 3) ** 0.9
-    cents = 100 * chance.lognormal(3.0, 0.6, products) * market.price_level
+    ranks = rng.permutation(products)
+    popularity = rng.lognormal(0, 0.3, products) / (ranks + 3) ** 0.9
+    cents = 100 * rng.lognormal(3.0, 0.6, products) * market.price_level
     before = (cents.astype(np.int64) // 100 + 3) * 100 - 1
-    after = before * chance.choice((90, 95, 105, 110), products) // 100
-    starts = chance.integers(0, len(days), products)
-    promoted = chance.choice((0, 500, 1000, 2000), products, p=(0.6, 0.1, 0.2, 0.1))
+    after = before * rng.choice((90, 95, 105, 110), products) // 100
+    starts = rng.integers(0, len(days), products)
+    promoted = rng.choice((0, 500, 1000, 2000), products, p=(0.6, 0.1, 0.2, 0.1))
     return Demand(
-        orders=_orders(chance, days, orders_per_month),
+        orders=_orders(rng, days, orders_per_month),
         popularity=popularity / popularity.sum(),
-        season=chance.integers(1, 366, products),
-        swing=chance.choice((0.0, 0.2, 0.8), products, p=(0.5, 0.3, 0.2)),
+        season=rng.integers(1, 366, products),
+        swing=rng.choice((0.0, 0.2, 0.8), products, p=(0.5, 0.3, 0.2)),
         prices=np.stack((before, after)),
-        price_change=np.where(chance.random(products) < 0.3, chance.integers(0, len(days), products), _NEVER),
-        promotions=np.stack((starts, starts + chance.integers(3, 15, products), promoted)),
+        price_change=np.where(rng.random(products) < 0.3, rng.integers(0, len(days), products), _NEVER),
+        promotions=np.stack((starts, starts + rng.integers(3, 15, products), promoted)),
         fulfilment_fees=250 * int(100 * market.price_level) // 100 + before * 4 // 100,
     )
 
 
-def seconds_of_day(chance: np.random.Generator, count: int) -> Ints:
-    """Return so many seconds of a day in ascending order, more of them in the hours when people buy."""
-    hours = np.searchsorted(_HOUR_CHANCES, chance.random(count), side="right")
-    return np.sort(hours * 3_600 + chance.integers(0, 3_600, count))
+def seconds_of_day(rng: np.random.Generator, count: int) -> Ints:
+    """Return `count` seconds of a day in ascending order, more of them in busy hours."""
+    hours = np.searchsorted(_HOUR_CHANCES, rng.random(count), side="right")
+    return np.sort(hours * 3_600 + rng.integers(0, 3_600, count))
 
 
-def quantities(chance: np.random.Generator, odds: tuple[float, ...], count: int) -> Ints:
-    """Return so many quantities of 1 and more, by the odds of each."""
-    return 1 + np.searchsorted(np.cumsum(odds)[:-1], chance.random(count), side="right")
+def quantities(rng: np.random.Generator, odds: tuple[float, ...], count: int) -> Ints:
+    """Return `count` quantities from 1 up, drawn by their odds."""
+    return 1 + np.searchsorted(np.cumsum(odds)[:-1], rng.random(count), side="right")
 
 
-def _orders(chance: np.random.Generator, days: Sequence[date], per_month: float) -> tuple[int, ...]:
-    """Return the orders of each day; rounding is carried over, so that few a month are neither none nor many."""
+def _orders(rng: np.random.Generator, days: Sequence[date], per_month: float) -> tuple[int, ...]:
+    """Return the orders of each day.
+
+    Rounding is carried over, so that a few orders a month are neither none nor many.
+    """
     expected = [per_month / monthrange(day.year, day.month)[1] * _factor(day) for day in days]
-    running = np.ceil(np.cumsum(np.array(expected) * chance.lognormal(0, 0.12, len(days)))).astype(np.int64)
+    running = np.ceil(np.cumsum(np.array(expected) * rng.lognormal(0, 0.12, len(days)))).astype(np.int64)
     return tuple(np.diff(running, prepend=0).tolist())
 
 

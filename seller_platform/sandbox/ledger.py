@@ -1,6 +1,6 @@
-"""The ledger: what the marketplace pays for orders, what it keeps, and what it charges by the month.
+"""The ledger: payments, fees, refunds and monthly charges of the marketplace.
 
-Orders outside the marketplace are paid elsewhere and have no entries.
+Orders outside the marketplace have no entries.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ _STORAGE_SECOND = 4 * 3_600
 
 
 class Ledger:
-    """Writes the entries of one account."""
+    """The ledger entries of one account."""
 
     def __init__(self, market: Marketplace, texts: Texts, demand: Demand, days: Sequence[LocalDay]) -> None:
         self._market, self._texts, self._demand, self._days = market, texts, demand, days
 
-    def settle(self, chance: np.random.Generator, sales: Sales) -> list[Row]:
-        """Return the entries of the orders that are shipped: payments, fees and refunds.
+    def settle(self, rng: np.random.Generator, sales: Sales) -> list[Row]:
+        """Return the entries of shipped orders: payments, fees and refunds.
 
-        The fulfilment fee is taken unit by unit, so an order of two units has two equal entries.
+        The fulfilment fee is an entry for each unit, so an order of two units has two equal entries.
         """
         lines = np.flatnonzero(sales.is_sale & (sales.settled < len(self._days))[sales.order])
         posted, seconds = sales.settled[sales.order[lines]], sales.settled_seconds[sales.order[lines]]
@@ -66,15 +66,15 @@ class Ledger:
                 quantity=np.ones_like(units),
                 cents=fulfilment,
             ),
-            *self._refunds(chance, sales),
+            *self._refunds(rng, sales),
         ]
 
-    def monthly(self, place: int) -> list[Row]:
-        """Return the charges of a day that concern no order.
+    def monthly(self, day_number: int) -> list[Row]:
+        """Return the charges of a day that belong to no order.
 
-        Storage is charged by each of two centres that hold the same: two equal entries, both true.
+        Two centres with equal stock charge storage, so the ledger has two equal entries, both true.
         """
-        day = self._days[place]
+        day = self._days[day_number]
         charges: list[tuple[str, int]] = []
         if day.date.day == _SUBSCRIPTION_DAY:
             charges.append(("Subscription", _SUBSCRIPTION))
@@ -97,19 +97,20 @@ class Ledger:
             for name, cents in charges
         ]
 
-    def _refunds(self, chance: np.random.Generator, sales: Sales) -> list[Row]:
-        """Return refunds of some lines: later than the payment, and of no more than was paid.
+    def _refunds(self, rng: np.random.Generator, sales: Sales) -> list[Row]:
+        """Return refunds of some lines, after the payment and no higher than it.
 
-        They are drawn for all lines and those yet to come left out, so that chance goes on alike on every day.
+        Refunds are drawn for all lines, and future ones are left out. So the random numbers that follow do not depend
+        on the day on which the history ends.
         """
         lines = np.flatnonzero(sales.is_sale)
-        lines = lines[chance.random(len(lines)) < _REFUNDED]
-        delay = chance.integers(_QUICKEST_REFUND_DAYS, _SLOWEST_REFUND_DAYS + 1, len(lines))
-        seconds = chance.integers(0, DAY_SECONDS, len(lines))
-        returned = chance.integers(1, sales.quantity[lines] + 1)
+        lines = lines[rng.random(len(lines)) < _REFUNDED]
+        delay = rng.integers(_QUICKEST_REFUND_DAYS, _SLOWEST_REFUND_DAYS + 1, len(lines))
+        seconds = rng.integers(0, DAY_SECONDS, len(lines))
+        returned = rng.integers(1, sales.quantity[lines] + 1)
         posted = sales.settled[sales.order[lines]] + delay
-        known = posted < len(self._days)
-        lines, posted, seconds, returned = lines[known], posted[known], seconds[known], returned[known]
+        is_past = posted < len(self._days)
+        lines, posted, seconds, returned = lines[is_past], posted[is_past], seconds[is_past], returned[is_past]
         refunded = -(sales.totals[lines] * returned // sales.quantity[lines])
         stamped = stamps(self._days, posted.tolist(), seconds.tolist())
         days = [self._days[day].text for day in posted.tolist()]

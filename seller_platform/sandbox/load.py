@@ -1,4 +1,4 @@
-"""Filling a database with the sandbox: everything in one transaction."""
+"""Fills a database with the sandbox, in one transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,13 +63,13 @@ def load_sandbox(
 ) -> SandboxReport:
     """Replace the sandbox in a migrated database, in one transaction.
 
-    What the sandbox put there before is deleted first: the accounts of its connection, with all their rows in the
-    tables it fills (also costs that people wrote since), and all exchange rates. Rows of other accounts stay.
-    The same arguments give the same rows, and a later day the same past.
+    Earlier rows of the sandbox are deleted first: the accounts of its connection, all their rows in the tables it
+    fills (also costs written since), and all exchange rates. Rows of other accounts stay. The same arguments give
+    the same rows; a later day gives the same past.
 
     Args:
-        months: Calendar months that end with yesterday's, which is told until yesterday.
-        orders_per_month: Orders that the buyers of the largest account want to place in an average month.
+        months: Calendar months, the last of which is yesterday's and ends with yesterday.
+        orders_per_month: Demand in orders of the largest account in an average month.
         today: The day of the snapshots, in every account's zone; sales and ledger end on the day before.
         progress: Called with the months of accounts that are done, and with how many there are.
 
@@ -79,7 +79,7 @@ def load_sandbox(
     """
     _require(accounts=accounts, months=months, orders_per_month=orders_per_month)
     period = _period(months, today)
-    chosen = tuple(account_at(place, seed) for place in range(accounts))
+    chosen = tuple(account_at(number, seed) for number in range(accounts))
     with database.begin() as connection:
         lock_number(connection, _LOCK)
         _clear(connection, chosen)
@@ -110,9 +110,9 @@ def _period(months: int, today: date) -> Window:
 
 
 def _clear(connection: Connection, chosen: Sequence[SandboxAccount]) -> None:
-    """Delete what the sandbox put there before, and whatever stands under the keys of its accounts."""
-    known = select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)
-    keys = {*connection.execute(known).scalars(), *(sandbox.key for sandbox in chosen)}
+    """Delete earlier rows of the sandbox, and all rows under the keys of its accounts."""
+    accounts = select(_ACCOUNTS.c.account).where(_ACCOUNTS.c.connection == CONNECTION)
+    keys = {*connection.execute(accounts).scalars(), *(sandbox.key for sandbox in chosen)}
     forget_sums(connection, sorted(keys))
     for table in (*_OF_ACCOUNTS, _ACCOUNTS):
         connection.execute(delete(table).where(table.c.account.in_(keys)))
@@ -129,21 +129,21 @@ def _fill(
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, int]:
     # Here, because numpy costs every command a tenth of a second.
-    from seller_platform.sandbox.account_history import History
-    from seller_platform.sandbox.copy_buffer import Sheets
+    from seller_platform.sandbox.account_history import AccountHistory
+    from seller_platform.sandbox.copy_buffer import CopyBuffer
 
     driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-    sheets, months, done, products = Sheets(driver), len(list(period.months())), 0, 0
+    buffer, months, done, products = CopyBuffer(driver), len(list(period.months())), 0, 0
     for sandbox in chosen:
-        history = History(sandbox, period, orders_per_month=orders_per_month, seed=seed)
-        for _ in history.write(sheets):
+        history = AccountHistory(sandbox, period, orders_per_month=orders_per_month, seed=seed)
+        for _ in history.write(buffer):
             done += 1
             if progress:
                 progress(done, months * len(chosen))
         products += _copy(driver, PRODUCTS, history.product_rows())
-    sheets.flush()
+    buffer.flush()
     first = period.start - timedelta(days=_RATE_DAYS_BEFORE)
-    counts = {f"seller.{name}": count for name, count in sheets.counts.items()}
+    counts = {f"seller.{name}": count for name, count in buffer.counts.items()}
     counts[PRODUCTS.fullname] = products
     counts[EXCHANGE_RATES.fullname] = _copy(driver, EXCHANGE_RATES, rates(first, period.end))
     return counts

@@ -1,4 +1,4 @@
-"""The local days of an account, and timestamps in them that are right on the days when clocks change."""
+"""Local days of an account's time zone, and timestamps in them, also when clocks change."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class LocalDay:
         """Return the moment as ISO 8601 with offset.
 
         Args:
-            second: Of a day of 86,400 seconds; a longer or shorter day is stretched to it.
+            second: Second of a day of 86,400 seconds; it is scaled to a longer or shorter day.
         """
         if self.seconds != DAY_SECONDS:
             second = second * self.seconds // DAY_SECONDS
@@ -50,9 +50,9 @@ def local_days(zone: str, first: date, count: int) -> tuple[LocalDay, ...]:
     return tuple(_local_day(ZoneInfo(zone), first + timedelta(days=offset)) for offset in range(count))
 
 
-def stamps(days: Sequence[LocalDay], places: Iterable[int], seconds: Iterable[int]) -> list[str]:
-    """Return a timestamp for each pair of a day's place in `days` and a second."""
-    return [days[place].stamp(second) for place, second in zip(places, seconds, strict=True)]
+def stamps(days: Sequence[LocalDay], indexes: Iterable[int], seconds: Iterable[int]) -> list[str]:
+    """Return a timestamp for each pair of an index of `days` and a second."""
+    return [days[index].stamp(second) for index, second in zip(indexes, seconds, strict=True)]
 
 
 def _local_day(zone: ZoneInfo, day: date) -> LocalDay:

@@ -6,7 +6,7 @@ from random import Random
 from seller_platform.contract import Account
 
 CONNECTION = "sandbox"
-"""What stands in the column `connection` of `seller.accounts`: whose rows these are."""
+"""The value of `connection` in `seller.accounts` for the sandbox's rows."""
 
 _FIRST_ID = 1001
 _SIZES = (1.0, 0.6, 0.05)
@@ -20,7 +20,7 @@ class Marketplace:
     Attributes:
         identifier: The marketplace identifier of its accounts.
         tax: Tax on top of sales, in hundredths of a percent.
-        price_level: What one unit of a price costs here.
+        price_level: Factor on all prices, for the level of prices and the currency.
     """
 
     country: str
@@ -71,11 +71,11 @@ class SandboxAccount:
     """One invented account.
 
     Attributes:
-        place: Its number among the sandbox's accounts, from 0; it decides everything about the account.
+        number: Its number among the sandbox's accounts, from 0. With the seed it determines the account.
         size: Its orders, measured against the largest account.
     """
 
-    place: int
+    number: int
     account: Account
     marketplace: Marketplace
     size: float
@@ -85,22 +85,22 @@ class SandboxAccount:
         return self.account.key
 
 
-def account_at(place: int, seed: int) -> SandboxAccount:
-    """Return the account of that place; it does not depend on how many others there are."""
-    marketplace = MARKETPLACES[place % len(MARKETPLACES)]
-    chance = Random(f"seller {seed} {place}")
+def account_at(number: int, seed: int) -> SandboxAccount:
+    """Return the account of a number. It does not depend on the number of accounts."""
+    marketplace = MARKETPLACES[number % len(MARKETPLACES)]
+    rng = Random(f"seller {seed} {number}")
     account = Account(
-        id=_FIRST_ID + place,
-        title=_title(place, marketplace.country),
+        id=_FIRST_ID + number,
+        title=_title(number, marketplace.country),
         country_code=marketplace.country,
         currency_code=marketplace.currency,
         timezone=marketplace.timezone,
         marketplace=marketplace.identifier,
-        seller_id="A" + "".join(chance.choices(_ALPHABET, k=13)),
+        seller_id="A" + "".join(rng.choices(_ALPHABET, k=13)),
     )
-    return SandboxAccount(place, account, marketplace, _SIZES[place % len(_SIZES)])
+    return SandboxAccount(number, account, marketplace, _SIZES[number % len(_SIZES)])
 
 
-def _title(place: int, country: str) -> str:
-    name = _TITLES[place % len(_TITLES)]
-    return f"{name} {country}" if place < len(_TITLES) else f"{name} {country} {place + 1}"
+def _title(number: int, country: str) -> str:
+    name = _TITLES[number % len(_TITLES)]
+    return f"{name} {country}" if number < len(_TITLES) else f"{name} {country} {number + 1}"

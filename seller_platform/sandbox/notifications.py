@@ -1,4 +1,4 @@
-"""Notifications: they follow from the stock and the prices, day by day."""
+"""Notifications that follow from stock and prices, day by day."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,9 +41,9 @@ class Notifications:
 
     def watch(
         self,
-        chance: np.random.Generator,
+        rng: np.random.Generator,
         days: Sequence[LocalDay],
-        place: int,
+        day_number: int,
         *,
         stock: Stock,
         weekly: Ints,
@@ -66,22 +66,22 @@ class Notifications:
                 for product in np.flatnonzero(is_low & ~self._was_low & ~self._was_out).tolist()
             ),
             *(self._restock(product, int(stock.sellable[product])) for product in reordered.tolist()),
-            *(self._price(product) for product in np.flatnonzero(self._demand.price_change == place).tolist()),
+            *(self._price(product) for product in np.flatnonzero(self._demand.price_change == day_number).tolist()),
             *(
                 self._stranded(product)
-                for product in np.flatnonzero(chance.random(len(is_out)) < _STRANDED).tolist()
+                for product in np.flatnonzero(rng.random(len(is_out)) < _STRANDED).tolist()
                 if not is_out[product]
             ),
         ]
         self._was_out, self._was_low = is_out, is_low
-        self._keep(chance, days, place, notices, today)
+        self._keep(rng, days, day_number, notices, today)
 
     def _keep(
-        self, chance: np.random.Generator, days: Sequence[LocalDay], place: int, notices: list[_Notice], today: date
+        self, rng: np.random.Generator, days: Sequence[LocalDay], day_number: int, notices: list[_Notice], today: date
     ) -> None:
-        seconds = np.sort(chance.integers(_RAISED_FROM, _RAISED_UNTIL, len(notices))).tolist()
-        read_odds = 0.9 if len(days) - place > _OLD_DAYS else 0.3
-        read = (chance.random(len(notices)) < read_odds).tolist()
+        seconds = np.sort(rng.integers(_RAISED_FROM, _RAISED_UNTIL, len(notices))).tolist()
+        read_odds = 0.9 if len(days) - day_number > _OLD_DAYS else 0.3
+        read = (rng.random(len(notices)) < read_odds).tolist()
         for second, notice, is_read in zip(seconds, notices, read, strict=True):
             self.rows.append(
                 (
@@ -91,7 +91,7 @@ class Notifications:
                     notice.message,
                     notice.severity,
                     self._products[notice.product].sku,
-                    days[place].stamp(second),
+                    days[day_number].stamp(second),
                     is_read,
                     today,
                 )

@@ -1,4 +1,4 @@
-"""One day's orders in one sales channel, and the rows that tell of them: order lines and daily product sales."""
+"""One day's orders in one sales channel, as order lines and as daily product sales."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ _NUMBERS = 10**14
 _SCATTER = 61_803_398_877  # has no factor in common with _NUMBERS, so that equal numbers come from equal counts only
 
 Grant = Callable[[Ints, Ints], Ints]
-"""Asks the stock for units of products, in the order of the sales, and returns what it gives."""
+"""Takes units of products from the stock, in the order of the sales, and returns the units granted."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of a catalogue as arrays: a place in the catalogue is a place in each of them."""
+    """The texts of a catalogue as arrays with the catalogue's indexes."""
 
     skus: npt.NDArray[np.object_]
     asins: npt.NDArray[np.object_]
@@ -49,10 +49,10 @@ class Sales:
     Attributes:
         seconds: When each order was placed.
         cancelled: Whether each order was.
-        settled: The day on which each order is shipped and paid, as a place among the days.
-        settled_seconds: When on that day.
+        settled: The index of the day on which each order is shipped and paid.
+        settled_seconds: The second of that day.
         order: The order of each line.
-        product: The place in the catalogue of each line's product.
+        product: The index in the catalogue of each line's product.
     """
 
     ids: npt.NDArray[np.object_]
@@ -75,17 +75,17 @@ class Sales:
 
     @property
     def is_sale(self) -> Flags:
-        """Whether each line counts: it was not cancelled."""
+        """Whether each line counts: it is not cancelled."""
         return ~self.cancelled[self.order]
 
 
 def draw_sales(
-    chance: np.random.Generator,
+    rng: np.random.Generator,
     demand: Demand,
     day: LocalDay,
-    place: int,
+    day_number: int,
     *,
-    wanted: int,
+    demanded: int,
     first_number: int,
     prefix: str,
     tax: int,
@@ -94,46 +94,46 @@ def draw_sales(
     """Return a day's orders.
 
     Args:
-        place: The day's place among the days.
-        wanted: How many orders buyers want to place; those for which nothing is in stock do not come about.
-        first_number: How many orders the account has had in the channel.
+        day_number: The index of the day among the account's days.
+        demanded: Orders that buyers try to day_number; those without any unit in stock are left out.
+        first_number: Orders of the account in the channel before this day.
         prefix: The start of the order identifiers.
         tax: In basis points.
         grant: Gives the units.
     """
-    seconds = seconds_of_day(chance, wanted)
-    cancelled = chance.random(wanted) < _CANCELLED
-    order = np.repeat(np.arange(wanted), quantities(chance, LINES_PER_ORDER, wanted))
-    product = np.searchsorted(demand.chances(day.date, place), chance.random(len(order)), side="right")
+    seconds = seconds_of_day(rng, demanded)
+    cancelled = rng.random(demanded) < _CANCELLED
+    order = np.repeat(np.arange(demanded), quantities(rng, LINES_PER_ORDER, demanded))
+    product = np.searchsorted(demand.chances(day.date, day_number), rng.random(len(order)), side="right")
     # A product is on one line of an order only.
     pairs = np.unique(order * len(demand.popularity) + product)
     order, product = np.divmod(pairs, len(demand.popularity))
-    asked = quantities(chance, UNITS_PER_LINE, len(pairs))
+    asked = quantities(rng, UNITS_PER_LINE, len(pairs))
     units = np.where(cancelled[order], 0, asked)
     granted = np.where(cancelled[order], asked, grant(product, units))
     has_units = granted > 0
     order, product, granted = order[has_units], product[has_units], granted[has_units]
-    settled = place + chance.integers(1, _LONGEST_WAIT_DAYS + 1, wanted)
-    product_sales = demand.prices_on(place)[product] * granted
+    settled = day_number + rng.integers(1, _LONGEST_WAIT_DAYS + 1, demanded)
+    product_sales = demand.prices_on(day_number)[product] * granted
     return Sales(
-        ids=_identifiers(prefix, first_number, wanted),
+        ids=_identifiers(prefix, first_number, demanded),
         seconds=seconds,
         cancelled=cancelled,
         settled=settled,
-        settled_seconds=chance.integers(0, DAY_SECONDS, wanted),
+        settled_seconds=rng.integers(0, DAY_SECONDS, demanded),
         order=order,
         product=product,
         quantity=granted,
         product_sales=product_sales,
         taxes=share(product_sales, tax),
-        shipping_credits=_shipping(chance, demand, product),
-        rebates=share(product_sales, _rebates(chance, demand.rebates_on(place)[product])),
+        shipping_credits=_shipping(rng, demand, product),
+        rebates=share(product_sales, _rebates(rng, demand.rebates_on(day_number)[product])),
     )
 
 
-def order_rows(sales: Sales, texts: Texts, days: Sequence[LocalDay], place: int, currency: str) -> list[Row]:
+def order_rows(sales: Sales, texts: Texts, days: Sequence[LocalDay], day_number: int, currency: str) -> list[Row]:
     """Return a row for each line."""
-    placed = listed(stamps(days, repeat(place, len(sales.seconds)), sales.seconds.tolist()))
+    placed = listed(stamps(days, repeat(day_number, len(sales.seconds)), sales.seconds.tolist()))
     status = np.where(sales.settled < len(days), "Shipped", "Pending")
     status = np.where(sales.cancelled, "Cancelled", status)
     return list(
@@ -147,20 +147,20 @@ def order_rows(sales: Sales, texts: Texts, days: Sequence[LocalDay], place: int,
             texts.skus[sales.product].tolist(),
             texts.asins[sales.product].tolist(),
             texts.names[sales.product].tolist(),
-            repeat(days[place].text),
+            repeat(days[day_number].text),
             strict=False,
         )
     )
 
 
 def daily_rows(sales: Sales, texts: Texts, day: LocalDay) -> list[Row]:
-    """Return what each product sold: the sums of the lines that were not cancelled."""
+    """Return the sales of each product: sums of the lines that are not cancelled."""
     counted = sales.is_sale
-    sold, places = np.unique(sales.product[counted], return_inverse=True)
+    sold, indexes = np.unique(sales.product[counted], return_inverse=True)
 
     def total(values: Ints) -> list[int]:
         sums = np.zeros(len(sold), dtype=np.int64)
-        np.add.at(sums, places, values[counted])
+        np.add.at(sums, indexes, values[counted])
         return [int(each) for each in sums.tolist()]
 
     return list(
@@ -186,11 +186,11 @@ def _identifiers(prefix: str, first: int, count: int) -> npt.NDArray[np.object_]
     return listed(f"{prefix}-{a:07d}-{b:07d}" for a, b in zip(high.tolist(), low.tolist(), strict=True))
 
 
-def _shipping(chance: np.random.Generator, demand: Demand, product: Ints) -> Ints:
-    return np.where(chance.random(len(product)) < _PAID_SHIPPING, demand.fulfilment_fees[product] // 2 + 149, 0)
+def _shipping(rng: np.random.Generator, demand: Demand, product: Ints) -> Ints:
+    return np.where(rng.random(len(product)) < _PAID_SHIPPING, demand.fulfilment_fees[product] // 2 + 149, 0)
 
 
-def _rebates(chance: np.random.Generator, running: Ints) -> Ints:
-    """Return the rebate of each line: that of a promotion, else sometimes that of a coupon."""
-    has_coupon = chance.random(len(running)) < _COUPON
+def _rebates(rng: np.random.Generator, running: Ints) -> Ints:
+    """Return the rebate of each line in basis points: of its promotion or of a coupon."""
+    has_coupon = rng.random(len(running)) < _COUPON
     return np.where((running == 0) & has_coupon, _COUPON_BASIS_POINTS, running)

@@ -1,4 +1,4 @@
-"""Exchange rates: the same for everyone on a day, whatever else was invented."""
+"""Exchange rates that depend on the day only."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Inbound shipments: what they hold, the stages they pass, and their rows."""
+"""Inbound shipments: their units, their stages and their rows."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ _OPENING_LEAD_DAYS = (28, 45)
 
 @dataclass(frozen=True)
 class Shipment:
-    """One shipment. Days are places among the days of the account; those before its first are negative.
+    """One shipment. Days are indexes of the account's days; those before the first are negative.
 
     Attributes:
-        starts: The day on which each status began or will begin; units can be sold from the last of them on.
-        expected: The day on which it should arrive.
-        products: Places in the catalogue, each once.
+        starts: The day on which each status begins; units can be sold from the last of them on.
+        expected: The planned day of arrival.
+        products: Indexes in the catalogue, without duplicates.
         quantities: The units of each.
     """
 
@@ -50,23 +50,23 @@ class Shipment:
         return STATUSES[bisect_right(self.starts, today) - 1]
 
 
-def send(chance: np.random.Generator, number: int, created: int, products: Ints, quantities: Ints) -> Shipment:
+def send(rng: np.random.Generator, number: int, created: int, products: Ints, quantities: Ints) -> Shipment:
     """Return a shipment that leaves on a day; now and then one is late."""
-    pack, travel, unload, check, receive = (int(chance.integers(*bounds)) for bounds in _STAGE_DAYS)
-    delay = int(chance.integers(*_DELAY_DAYS)) if chance.random() < _LATE else 0
+    pack, travel, unload, check, receive = (int(rng.integers(*bounds)) for bounds in _STAGE_DAYS)
+    delay = int(rng.integers(*_DELAY_DAYS)) if rng.random() < _LATE else 0
     stages = (0, pack, 1, travel + delay, unload, check, receive)
     starts = tuple(accumulate(stages, initial=created))[1:]
     delivered = starts[STATUSES.index("DELIVERED")]
     return Shipment(number, starts, delivered - delay, products, quantities)
 
 
-def opening(chance: np.random.Generator, number: int, products: Ints, quantities: Ints) -> Shipment:
+def opening(rng: np.random.Generator, number: int, products: Ints, quantities: Ints) -> Shipment:
     """Return a shipment that brought stock before the first day."""
-    return send(chance, number, -int(chance.integers(*_OPENING_LEAD_DAYS)), products, quantities)
+    return send(rng, number, -int(rng.integers(*_OPENING_LEAD_DAYS)), products, quantities)
 
 
 def shipment_rows(shipments: Sequence[Shipment], *, first: date, today: date, prefix: str) -> list[Row]:
-    """Return a row for each shipment, as it stands today.
+    """Return a row for each shipment, with its status of today.
 
     Args:
         prefix: The start of the shipment identifiers.

@@ -1,7 +1,7 @@
-"""What an account's stock looks like today: inventory in the marketplace's network, and the seller's warehouses.
+"""Snapshots of today's stock: the marketplace's inventory and the seller's warehouses.
 
-Restocking advice: new stock should be sent when the sellable units last just as long as the product's lead time,
-and then for the lead time and 30 days more.
+Restock advice: new stock is due when the sellable units last as long as the product's lead time. The suggested
+quantity covers the lead time and 30 days more.
 """
 
 from collections.abc import Sequence
@@ -34,13 +34,13 @@ def inventory_rows(products: Sequence[Product], stock: Stock, sold: Ints, today:
 
 
 def warehouse_rows(
-    chance: np.random.Generator, products: Sequence[Product], days: Sequence[LocalDay], today: date
+    rng: np.random.Generator, products: Sequence[Product], days: Sequence[LocalDay], today: date
 ) -> list[Row]:
-    """Return what lies in the seller's own warehouses; they are refilled by suppliers out of sight."""
+    """Return the stock of the seller's own warehouses. Suppliers refill them without a trace in the data."""
     rows: list[Row] = []
     for warehouse, odds in _WAREHOUSES:
-        stocked = np.flatnonzero(chance.random(len(products)) < odds).tolist()
-        numbers = chance.integers(0, 10**6, (len(stocked), 4)).tolist()
+        stocked = np.flatnonzero(rng.random(len(products)) < odds).tolist()
+        numbers = rng.integers(0, 10**6, (len(stocked), 4)).tolist()
         rows += [
             (
                 products[product].sku,

@@ -1,7 +1,7 @@
-"""The stock of one account in the marketplace's network: it falls by what is sold and rises by what arrives.
+"""The stock of one account in the marketplace's network.
 
-Only sales on the marketplace take from it. Other sales leave from the seller's own warehouses, and returned units
-are not put back.
+Sales on the marketplace reduce it and shipments add to it.
+Other sales leave from the seller's own warehouses. Returned units are not put back.
 """
 
 import numpy as np
@@ -26,8 +26,8 @@ class Stock:
         incoming: Units in shipments that are not closed.
     """
 
-    def __init__(self, chance: np.random.Generator, forecast: Floats) -> None:
-        """Fill the shelves before the first day.
+    def __init__(self, rng: np.random.Generator, forecast: Floats) -> None:
+        """Stock the products before the first day.
 
         Args:
             forecast: Units of each product that should sell in a day.
@@ -39,22 +39,22 @@ class Stock:
         self.shipments: list[Shipment] = []
         self._arrivals: dict[int, list[Shipment]] = {}
         self._forecast = forecast
-        is_neglected = chance.random(products) < _NEGLECTED
+        is_neglected = rng.random(products) < _NEGLECTED
         self._reorder_days = np.where(is_neglected, _NEGLECTED_REORDER_DAYS, _REORDER_DAYS)
-        units = _LEAST_UNITS + np.ceil(forecast * chance.integers(15, 60, products)).astype(np.int64)
+        units = _LEAST_UNITS + np.ceil(forecast * rng.integers(15, 60, products)).astype(np.int64)
         for batch in _batches(np.arange(products)):
-            shipment = opening(chance, len(self.shipments) + 1, batch, units[batch])
+            shipment = opening(rng, len(self.shipments) + 1, batch, units[batch])
             self.shipments.append(shipment)
             self.sellable[batch] += shipment.quantities
 
-    def receive(self, place: int) -> None:
-        """Put what arrives on a day on the shelves."""
-        for shipment in self._arrivals.pop(place, ()):
+    def receive(self, day_number: int) -> None:
+        """Add the units that arrive on a day."""
+        for shipment in self._arrivals.pop(day_number, ()):
             self.sellable[shipment.products] += shipment.quantities
             self.incoming[shipment.products] -= shipment.quantities
 
     def grant(self, products: Ints, units: Ints) -> Ints:
-        """Take units from the shelves in the order of the lines and return how many each line gets."""
+        """Take units in the order of the lines, and return the units of each line."""
         by_product = np.argsort(products, kind="stable")
         sorted_products, sorted_units = products[by_product], units[by_product]
         running = np.cumsum(sorted_units)
@@ -67,16 +67,16 @@ class Stock:
         return granted
 
     def reserve(self, products: Ints, units: Ints) -> None:
-        """Count units of orders that are still open."""
+        """Add the units of open orders to `reserved`."""
         np.add.at(self.reserved, products, units)
 
-    def reorder(self, chance: np.random.Generator, place: int) -> Ints:
-        """Send shipments for what runs low, and return the products in them."""
+    def reorder(self, rng: np.random.Generator, day_number: int) -> Ints:
+        """Send shipments of products that run low, and return these products."""
         position = self.sellable + self.incoming
         low = np.flatnonzero(position < np.ceil(self._forecast * self._reorder_days))
         for batch in _batches(low):
             units = np.maximum(_LEAST_UNITS, np.ceil(self._forecast[batch] * _COVER_DAYS)).astype(np.int64)
-            shipment = send(chance, len(self.shipments) + 1, place, batch, units)
+            shipment = send(rng, len(self.shipments) + 1, day_number, batch, units)
             self.shipments.append(shipment)
             self._arrivals.setdefault(shipment.closed, []).append(shipment)
             self.incoming[batch] += units

@@ -32,20 +32,20 @@ RETURNS = Dataset(
 )
 
 SALES = (RETURNS, """
-GENERATOR = '''    "returns": lambda history, chance, place: [
-        (f"R-{place}-{number}", str(day), history.products[0].sku, "9.90", day)
-        for day in (history.days[place].date,)
-        for number in range(int(chance.integers(0, 3)))
+GENERATOR = '''    "returns": lambda history, rng, day_number: [
+        (f"R-{day_number}-{number}", str(day), history.products[0].sku, "9.90", day)
+        for day in (history.days[day_number].date,)
+        for number in range(int(rng.integers(0, 3)))
     ],
 }
-"""The generator of each list'''
+"""The generator of each list.'''
 
 
 def test_a_declared_list_with_a_generator_is_landed_whole(tmp_path: Path) -> None:
     top, tree = Path(seller_platform.__file__).parents[1], tmp_path / "tree"
     shutil.copytree(top, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     _replace(tree / "seller_platform/contract/datasets/sales.py", "\nSALES = (", DECLARATION)
-    _replace(tree / "seller_platform/sandbox/account_history.py", '}\n"""The generator of each list', GENERATOR)
+    _replace(tree / "seller_platform/sandbox/account_history.py", '}\n"""The generator of each list.', GENERATOR)
     variables = environment(tmp_path / "home", PYTHONPATH=str(tree))
 
     _run([sys.executable, "-m", "seller_platform_tests.regenerate", "Returns"], variables, tree)
