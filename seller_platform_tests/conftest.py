@@ -15,26 +15,39 @@ from psycopg import sql
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import TEMPLATE, Databases
+from seller_platform_tests.support.watchdog import Watchdog, folder_of_the_run
+
+_WATCHDOG = pytest.StashKey[Watchdog]()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let HTTP clients trust a single authority: no test speaks TLS, and all of them take 20 ms to load each time.
 
-    And let hypothesis not mind how long anything takes on a machine that does other things, too; and processes hear of
-    SIGTERM: a shell's job in the background ignores SIGINT, from which Dagster takes over what to do about SIGTERM.
+    And let hypothesis not mind how long anything takes on a machine that does other things, too. SIGTERM interrupts the
+    run as Ctrl-C does, also where a shell started it in the background, with SIGINT ignored.
     """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):  # the workers of pytest-xdist belong to a run that has its watchdog
+        config.stash[_WATCHDOG] = Watchdog()
+        # Not below pytest's own folder, which each start of another pytest closes to the server's user again.
+        config.option.basetemp = config.option.basetemp or folder_of_the_run() / "temporary"
     settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")
-    authorities = Path(tempfile.gettempdir()) / f"seller-tests-authority-{os.getpid()}.pem"
+    authorities = folder_of_the_run() / f"authority-{os.getpid()}.pem"
     first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
     authorities.write_text(f"{first}{end}\n")
     os.environ["SSL_CERT_FILE"] = str(authorities)
 
 
-def pytest_unconfigure() -> None:
-    """Remove it."""
-    Path(os.environ.pop("SSL_CERT_FILE")).unlink(missing_ok=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """End the processes that are left when all fixtures have ended and all workers have stopped."""
+    try:
+        yield
+    finally:
+        if watchdog := session.config.stash.get(_WATCHDOG, None):
+            watchdog.end(keeps_folder=session.testsfailed > 0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedServer]:
     """The embedded server of this test process."""
-    with tempfile.TemporaryDirectory(prefix="seller-tests-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=folder_of_the_run(), ignore_cleanup_errors=True) as folder:
         server = EmbeddedServer(Path(folder) / "postgres")
         # No test outlives the machine: what it writes need not reach the disk, which is what tests would wait for.
         with psycopg.connect(server.url("postgres"), autocommit=True) as connection:

@@ -52,7 +52,7 @@ def free_port() -> int:
 
 def left_behind(home: Path) -> list[str]:
     """Return the command lines that still run on a home folder, after the moment that processes need to be gone."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (found := _running_on(home)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
