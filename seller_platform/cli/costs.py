@@ -18,19 +18,9 @@ from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
-from seller_platform.ingest.cost_plans.planning import (
-    WAIT_SECONDS,
-    Apis,
-    Patience,
-    Planned,
-    What,
-    apply_plan,
-    changes_of,
-    make_plan,
-    plan_document,
-    plan_undo,
-    read_plan,
-)
+from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
+from seller_platform.ingest.cost_plans.files import plan_document, read_plan
+from seller_platform.ingest.cost_plans.planning import Apis, Planned, What, changes_of, make_plan, plan_undo
 from seller_platform.ingest.cost_plans.sheets import read_costs
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, periods_document

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from seller_platform.contract import dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
-from seller_platform.ingest.cost_plans.planning import WAIT_SECONDS, Patience, apply_plan, changes_of
+from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
+from seller_platform.ingest.cost_plans.planning import changes_of
 from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import SliceRequest, load_each
 from seller_platform.orchestration.assets.checks import check_specs

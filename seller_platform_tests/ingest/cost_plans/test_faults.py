@@ -14,7 +14,8 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import OutdatedCostPlanError, UpstreamUnavailableError
-from seller_platform.ingest.cost_plans.planning import Applied, Patience, apply_plan, make_plan, plan_undo
+from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
+from seller_platform.ingest.cost_plans.planning import make_plan, plan_undo
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, plan_of
 from seller_platform.warehouse.postgres.database import Database

@@ -19,19 +19,9 @@ from seller_platform.errors import (
     OutdatedCostPlanError,
     UnknownCostPlanError,
 )
-from seller_platform.ingest.cost_plans.planning import (
-    Applied,
-    Change,
-    Patience,
-    Planned,
-    What,
-    apply_plan,
-    changes_of,
-    make_plan,
-    plan_document,
-    plan_undo,
-    read_plan,
-)
+from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
+from seller_platform.ingest.cost_plans.files import plan_document, read_plan
+from seller_platform.ingest.cost_plans.planning import Change, Planned, What, changes_of, make_plan, plan_undo
 from seller_platform.ingest.cost_plans.sheets import Product
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
 from seller_platform.warehouse.postgres.database import Database
