@@ -34,8 +34,8 @@ _COLUMNS = ("account, dataset", "slices", "rows", "announced", "verdict", "chang
 
 
 @dataclass(frozen=True)
-class Selection:
-    """What to sync; None stands for everything, or for what may have changed."""
+class SliceOptions:
+    """The options that choose slices; None stands for everything, or for what may have changed."""
 
     accounts: Sequence[str] | None = None
     datasets: Sequence[str] | None = None
@@ -92,13 +92,13 @@ def sync(
     Without --from, --to and --full it reads only the days that are not covered yet or may have changed since.
     """
     output = Output(as_json=as_json)
-    selection = Selection(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
+    selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
     with open_installation() as place:
         synced = run_sync(place, selection, output)
     report(output, synced, problem_of(synced))
 
 
-def run_sync(place: Installation, selection: Selection, output: Output) -> Synced:
+def run_sync(place: Installation, selection: SliceOptions, output: Output) -> Synced:
     """Discover the accounts, load what is selected, and return what came of it.
 
     Raises:
@@ -141,7 +141,11 @@ def run_sync(place: Installation, selection: Selection, output: Output) -> Synce
 
 
 def _plan(
-    place: Installation, selection: Selection, datasets: Sequence[Dataset], keys: Sequence[str], listed: Sequence[str]
+    place: Installation,
+    selection: SliceOptions,
+    datasets: Sequence[Dataset],
+    keys: Sequence[str],
+    listed: Sequence[str],
 ) -> list[Any]:
     """Return the runs that load what is selected of these accounts."""
     # Importing Dagster takes a second; `--help` does without.
@@ -252,7 +256,7 @@ def keys_of(place: Installation, keys: Sequence[str] | None) -> list[str]:
     return list(keys) if keys else known
 
 
-def months_of(selection: Selection, history_start: date) -> list[Window]:
+def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
     """Return the months that are selected, as far as there are partitions for them.
 
     Raises:

@@ -13,7 +13,7 @@ import click
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
-from seller_platform.cli.sync import Month, Selection, datasets_named, keys_of, months_of
+from seller_platform.cli.sync import Month, SliceOptions, datasets_named, keys_of, months_of
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import LISTS
@@ -50,13 +50,13 @@ def verify(
     inventory by the velocity of the newest days, and the statistics in every view. What is not asked is named.
     """
     output = Output(as_json=as_json)
-    selection = Selection(keys or None, names or None, first_month, last_month)
+    selection = SliceOptions(keys or None, names or None, first_month, last_month)
     with open_installation() as place:
         findings = run_verification(place, selection, output)
     report(output, findings)
 
 
-def run_verification(place: Installation, selection: Selection, output: Output) -> list[Comparison]:
+def run_verification(place: Installation, selection: SliceOptions, output: Output) -> list[Comparison]:
     """Ask what is selected of both, and return the findings.
 
     Raises:
@@ -138,7 +138,7 @@ def report(output: Output, findings: Sequence[Comparison]) -> None:
     output.say("Source and replica give equal answers to everything that both know.")
 
 
-def _asking(place: Installation, selection: Selection) -> Callable[[KnownAccount], Iterator[Question]]:
+def _asking(place: Installation, selection: SliceOptions) -> Callable[[KnownAccount], Iterator[Question]]:
     """Return what yields the questions about an account."""
     named = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
     datasets = named if selection.datasets else (*LISTS, *COSTS)

@@ -13,7 +13,7 @@ import httpx
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, Playground, open_playground
-from seller_platform.cli.sync import Selection, problem_of, report, run_sync
+from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
 from seller_platform.contract import LISTS
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.authorization import authorize
@@ -44,7 +44,7 @@ def demo(*, as_json: bool) -> None:
         os.environ.update(playground.environment)
         with open_installation() as place:
             connect_playground(place, playground, output)
-            synced = run_sync(place, Selection(full=True), output)
+            synced = run_sync(place, SliceOptions(full=True), output)
             problem = problem_of(synced) or _difference(place, playground)
     report(output, synced, problem)
     output.say("Every row is stored exactly as the sandbox holds it.")
