@@ -6,6 +6,7 @@ from seller_platform_tests.structure.names import (
     imported_conftests,
     largest_folder,
     mentioned_paths,
+    repeated_classes,
     repeated_prefixes,
     unlisted_modules,
 )
@@ -41,6 +42,10 @@ def test_every_import_inside_a_function_gives_its_reason() -> None:
     unexplained = [each for each in imports_inside_functions() if not each.has_a_comment]
 
     assert [f"{each.module.path_in_project}:{each.line} imports {each.target}" for each in unexplained] == []
+
+
+def test_no_class_name_has_two_meanings() -> None:
+    assert repeated_classes() == {}
 
 
 def test_every_path_named_in_files_and_texts_can_be_imported() -> None:
