@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import psycopg
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, literal, select, text
@@ -23,8 +23,8 @@ from seller_platform.errors import ContractViolationError, SpoolError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import Row, RowDigest, RowWriter, copy_statement
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, table_for
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
 
 _SPOOL_BYTES_IN_MEMORY = 8 << 20
 _COPY_CHUNK_BYTES = 1 << 20
@@ -143,7 +143,10 @@ class Spool:
         account: str | None = None,
     ) -> None:
         """Append the rows of one page; `account` is given where it is not the slice's own."""
-        writer = self._writer(tuple(tags))
+        key = tuple(tags)
+        if key not in self._writers:
+            self._writers[key] = RowWriter(self.slice.dataset, key)
+        writer = self._writers[key]
         lines = writer.lines(rows, extras)
         self._digest.add(lines)
         block = writer.block(lines, account=account or self.slice.account, load_id=self.load_id, page=page)
@@ -171,11 +174,6 @@ class Spool:
             folder = tempfile.tempdir or "the folder for temporary files"
             raise SpoolError(str(self.slice), folder, error.strerror or str(error)) from error
 
-    def _writer(self, tags: tuple[str | None, ...]) -> RowWriter:
-        if tags not in self._writers:
-            self._writers[tags] = RowWriter(self.slice.dataset, tags)
-        return self._writers[tags]
-
 
 class Load:
     """The replacement of one slice: a spool to read into, and `store` to make the slice equal to it."""
@@ -202,6 +200,7 @@ class Load:
             if changed:
                 self._replace()
             restatement = None if previous is None else _restatement(before, self._amounts() if before else None)
+            report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
             row = self._connection.execute(
                 insert(LOADS).returning(LOADS),
                 {
@@ -219,7 +218,7 @@ class Load:
                     "verdict": measured.verdict,
                     "changed": changed,
                     "restatement": restatement,
-                    "notes": self._notes(measured) or None,
+                    "notes": {**report, **measured.notes} or None,
                     "run_id": measured.run_id,
                     "started_at": measured.started_at,
                     "finished_at": datetime.now(UTC),
@@ -230,16 +229,11 @@ class Load:
         reach("slice.committed")
         return receipt
 
-    def _notes(self, measured: Measured) -> dict[str, object]:
-        report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
-        return {**report, **measured.notes}
-
     def _replace(self) -> None:
         self._connection.execute(delete(self._table).where(self._inside()))
         reach("slice.deleted")
-        driver = cast("psycopg.Connection[Any]", self._connection.connection.driver_connection)
         try:
-            with driver.cursor() as cursor:
+            with driver_of(self._connection).cursor() as cursor:
                 with cursor.copy(copy_statement(self.slice.dataset)) as copy:
                     for chunk in self.spool.chunks():
                         copy.write(chunk)
@@ -296,20 +290,10 @@ def _latest_receipt(connection: Connection, wanted: Slice) -> Receipt | None:
 
     Numbers are given out under the slice's lock: unlike times, they are in order even where a clock was set back.
     """
-    statement = (
-        select(LOADS)
-        .where(
-            LOADS.c.dataset == wanted.dataset.name,
-            LOADS.c.account == wanted.account,
-            LOADS.c.window_start < wanted.window.end,
-            LOADS.c.window_end > wanted.window.start,
-        )
-        .order_by(LOADS.c.id.desc())
-        .limit(1)
-    )
+    statement = select(LOADS).where(loads_of(wanted.dataset, wanted.account, wanted.window))
     if wanted.report_id is not None:
         statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == wanted.report_id)
-    row = connection.execute(statement).mappings().one_or_none()
+    row = connection.execute(statement.order_by(LOADS.c.id.desc()).limit(1)).mappings().one_or_none()
     return None if row is None else Receipt.of(row)
 
 

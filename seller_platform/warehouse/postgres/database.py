@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, cast
 from urllib.parse import quote
 
 import psycopg
@@ -126,6 +126,11 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def driver_of(connection: Connection) -> psycopg.Connection[Any]:
+    """Return psycopg's connection inside SQLAlchemy's, for COPY and for statements that psycopg composes."""
+    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
 
 
 def is_declared(name: str | None, kind: str, _: object) -> bool:

@@ -273,25 +273,3 @@ DAILY_FEES = Table(
     schema=SERVICE,
     comment="The fees of seller.transactions by day, product and currency.",
 )
-
-__all__ = [
-    "ACCESS_TOKENS",
-    "ACCOUNT_GROUPS",
-    "ACCOUNT_GROUP_MEMBERS",
-    "APPLICATIONS",
-    "AUTHORIZATIONS",
-    "AUTHORIZATION_CODES",
-    "DAILY_COUNTS",
-    "DAILY_FEES",
-    "EXCHANGE_RATES",
-    "LOGIN_ATTEMPTS",
-    "PRODUCTS",
-    "REFRESH_TOKENS",
-    "REPORT_CHUNKS",
-    "REPORT_JOBS",
-    "SESSIONS",
-    "STATUS",
-    "SUMMARIES",
-    "USERS",
-    "USER_ACCOUNTS",
-]

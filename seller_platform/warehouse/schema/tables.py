@@ -6,6 +6,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Date,
     DateTime,
     ForeignKey,
@@ -17,12 +18,13 @@ from sqlalchemy import (
     Numeric,
     Table,
     Text,
+    and_,
     func,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
-from seller_platform.contract import DATASETS, Dataset, Kind, Slicing
+from seller_platform.contract import DATASETS, Dataset, Kind, Slicing, Window
 
 SELLER = "seller"
 PLATFORM = "platform"
@@ -58,18 +60,11 @@ def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
     name = f"{SELLER}.{dataset.name}"
     if name in metadata.tables:
         return metadata.tables[name]
-    slice_column = (
-        Column(dataset.slice_column, Text, nullable=False, comment="The connection that sees the account.")
-        if dataset.slicing is Slicing.CONNECTION
-        else Column(
-            dataset.slice_column,
-            Date,
-            nullable=False,
-            comment="The day of the row in the account's time zone."
-            if dataset.is_dated
-            else "The day of the snapshot in the account's time zone.",
-        )
-    )
+    if dataset.slicing is Slicing.CONNECTION:
+        kind, comment, indexed = Kind.TEXT, "The connection that sees the account.", [dataset.slice_column]
+    else:
+        day = "The day of the row" if dataset.is_dated else "The day of the snapshot"
+        kind, comment, indexed = Kind.DATE, f"{day} in the account's time zone.", ["account", dataset.slice_column]
     return Table(
         dataset.name,
         metadata,
@@ -78,13 +73,11 @@ def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
             for column in (*dataset.columns, *dataset.tags)
         ),
         Column("extra", JSONB, comment="Fields of the row that the contract does not know."),
-        slice_column,
+        Column(dataset.slice_column, TYPES[kind], nullable=False, comment=comment),
         Column("account", Text, nullable=False, comment="Key of the account."),
         Column("load_id", BigInteger, nullable=False, comment="The load that stored the row: platform.loads.id."),
         Column("page", Integer, nullable=False, comment="The page of the list, counted through the load."),
-        Index(f"ix_{dataset.name}_slice", "account", dataset.slice_column)
-        if dataset.slicing is not Slicing.CONNECTION
-        else Index(f"ix_{dataset.name}_slice", dataset.slice_column),
+        Index(f"ix_{dataset.name}_slice", *indexed),
         schema=SELLER,
         comment=dataset.doc,
     )
@@ -168,4 +161,10 @@ LOADS = Table(
     comment="The receipts: one row for each load of a slice.",
 )
 
-__all__ = ["ACCOUNTS", "CONNECTIONS", "GRANTS", "LOADS", "METADATA", "table_for"]
+
+def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> ColumnElement[bool]:
+    """Return the condition for receipts of a dataset and account, of windows that share a day with `window`."""
+    condition = and_(LOADS.c.dataset == dataset.name, LOADS.c.account == account)
+    if window is None:
+        return condition
+    return and_(condition, LOADS.c.window_start < window.end, LOADS.c.window_end > window.start)
