@@ -110,6 +110,11 @@ class Dataset:
         return self.slicing is Slicing.MONTH
 
     @property
+    def keeps_snapshots(self) -> bool:
+        """Whether the table holds one whole list after another, of which the newest is what is true now."""
+        return self.slicing is Slicing.SNAPSHOT and self.source is not Source.REPORT
+
+    @property
     def is_computed(self) -> bool:
         """Whether the upstream computes the rows from other datasets when it is asked, as the parameters say."""
         return bool(self.parameters)

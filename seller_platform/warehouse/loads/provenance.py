@@ -156,8 +156,7 @@ def _wanted(dataset: Dataset, table: Table, conditions: Mapping[str, str], accou
     met = [table.c[name] == cast(literal(value, Text()), table.c[name].type) for name, value in conditions.items()]
     if account is not None:
         met.append(table.c.account == account)
-    is_snapshot = dataset.slicing is Slicing.SNAPSHOT and dataset.source is not Source.REPORT
-    if is_snapshot and not {LOCAL_DAY, _LOAD_ID} & set(conditions):
+    if dataset.keeps_snapshots and not {LOCAL_DAY, _LOAD_ID} & set(conditions):
         other = table.alias()
         newest = select(func.max(other.c[LOCAL_DAY])).where(other.c.account == table.c.account)
         met.append(table.c[LOCAL_DAY] == newest.scalar_subquery())

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import date
 
-from sqlalchemy import Table, and_, delete, distinct, func, select, tuple_
+from sqlalchemy import ColumnElement, Table, and_, delete, func, select, tuple_
 
-from seller_platform.contract import DATASETS, LOCAL_DAY, Slicing, Source
+from seller_platform.contract import DATASETS, LOCAL_DAY
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, table_for
 
@@ -32,34 +32,25 @@ def prune(database: Database, *, snapshots_before: date, receipts_before: date, 
     Args:
         dry: Count only.
     """
-    tables = {
-        dataset.name: table_for(dataset)
-        for dataset in DATASETS
-        if dataset.slicing is Slicing.SNAPSHOT and dataset.source is not Source.REPORT
-    }
-    rows = {name: _prune_snapshots(database, table, snapshots_before, dry=dry) for name, table in tables.items()}
-    return Pruned(rows, _prune_receipts(database, receipts_before, dry=dry))
-
-
-def _prune_snapshots(database: Database, table: Table, before: date, *, dry: bool) -> int:
-    day, month = table.c[LOCAL_DAY], func.date_trunc("month", table.c[LOCAL_DAY])
-    kept = select(table.c.account, func.max(day)).where(day < before).group_by(table.c.account, month)
-    old = and_(day < before, tuple_(table.c.account, day).not_in(kept))
-    with database.begin() as connection:
-        if dry:
-            return connection.execute(select(func.count()).select_from(table).where(old)).scalar_one()
-        return connection.execute(delete(table).where(old)).rowcount
-
-
-def _prune_receipts(database: Database, before: date, *, dry: bool) -> int:
+    removed = {}
+    for dataset in DATASETS:
+        if dataset.keeps_snapshots:
+            table = table_for(dataset)
+            account, day = table.c.account, table.c[LOCAL_DAY]
+            months = (account, func.date_trunc("month", day))
+            kept = select(account, func.max(day)).where(day < snapshots_before).group_by(*months)
+            old = and_(day < snapshots_before, tuple_(account, day).not_in(kept))
+            removed[dataset.name] = _remove(database, table, old, dry=dry)
     window = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
+    newest = select(func.max(LOADS.c.id)).group_by(*window)
     # A load that changed rows replaced its whole window: no stored row refers to an earlier load of the same window.
-    newest = [
-        select(func.max(LOADS.c.id)).group_by(*window),
-        select(func.max(LOADS.c.id)).where(LOADS.c.changed).group_by(*window),
-    ]
-    old = and_(LOADS.c.finished_at < before, *(LOADS.c.id.not_in(each) for each in newest))
+    newest_changed = newest.where(LOADS.c.changed)
+    old = and_(LOADS.c.finished_at < receipts_before, LOADS.c.id.not_in(newest), LOADS.c.id.not_in(newest_changed))
+    return Pruned(removed, _remove(database, LOADS, old, dry=dry))
+
+
+def _remove(database: Database, table: Table, condition: ColumnElement[bool], *, dry: bool) -> int:
     with database.begin() as connection:
         if dry:
-            return connection.execute(select(func.count(distinct(LOADS.c.id))).where(old)).scalar_one()
-        return connection.execute(delete(LOADS).where(old)).rowcount
+            return connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
+        return connection.execute(delete(table).where(condition)).rowcount

@@ -8,17 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
-import psycopg
 from psycopg import sql
 from sqlalchemy import text
 
-from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Source, Window
+from seller_platform.contract import DATASETS, LOCAL_DAY, Column, Dataset, Kind, Slicing, Window
 from seller_platform.errors import RequestError, UnknownRelationError
 from seller_platform.warehouse.marts.declaration import Mart, MartColumn
 from seller_platform.warehouse.marts.registry import MARTS
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 
 ACCOUNT = "account"
 ROWS_PER_BLOCK = 20_000
@@ -83,7 +82,7 @@ def relation_of(source: Dataset | Mart) -> Relation:
         (*source.columns, *source.tags),
         source.order,
         None if source.slicing is Slicing.CONNECTION else LOCAL_DAY,
-        keeps_snapshots=source.slicing is Slicing.SNAPSHOT and source.source is not Source.REPORT,
+        keeps_snapshots=source.keeps_snapshots,
         has_account_parts=source.slicing is not Slicing.CONNECTION,
     )
 
@@ -127,9 +126,8 @@ def read_blocks(
         connection.execute(text("SET TRANSACTION READ ONLY"))
         connection.execute(text("SET LOCAL timezone = 'UTC'"))
         connection.execute(text("SET LOCAL datestyle = 'ISO'"))
-        driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
         block: list[bytes] = []
-        with driver.cursor() as cursor, cursor.copy(_COPY.format(query=statement), bindings) as copy:
+        with driver_of(connection).cursor() as cursor, cursor.copy(_COPY.format(query=statement), bindings) as copy:
             for row in copy:
                 block.append(bytes(row))
                 if len(block) == rows_per_block:
