@@ -7,10 +7,12 @@ from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.errors import ProductsUnknownError
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.products import skus_of_account, was_inventory_loaded
+from seller_platform.warehouse.loads.products import skus_of_account
+from seller_platform.warehouse.loads.receipts import was_loaded
 from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -36,7 +38,7 @@ def load_costs(
     wanted = Slice(COST_PERIODS, known.key, Window.day(today))
     with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
         skus = skus_of_account(database, known.key)
-        if not skus and not was_inventory_loaded(database, known.key):
+        if not skus and not was_loaded(database, INVENTORY, known.key):
             raise ProductsUnknownError(known.key)
         reading = read_cost_periods(api, known.account, skus, today, load.spool)
         measured = Measured(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Select, func, select
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Slicing, dataset_named
 from seller_platform.warehouse.loads.receipts import latest_receipts
@@ -44,17 +44,16 @@ def coverage(database: Database) -> tuple[Coverage, ...]:
     receipts = latest_receipts(database)
     with database.begin() as connection:
         rows = {
-            name: _rows(connection, dataset_named(name)) for name in dict.fromkeys(each.dataset for each in receipts)
+            name: dict(connection.execute(_counts(dataset_named(name))).tuples().all())
+            for name in dict.fromkeys(receipt.dataset for receipt in receipts)
         }
     groups = groupby(receipts, key=lambda receipt: (receipt.dataset, receipt.account))
     return tuple(_covered(list(group), rows[name].get(account, 0)) for (name, account), group in groups)
 
 
 def _covered(receipts: list[Receipt], rows: int) -> Coverage:
-    first, last = (
-        min(receipt.window.start for receipt in receipts),
-        max(receipt.window.last_day for receipt in receipts),
-    )
+    first = min(receipt.window.start for receipt in receipts)
+    last = max(receipt.window.last_day for receipt in receipts)
     days = {day for receipt in receipts for day in receipt.window.each_day()}
     is_dated = dataset_named(receipts[0].dataset).is_dated
     verdicts = {receipt.verdict for receipt in receipts}
@@ -68,10 +67,6 @@ def _covered(receipts: list[Receipt], rows: int) -> Coverage:
         verdict=next(verdict for verdict in _WORST_FIRST if verdict in verdicts),
         read_at=max(receipt.finished_at for receipt in receipts),
     )
-
-
-def _rows(connection: Connection, dataset: Dataset) -> dict[str, int]:
-    return dict(connection.execute(_counts(dataset)).tuples().all())
 
 
 def _counts(dataset: Dataset) -> Select[tuple[str, int]]:

@@ -9,15 +9,14 @@ The statements are psycopg's, because both the service (asynchronous) and the sa
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, cast
 
-import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
 from seller_platform.contract import LISTS, Dataset
 from seller_platform.contract.datasets.sales import TRANSACTIONS
 from seller_platform.warehouse.postgres.advisory_locks import lock
+from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.service_tables import DAILY_COUNTS, DAILY_FEES, SERVICE, SUMMARIES
 from seller_platform.warehouse.schema.tables import SELLER
 
@@ -115,15 +114,14 @@ def sum_statement(dataset: Dataset) -> sql.Composed:
 
 def forget_sums(connection: Connection, accounts: Sequence[str]) -> None:
     """Let the sums of accounts count for nothing, and nobody make others before the transaction ends."""
-    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
     for account in accounts:
         lock(connection, lock_name(account))
-        driver.execute(_FORGET, {"account": account})
+        driver_of(connection).execute(_FORGET, {"account": account})
 
 
 def write_sums(connection: Connection, accounts: Sequence[str]) -> None:
     """Sum the rows of accounts whose sums were forgotten in the same transaction."""
-    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+    driver = driver_of(connection)
     for account in accounts:
         for dataset in LISTS:
             if not dataset.is_computed:

@@ -1,8 +1,9 @@
 """Fingerprints of stored rows: equal in two databases exactly where the rows are equal."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Numeric, Text, cast, func, literal, select, text
+from sqlalchemy import Numeric, Select, Text, cast, func, literal, select, text
 
 from seller_platform.contract import LOCAL_DAY, Dataset
 from seller_platform.warehouse.postgres.database import Database
@@ -26,19 +27,13 @@ def fingerprints(database: Database, datasets: Sequence[Dataset]) -> dict[tuple[
     return found
 
 
-def _statement(dataset: Dataset):  # type: ignore[no-untyped-def]  # the type of this select has no short name
+def _statement(dataset: Dataset) -> Select[Any]:
     table = table_for(dataset)
-    values = [
-        func.trim_scale(table.c[column.name])
-        if isinstance(table.c[column.name].type, Numeric)
-        else table.c[column.name]
-        for column in (*dataset.columns, *dataset.tags)
-    ]
+    columns = [table.c[column.name] for column in (*dataset.columns, *dataset.tags)]
+    values = [func.trim_scale(column) if isinstance(column.type, Numeric) else column for column in columns]
     day = [table.c[LOCAL_DAY]] if dataset.is_dated else []
-    row = cast(func.row(*values, *day), Text)
-    statement = select(
-        table.c.account, func.count(), func.sum(cast(func.hashtextextended(row, literal(0)), Numeric))
-    ).group_by(table.c.account)
+    digest = func.hashtextextended(cast(func.row(*values, *day), Text), literal(0))
+    statement = select(table.c.account, func.count(), func.sum(cast(digest, Numeric))).group_by(table.c.account)
     if dataset.is_dated:
         return statement
     newest = table.alias()

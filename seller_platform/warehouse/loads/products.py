@@ -3,13 +3,11 @@
 from sqlalchemy import func, select, union
 
 from seller_platform.contract import LOCAL_DAY
-from seller_platform.contract.datasets import dataset_named
+from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import PRODUCTS
-from seller_platform.warehouse.schema.tables import LOADS, table_for
-
-_INVENTORY = dataset_named("inventory")
-_SALES = dataset_named("daily_product_sales")
+from seller_platform.warehouse.schema.tables import table_for
 
 
 def accounts_with_products(database: Database) -> frozenset[str]:
@@ -20,16 +18,9 @@ def accounts_with_products(database: Database) -> frozenset[str]:
 
 def skus_of_account(database: Database, account: str) -> list[str]:
     """Return the SKUs of the account's newest inventory and of its daily sales, in order."""
-    stock, sales = table_for(_INVENTORY), table_for(_SALES)
+    stock, sales = table_for(INVENTORY), table_for(DAILY_PRODUCT_SALES)
     newest = select(func.max(stock.c[LOCAL_DAY])).where(stock.c.account == account).scalar_subquery()
     stocked = select(stock.c.sku).where(stock.c.account == account, stock.c[LOCAL_DAY] == newest)
     sold = select(sales.c.sku).where(sales.c.account == account)
     with database.begin() as connection:
         return sorted(connection.execute(union(stocked, sold)).scalars())
-
-
-def was_inventory_loaded(database: Database, account: str) -> bool:
-    """Whether the account's inventory was ever loaded, be it empty."""
-    statement = select(LOADS.c.id).where(LOADS.c.dataset == _INVENTORY.name, LOADS.c.account == account).limit(1)
-    with database.begin() as connection:
-        return connection.execute(statement).first() is not None

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS
+from seller_platform.warehouse.schema.tables import LOADS, loads_of
 
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now than this was made by a clock that was wrong: it counts for nothing."""
@@ -54,16 +54,20 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
         return {row["account"]: Receipt.of(row) for row in connection.execute(statement).mappings()}
 
 
+def was_loaded(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> bool:
+    """Return whether the dataset was ever loaded for an account, or any day of a window, be it empty."""
+    with database.begin() as connection:
+        return connection.execute(
+            select(select(LOADS.c.id).where(loads_of(dataset, account, window)).exists())
+        ).scalar_one()
+
+
 def days_read(
     database: Database, dataset: Dataset, account: str, window: Window, zone: ZoneInfo, *, now: datetime
 ) -> dict[date, date]:
     """Return, for each covered day of the window, the local day on which it was last read."""
     statement = select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at)).where(
-        LOADS.c.dataset == dataset.name,
-        LOADS.c.account == account,
-        LOADS.c.window_start < window.end,
-        LOADS.c.window_end > window.start,
-        LOADS.c.started_at < now + CLOCKS_DIFFER,
+        loads_of(dataset, account, window), LOADS.c.started_at < now + CLOCKS_DIFFER
     )
     read: dict[date, date] = {}
     with database.begin() as connection:

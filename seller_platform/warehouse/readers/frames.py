@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -96,8 +97,8 @@ def _of_account(database: Database, relation: Relation, part: Selection) -> "pd.
     return frame[[column.name for column in relation.own]]
 
 
-def _json(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal)
-
-
-_OBJECTS: dict[Kind, Callable[[str], Any]] = {Kind.MONEY: Decimal, Kind.NUMBER: Decimal, Kind.JSON: _json}
+_OBJECTS: dict[Kind, Callable[[str], Any]] = {
+    Kind.MONEY: Decimal,
+    Kind.NUMBER: Decimal,
+    Kind.JSON: partial(json.loads, parse_float=Decimal),
+}

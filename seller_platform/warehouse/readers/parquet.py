@@ -10,10 +10,9 @@ import filecmp
 import io
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,11 +26,12 @@ from seller_platform.contract import LOCAL_DAY, Dataset, Kind, Window
 from seller_platform.errors import ExportFolderError, NotLoadedError
 from seller_platform.failpoints import reach
 from seller_platform.files import draft_beside
+from seller_platform.warehouse.loads.receipts import was_loaded
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
-from seller_platform.warehouse.readers.relations import ACCOUNT, Relation, Selection, relation_of
-from seller_platform.warehouse.schema.tables import LOADS, table_for
+from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, relation_of
+from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
 
 FILE = "part.parquet"
 METADATA_PREFIX = "seller_platform."
@@ -67,7 +67,7 @@ def export_month(database: Database, dataset: Dataset, account: str, month: Wind
         InexactNumberError: A number has more digits than its type. The file is as it was.
         NotLoadedError: No day of the month was ever loaded.
     """
-    if not _is_loaded(database, dataset, account, month):
+    if not was_loaded(database, dataset, account, month):
         raise NotLoadedError(dataset.name, f"{dataset.name} of {account}, {month}")
     with _place(database, folder, dataset, account, f"month={month.start:%Y-%m}") as place:
         return _replace(database, dataset, Selection(account, month), place)
@@ -83,16 +83,19 @@ def export_snapshots(database: Database, dataset: Dataset, account: str, folder:
         InexactNumberError: A number has more digits than its type.
         NotLoadedError: No snapshot was ever loaded.
     """
-    days = _days(database, dataset, account)
+    table = table_for(dataset)
+    stored = select(table.c[LOCAL_DAY]).where(table.c.account == account).distinct()
+    newest = select(func.max(LOADS.c.window_start)).where(loads_of(dataset, account))
+    with database.begin() as connection:
+        days = {*connection.execute(stored).scalars(), connection.execute(newest).scalar_one()} - {None}
     if not days:
         raise NotLoadedError(dataset.name, f"{dataset.name} of {account}")
-    names = [f"day={day}" for day in days]
     exported = []
-    for day, name in zip(days, names, strict=True):
-        with _place(database, folder, dataset, account, name) as place:
+    for day in sorted(days):
+        with _place(database, folder, dataset, account, f"day={day}") as place:
             exported.append(_replace(database, dataset, Selection(account, Window.day(day)), place))
     with _place(database, folder, dataset, account) as place:
-        for stale in sorted(set(place.glob("day=*")) - {place / name for name in names}):
+        for stale in sorted(set(place.glob("day=*")) - {place / f"day={day}" for day in days}):
             shutil.rmtree(stale)
     return tuple(exported)
 
@@ -130,7 +133,8 @@ def _replace(database: Database, dataset: Dataset, part: Selection, place: Path)
 def _write(database: Database, dataset: Dataset, part: Selection, path: Path) -> tuple[int, str, tuple[int, ...]]:
     """Write the rows into a file that is on disk when this returns; return their number, digest and loads."""
     relation, rows, loads = relation_of(dataset), 0, set[int]()
-    schema = _file_schema(relation)
+    fields = [field for field in schema_of(relation) if field.name != ACCOUNT]
+    schema = pa.schema([*fields, pa.field("extra", pa.string())])
     with path.open("wb") as file:
         sink = _Digesting(file)
         with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
@@ -170,28 +174,3 @@ class _Digesting(io.RawIOBase):
     def write(self, data: Any) -> int:
         self._hash.update(data)
         return self._file.write(data)
-
-
-def _file_schema(relation: Relation) -> pa.Schema:
-    fields = [field for field in schema_of(relation) if field.name != ACCOUNT]
-    return pa.schema([*fields, pa.field("extra", pa.string())])
-
-
-def _is_loaded(database: Database, dataset: Dataset, account: str, window: Window) -> bool:
-    overlapping = select(LOADS.c.id).where(
-        LOADS.c.dataset == dataset.name,
-        LOADS.c.account == account,
-        LOADS.c.window_start < window.end,
-        LOADS.c.window_end > window.start,
-    )
-    with database.begin() as connection:
-        return connection.execute(select(overlapping.exists())).scalar_one()
-
-
-def _days(database: Database, dataset: Dataset, account: str) -> Sequence[date]:
-    table = table_for(dataset)
-    stored = select(table.c[LOCAL_DAY]).where(table.c.account == account).distinct()
-    newest = select(func.max(LOADS.c.window_start)).where(LOADS.c.dataset == dataset.name, LOADS.c.account == account)
-    with database.begin() as connection:
-        days = {*connection.execute(stored).scalars(), connection.execute(newest).scalar_one()}
-    return sorted(days - {None})
