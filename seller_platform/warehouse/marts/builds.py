@@ -3,21 +3,21 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 from sqlalchemy import Connection, func, insert, select, text
 
-from seller_platform.contract import Slicing, Window
+from seller_platform.contract import Window
 from seller_platform.errors import MartBuildError, RequestError
-from seller_platform.warehouse.marts.declaration import Input, Mart, MartCheck, Query
+from seller_platform.warehouse.marts.declaration import Mart, MartCheck, Query
 from seller_platform.warehouse.marts.tables import ACCOUNT, BUILD_ID, BUILDS
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.tables import LOADS, loads_of
 
 # A month of a large account is sorted in memory; what the planner takes for one row are thousands; and compiling a
 # statement that runs a tenth of a second is a loss.
@@ -28,7 +28,7 @@ SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
 """
 _SHOWN = 5
 
-_Driver = psycopg.Connection[tuple[Any, ...]]
+_Driver = psycopg.Connection[Any]
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ def build_partition(
     bindings = _bindings(mart, account, window, chosen)
     with _held(database, mart, account, window) as connection, _told(mart, account, window), connection.begin():
         started_at = datetime.now(UTC)
-        driver = cast("_Driver", connection.connection.driver_connection)
+        driver = driver_of(connection)
         driver.execute(_SETTINGS)
         build_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id'))"))
         bindings[BUILD_ID] = build_id.scalar_one()
         rows, digest = _replace(driver, mart, bindings)
-        findings = tuple(_finding(driver, check, bindings) for check in mart.all_checks)
+        findings = tuple(_check(driver, check, bindings) for check in mart.all_checks)
         chart_rows = tuple(_rows(driver, mart.chart.query, bindings))
         build = Build(
             id=bindings[BUILD_ID],
@@ -211,7 +211,7 @@ def _replace(connection: _Driver, mart: Mart, bindings: Mapping[str, object]) ->
     return rows, digest
 
 
-def _finding(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]) -> CheckResult:
+def _check(connection: _Driver, check: MartCheck, bindings: Mapping[str, object]) -> CheckResult:
     statement = sql.SQL(_FIRST_OF).format(query=check.contradictions, limit=sql.Literal(_SHOWN))
     rows = _rows(connection, statement, bindings)
     return CheckResult(check, max((row.pop("found_in_all") for row in rows), default=0), tuple(rows))
@@ -226,24 +226,12 @@ def _newest_loads(connection: Connection, mart: Mart, account: str, window: Wind
     """Return the newest load of each dataset that any row of the partition may stand on."""
     found: dict[str, int] = {}
     for each in mart.inputs:
-        statement = select(func.max(LOADS.c.id)).where(LOADS.c.dataset == each.dataset.name, LOADS.c.account == account)
-        if window is not None and each.dataset.slicing is Slicing.MONTH:
-            first, last = months_read(each, window)
-            statement = statement.where(LOADS.c.window_start < last.end, LOADS.c.window_end > first.start)
+        read = each.days_read(window) if window is not None and each.dataset.is_dated else None
+        statement = select(func.max(LOADS.c.id)).where(loads_of(each.dataset, account, read))
         newest = connection.execute(statement).scalar_one()
         if newest is not None:
             found[each.dataset.name] = newest
     return found
-
-
-def months_read(each: Input, month: Window) -> tuple[Window, Window]:
-    """Return the first and the last month of a dataset that a mart's month reads."""
-    first = last = month
-    for _ in range(each.months_before):
-        first = Window.month_of(first.start - timedelta(days=1))
-    for _ in range(each.months_after):
-        last = Window.month_of(last.end)
-    return first, last
 
 
 def _write_receipt(connection: Connection, build: Build, run_id: str | None) -> None:

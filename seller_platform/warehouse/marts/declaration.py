@@ -1,16 +1,21 @@
 """What a mart is: a table computed from the datasets, declared once, from which everything else follows."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from typing import TypeAlias
 
 from psycopg import sql
 
-from seller_platform.contract import Dataset, Kind
+from seller_platform.contract import Dataset, Kind, Window
 
 MARTS_SCHEMA = "marts"
 
 Query: TypeAlias = sql.SQL | sql.Composed
+
+_DUPLICATES = """
+SELECT {key}, count(*) AS rows FROM {table} WHERE {inside} GROUP BY {key} HAVING count(*) > 1
+"""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,15 @@ class Input:
     def __post_init__(self) -> None:
         if self.required and (self.months_before or self.months_after):
             raise ValueError(f"{self.dataset.name} is required, and of other months than the partition's own")
+
+    def days_read(self, month: Window) -> Window:
+        """Return the days of the dataset that a month of the mart is computed from."""
+        start, end = month.start, month.end
+        for _ in range(self.months_before):
+            start = Window.month_of(start - timedelta(days=1)).start
+        for _ in range(self.months_after):
+            end = Window.month_of(end).end
+        return Window(start, end)
 
 
 @dataclass(frozen=True)
@@ -169,19 +183,7 @@ class Mart:
     @property
     def all_checks(self) -> tuple[MartCheck, ...]:
         """The check of the keys, and those of the mart's own."""
-        return (_keys_are_unique(self), *self.checks)
-
-
-_DUPLICATES = """
-SELECT {key}, count(*) AS rows FROM {table} WHERE {inside} GROUP BY {key} HAVING count(*) > 1
-"""
-
-
-def _keys_are_unique(mart: Mart) -> MartCheck:
-    return MartCheck(
-        "keys_are_unique",
-        f"No two rows of the account have the same {', '.join(mart.key)}.",
-        sql.SQL(_DUPLICATES).format(
-            key=sql.SQL(", ").join(map(sql.Identifier, mart.key)), table=mart.identifier, inside=mart.inside
-        ),
-    )
+        doc = f"No two rows of the account have the same {', '.join(self.key)}."
+        key = sql.SQL(", ").join(map(sql.Identifier, self.key))
+        duplicates = sql.SQL(_DUPLICATES).format(key=key, table=self.identifier, inside=self.inside)
+        return (MartCheck("keys_are_unique", doc, duplicates), *self.checks)
