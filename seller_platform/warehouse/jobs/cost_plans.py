@@ -140,7 +140,18 @@ def save_plan(
     values = {"uid": uid, "made_at": made_at, "made_by": made_by, "source": source, "undo_of": undo_of}
     with database.begin() as connection:
         number = connection.execute(insert(COST_PLANS).values(values).returning(COST_PLANS.c.id)).scalar_one()
-        connection.execute(insert(COST_WRITES), [{"plan": number, **_values(write)} for write in writes])
+        rows = [
+            {
+                "plan": number,
+                "account": write.account,
+                "sku": write.sku,
+                "before": periods_document(write.before),
+                "wanted": periods_document(write.wanted),
+                **_outcome(write),
+            }
+            for write in writes
+        ]
+        connection.execute(insert(COST_WRITES), rows)
     return plan_of(database, number)
 
 
@@ -234,7 +245,13 @@ def periods_of_document(document: Sequence[Mapping[str, Any]]) -> Periods:
         CostPeriod(
             date.fromisoformat(period["from_date"]),
             date.fromisoformat(period["to_date"]) if period["to_date"] is not None else None,
-            tuple(_element_of_document(element) for element in period["cost_elements"]),
+            tuple(
+                CostElement(
+                    **{name: element[name] for name in _TEXTS if name in element},
+                    **{name: Decimal(element[name]) for name in _NUMBERS if name in element},  # type: ignore[arg-type]  # mypy does not tell numbers from texts
+                )
+                for element in period["cost_elements"]
+            ),
         )
         for period in document
     )
@@ -249,22 +266,6 @@ def _element_document(element: CostElement) -> dict[str, str]:
     told = {name: getattr(element, name) for name in _TEXTS}
     told |= {name: None if number is None else format(number, "f") for name, number in numbers.items()}
     return {name: value for name, value in told.items() if value is not None}
-
-
-def _element_of_document(document: Mapping[str, str]) -> CostElement:
-    texts = {name: document[name] for name in _TEXTS if name in document}
-    numbers = {name: Decimal(document[name]) for name in _NUMBERS if name in document}
-    return CostElement(**texts, **numbers)  # type: ignore[arg-type]  # mypy cannot part texts from numbers
-
-
-def _values(write: CostWrite) -> dict[str, object]:
-    return {
-        "account": write.account,
-        "sku": write.sku,
-        "before": periods_document(write.before),
-        "wanted": periods_document(write.wanted),
-        **_outcome(write),
-    }
 
 
 def _outcome(write: CostWrite) -> dict[str, object]:

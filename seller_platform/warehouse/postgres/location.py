@@ -23,11 +23,7 @@ def warehouse_url(settings: Settings) -> str:
     return embedded_server(settings.home).database(WAREHOUSE)
 
 
+@cache
 def embedded_server(home: Path) -> EmbeddedServer:
     """Return the embedded server of a home folder, which this process joins once."""
-    return _joined(home / "postgres")
-
-
-@cache
-def _joined(folder: Path) -> EmbeddedServer:
-    return EmbeddedServer(folder)
+    return EmbeddedServer(home / "postgres")
