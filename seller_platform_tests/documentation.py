@@ -1,5 +1,6 @@
-"""The tables of the README, made from the code."""
+"""The generated parts of the documents: tables of the README, and the tree of ARCHITECTURE.md."""
 
+import ast
 import inspect
 import os
 import re
@@ -16,7 +17,9 @@ from seller_platform.contract.datasets import DATASETS
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import read_settings
 
-README = Path(__file__).parent.parent / "README.md"
+_TOP = Path(__file__).parents[1]
+README, ARCHITECTURE = _TOP / "README.md", _TOP / ".github" / "ARCHITECTURE.md"
+_FLOORS = ("cli", "orchestration", "service", "sandbox", "ingest", "client", "warehouse", "contract")
 
 _PARTITIONS = {
     Slicing.MONTH: "account × month",
@@ -30,8 +33,9 @@ for _name in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_"
 
 
 def sections() -> Mapping[str, Callable[[], str]]:
-    """Return what makes each generated part of the README, by the name in its marks."""
+    """Return what makes each generated part of the documents, by the name in its marks."""
     return {
+        "tree": _tree,
         "datasets": _datasets,
         "assets": _assets,
         "checks": _checks,
@@ -53,6 +57,21 @@ def written(text: str) -> str:
         part = f"<!-- {name} -->\n{make()}\n<!-- /{name} -->"
         text = re.sub(rf"<!-- {name} -->\n.*?<!-- /{name} -->", lambda _, part=part: part, text, flags=re.DOTALL)  # type: ignore[misc]  # re's callback
     return text
+
+
+def _tree() -> str:
+    """Return the folders of the package, floor by floor, each with the first sentence of its docstring."""
+
+    def lines(folder: Path, depth: int) -> Iterator[str]:
+        name = f"{'  ' * depth}{folder.name}/"
+        docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        yield f"{name:<24} {docstring.partition(chr(10) * 2)[0]}".rstrip()
+        for below in sorted(folder.glob("*/__init__.py")):
+            if below.parent.name != "versions":
+                yield from lines(below.parent, depth + 1)
+
+    top = _TOP / "seller_platform"
+    return "\n".join(["```", *(line for floor in _FLOORS for line in lines(top / floor, 0)), "```"])
 
 
 @cache

@@ -1,7 +1,8 @@
 """Writes everything that follows from the code: `python -m seller_platform_tests.regenerate "Returns"`.
 
-It writes the migration that the declared tables lack, the tables of the README, and the file of stored names. Read the
-difference before it is committed: in a migration, a renamed column looks like one dropped and one added.
+It writes the migration that the declared tables lack, the tables of the README, the tree of ARCHITECTURE.md and the
+file of stored names. Read the difference before it is committed: in a migration, a renamed column looks like one
+dropped and one added.
 """
 
 import argparse
@@ -33,8 +34,9 @@ def main() -> None:
         with _migrated_database(Path(folder)) as database:
             stored_names.GOLDEN.write_text(stored_names.written(stored_names.read_names(database.url)))
         print(stored_names.GOLDEN)
-    documentation.README.write_text(documentation.written(documentation.README.read_text()))
-    print(documentation.README)
+    for document in (documentation.README, documentation.ARCHITECTURE):
+        document.write_text(documentation.written(document.read_text()))
+        print(document)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`seller-platform doctor`.
+"""`seller-platform doctor`: checks of this machine, the database and the connections.
 
 - `command`: the command
 - `findings`: the findings and how they are printed

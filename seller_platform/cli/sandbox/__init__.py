@@ -1,4 +1,4 @@
-"""Commands on the sandbox.
+"""`demo`, `dev` and `sandbox load`: commands on invented sellers.
 
 - `demo`: the main job, once
 - `dev`: everything until Ctrl-C

@@ -1,4 +1,4 @@
-"""Endpoints that are not lists of a dataset.
+"""Endpoints that are not lists: accounts, cost periods, reports, status.
 
 - `accounts`: the user and the accounts
 - `cost_periods`: product costs, read and written

@@ -1,4 +1,4 @@
-"""Lists read whole.
+"""Lists read whole, by windows, filters and pages.
 
 - `slice_reader`: reads one slice of a dataset
 - `split_lists`: reads a list filter value by filter value

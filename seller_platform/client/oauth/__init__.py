@@ -1,4 +1,4 @@
-"""The OAuth 2.0 side of the client (RFC 6749).
+"""OAuth 2.0 (RFC 6749): token requests and the redirect.
 
 - `tokens`: exchanges codes and refresh tokens, and signs requests
 - `callback`: receives the redirect on a loopback port

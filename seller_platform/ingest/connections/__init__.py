@@ -1,4 +1,4 @@
-"""Connections to an upstream.
+"""Connections to an upstream: authorization, token rotation and key rotation.
 
 - `authorization`: the authorization code flow
 - `upstream`: what it takes to call an upstream

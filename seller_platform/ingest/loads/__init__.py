@@ -1,4 +1,4 @@
-"""Loads from the API into the warehouse.
+"""Loads of slices, accounts, cost periods and reports.
 
 - `slices`: one slice of a list
 - `accounts`: the accounts of a connection

@@ -1,4 +1,4 @@
-"""Source and replica compared.
+"""Comparison of an upstream with a replica of it.
 
 - `queries`: what is asked of both
 - `comparison`: how the answers differ

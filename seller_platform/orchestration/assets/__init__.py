@@ -1,4 +1,4 @@
-"""Assets and their checks.
+"""Assets of datasets, costs, reports, marts and exports, with their checks.
 
 - `datasets`: one asset for each list
 - `accounts`: discovery of accounts

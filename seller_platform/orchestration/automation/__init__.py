@@ -1,4 +1,4 @@
-"""Runs that start by themselves.
+"""Schedules, planned runs and automation conditions.
 
 - `schedules`: when what is read
 - `due`: the days that are due to be read again

@@ -1,4 +1,4 @@
-"""The Dagster instance.
+"""The Dagster instance: its home folder, its health and its check states.
 
 - `home`: its folder and configuration
 - `health`: its state for `doctor`

@@ -1,4 +1,4 @@
-"""The cost period endpoints.
+"""The endpoints of cost periods: read, write and delete.
 
 - `endpoints`: the routes
 - `bodies`: cost periods read from a request

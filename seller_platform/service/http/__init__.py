@@ -1,4 +1,4 @@
-"""HTTP: what every endpoint shares.
+"""Parameters, bodies, answers and middleware of all endpoints.
 
 - `parameters`: query parameters, read strictly
 - `bodies`: request bodies, read within bounds

@@ -1,4 +1,4 @@
-"""The list endpoints.
+"""The list endpoints: one route for each dataset, and the SQL of a page.
 
 - `endpoints`: one route for each dataset
 - `sql`: selects one page

@@ -1,4 +1,4 @@
-"""The state of the service for its operator.
+"""Metrics for Prometheus and the status endpoint.
 
 - `prometheus`: metrics for Prometheus
 - `report_counts`: report jobs by state

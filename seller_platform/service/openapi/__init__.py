@@ -1,4 +1,4 @@
-"""Endpoints and their OpenAPI description.
+"""Routes and the OpenAPI document made from them.
 
 - `routes`: an endpoint: its path, its answer and its description
 - `operations`: how one endpoint is described

@@ -1,4 +1,4 @@
-"""Pages for people.
+"""HTML pages: login, sessions and documentation.
 
 - `rendering`: templates, headers and static files
 - `docs`: the documentation of the API

@@ -1,4 +1,4 @@
-"""The statistics endpoint.
+"""The statistics endpoint: views planned, summed and answered.
 
 - `endpoint`: the route and its parameters
 - `plan`: what is grouped by what

@@ -1,4 +1,4 @@
-"""Users of the service.
+"""Users of the service, their passwords and their groups of accounts.
 
 - `store`: users and the accounts granted to them
 - `groups`: groups of accounts

@@ -1,4 +1,4 @@
-"""Connections: their accounts, grants and secrets.
+"""Accounts, grants and secrets of the connections.
 
 - `accounts`: the accounts of every connection
 - `grants`: token pairs, encrypted

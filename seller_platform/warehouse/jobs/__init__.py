@@ -1,4 +1,4 @@
-"""Jobs that outlive a process.
+"""Report jobs and cost plans, which outlive a process.
 
 - `report_jobs`: reports requested from the upstream
 - `cost_plans`: cost plans and how far they were applied

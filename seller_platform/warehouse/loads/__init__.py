@@ -1,4 +1,4 @@
-"""Loads: slices replaced, and everything that follows from their receipts.
+"""Slices replaced in one transaction, their receipts, and queries over receipts.
 
 - `slices`: replaces a slice in one transaction
 - `copy_format`: rows as lines of COPY

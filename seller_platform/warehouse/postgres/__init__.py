@@ -1,4 +1,4 @@
-"""The PostgreSQL server and the database.
+"""The PostgreSQL server, the database, its locks and backups.
 
 - `database`: connections, transactions and migrations
 - `embedded`: the embedded server

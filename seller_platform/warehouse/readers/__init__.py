@@ -1,4 +1,4 @@
-"""Stored rows, read back.
+"""Stored rows read back as DataFrames, Arrow tables and Parquet.
 
 - `relations`: selects rows of tables and marts
 - `frames`: pandas DataFrames
