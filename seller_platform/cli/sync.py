@@ -16,6 +16,7 @@ from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.contract import DATASETS, LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COSTS
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
@@ -177,7 +178,7 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
             "slices": len(group),
             "rows": sum(receipt.rows for receipt in group),
             "announced": _announced(group),
-            "verdict": _verdict(group),
+            "verdict": CountVerdict.worst({receipt.verdict for receipt in group}),
             "changed": sum(receipt.changed for receipt in group),
             "seconds": round(sum(receipt.seconds for receipt in group), 2),
         }
@@ -211,7 +212,7 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
     """Return what a person must know before they rely on the rows: slices that failed, counts that disagree."""
     if synced.failures:
         return SlicesFailedError(synced.failures, synced.exit_code)
-    wrong = [receipt for receipt in synced.receipts if receipt.verdict == "mismatch"]
+    wrong = [receipt for receipt in synced.receipts if receipt.verdict is CountVerdict.MISMATCH]
     if not wrong:
         return None
     named = "; ".join(
@@ -299,8 +300,3 @@ class _counting:  # noqa: N801  # used like a function in a with statement
 def _announced(group: Sequence[Receipt]) -> int | None:
     totals = [receipt.announced for receipt in group]
     return None if None in totals else sum(total for total in totals if total is not None)
-
-
-def _verdict(group: Sequence[Receipt]) -> str:
-    verdicts = {receipt.verdict for receipt in group}
-    return next(verdict for verdict in ("mismatch", "unverifiable", "match") if verdict in verdicts)

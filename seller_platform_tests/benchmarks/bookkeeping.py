@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations
 from seller_platform.orchestration.assets.events import materialization
 from seller_platform.orchestration.partitions import account_months, add_accounts, asset_key, partition_key
@@ -49,7 +50,7 @@ def reporting_asset(dataset: Dataset, seconds: list[float]) -> dg.AssetsDefiniti
         announced=20_000,
         rows=20_000,
         digest=bytes(24),
-        verdict="match",
+        verdict=CountVerdict.MATCH,
         changed=True,
         restatement=None,
         notes=None,

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from seller_platform.contract import LISTS, Dataset, Window
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.orchestration.assets.checks import checks_of, evaluations
 from seller_platform.orchestration.assets.events import materialization
 from seller_platform.orchestration.partitions import add_accounts, partition_key
@@ -149,7 +150,7 @@ def _receipt(dataset: Dataset, account: str, month: Window) -> Receipt:
         announced=200,
         rows=200,
         digest=bytes(24),
-        verdict="match",
+        verdict=CountVerdict.MATCH,
         changed=True,
         restatement=None,
         notes=None,

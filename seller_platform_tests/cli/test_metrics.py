@@ -9,8 +9,9 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, environment
 
@@ -30,9 +31,9 @@ def test_the_receipts_are_told_to_prometheus(database: Database, database_url: s
     save_connection(database, KnownConnection("ana", "http://api", "http://auth", "client"))
     save_accounts(database, "ana", [("S1.US", SHOP)])
     began = datetime.now(UTC)
-    for day, verdict in ((1, "match"), (2, "mismatch")):
+    for day, verdict in ((1, CountVerdict.MATCH), (2, CountVerdict.MISMATCH)):
         with open_load(database, Slice(STOCK, "S1.US", Window.day(date(2026, 3, day)))) as load:
-            load.store(Measured(3, 2, 1000, 0, verdict, began))
+            load.store(LoadFacts(3, 2, 1000, 0, verdict), started_at=began)
     variables = environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
     command = [*COMMAND, "metrics", "--port", "0"]
 

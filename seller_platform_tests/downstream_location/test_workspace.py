@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import environment, free_port
 
@@ -126,7 +127,7 @@ def _store(database: Database, orders: Dataset) -> None:
     ]
     with open_load(database, Slice(orders, ACCOUNT, Window.month_of(date(2026, 2, 1)))) as load:
         load.spool.write([(*row, row[1][:10]) for row in rows], tags=("platform",), page=1)
-        load.store(Measured(1, 1, 0, len(rows), "match", datetime.now(UTC)))
+        load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
 
 
 def _await(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -18,8 +18,9 @@ from typing import Any
 import httpx
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.slice_reader import CountVerdict, read_slice
+from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ListChangedError
 from seller_platform_tests.faults.figures import Figure, print_figures
 from seller_platform_tests.support.http_upstream import (

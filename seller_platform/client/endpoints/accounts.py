@@ -12,6 +12,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import json_object
 from seller_platform.contract import Account
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import USER_ACCOUNTS, USER_ME
 from seller_platform.errors import ContractViolationError
 
@@ -35,17 +36,12 @@ class Discovered:
         accounts: By their number, each with a key of its own.
         rows: The same accounts as rows of the dataset, in the same order; the connection's name places them.
         extras: JSON text of the fields unknown to the contract, by the row's position.
-        unknown_fields: Their names.
-        requests: HTTP requests it took.
-        bytes: Bytes of the answer.
     """
 
     accounts: tuple[Account, ...]
     rows: list[Row]
     extras: Mapping[int, str]
-    unknown_fields: frozenset[str]
-    requests: int
-    bytes: int
+    facts: LoadFacts
 
 
 def fetch_user(api: SellerApi) -> User:
@@ -79,9 +75,14 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
         _with_own_keys([_account(row) for row in rows]),
         rows,
         {place: page.extras[position] for place, position in enumerate(order) if position in page.extras},
-        page.unknown_fields,
-        answer.requests,
-        len(answer.body),
+        LoadFacts(
+            answer.requests,
+            1,
+            len(answer.body),
+            len(rows),
+            CountVerdict.MATCH,
+            {"unknown_fields": sorted(page.unknown_fields)} if page.unknown_fields else {},
+        ),
     )
 
 

@@ -19,7 +19,6 @@ from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import exact_number, shape_of
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.row_sink import RowSink
-from seller_platform.client.lists.slice_reader import CountVerdict, Reading
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
     AMOUNT,
@@ -40,6 +39,7 @@ from seller_platform.contract.cost_periods import (
     with_cents,
 )
 from seller_platform.contract.datasets.costs import COST_PERIODS, PERIODS_OF_ONE_SKU
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import (
     ContractViolationError,
     RequestRefusedError,
@@ -82,7 +82,7 @@ def read_cost_periods(
     sink: RowSink,
     *,
     look_ahead: int = LOOK_AHEAD,
-) -> Reading:
+) -> LoadFacts:
     """Read the cost periods of these products into the sink.
 
     A product that the upstream does not know has no periods.
@@ -113,7 +113,7 @@ def read_cost_periods(
         notes["duplicate_keys"] = duplicates
     if unknown_fields:
         notes["unknown_fields"] = sorted(unknown_fields)
-    return Reading(requests, len(skus), read_bytes, None, CountVerdict.UNVERIFIABLE, notes)
+    return LoadFacts(requests, len(skus), read_bytes, None, CountVerdict.UNVERIFIABLE, notes)
 
 
 class CostLookup:

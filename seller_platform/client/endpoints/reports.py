@@ -14,6 +14,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.responses import json_object, shortened
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.reports import COMPLETED_WORDS, CSV, FAILED_WORDS, PENDING_WORDS
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
@@ -45,22 +46,6 @@ class ReportStatus:
     standing: Standing
     word: str
     message: str | None
-
-
-@dataclass(frozen=True)
-class Download:
-    """How a report was downloaded.
-
-    Attributes:
-        bytes: Bytes of the body, of the attempt whose rows were kept.
-        pages: Batches in which the rows were written.
-        other_columns: The columns that the contract does not name.
-    """
-
-    requests: int
-    bytes: int
-    pages: int
-    other_columns: frozenset[str]
 
 
 def request_report(api: SellerApi, account: Account, selector: str, value: str) -> str:
@@ -105,8 +90,10 @@ def fetch_status(api: SellerApi, account: Account, report_id: str) -> ReportStat
 
 def download_report(  # noqa: PLR0917  # six facts, each of another type
     api: SellerApi, account: Account, report_id: str, form: str, local_day: str, sink: RowSink
-) -> Download:
+) -> LoadFacts:
     """Read the rows of a completed report into the sink.
+
+    The pages are batches of rows; a note names the columns that the contract does not.
 
     Args:
         form: json or csv; what comes as JSON is read as such in any case.
@@ -132,7 +119,8 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
     params = {**_about(account, report_id), "format": form}
     accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
     requests, (size, pages, reader) = api.stream(REPORT_DOWNLOAD, params, read, accept=accept)
-    return Download(requests, size, pages, frozenset(reader.other_columns))
+    notes = {"other_columns": sorted(reader.other_columns)} if reader.other_columns else {}
+    return LoadFacts(requests, pages, size, None, CountVerdict.UNVERIFIABLE, notes)
 
 
 def _about(account: Account, report_id: str) -> dict[str, str]:

@@ -1,9 +1,7 @@
 """Lists that move while they are read: the rows of one slice, read until it is sure that none was lost."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import date
-from enum import Enum
 
 from seller_platform.client.decoding.local_days import zone_named
 from seller_platform.client.decoding.pages import PageDecoder
@@ -13,37 +11,10 @@ from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.client.lists.split_lists import SplitListReader
 from seller_platform.client.lists.windows import SliceAttempt, WindowReader
 from seller_platform.contract import Account, Dataset, Window
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ListChangedError
 
 ATTEMPTS = 3
-
-
-class CountVerdict(Enum):
-    """How the rows read compare with the total that the upstream announced."""
-
-    MATCH = "match"
-    MISMATCH = "mismatch"
-    UNVERIFIABLE = "unverifiable"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a slice was read.
-
-    Attributes:
-        requests: HTTP requests, of every attempt and with retries.
-        pages: Pages of the attempt whose rows were kept.
-        bytes: Bytes of all bodies.
-        announced: Rows the upstream announced; None where it does not say.
-        notes: What else was found: attempts, unknown_fields, duplicate_keys, facet_ignored, moved.
-    """
-
-    requests: int
-    pages: int
-    bytes: int
-    announced: int | None
-    verdict: CountVerdict
-    notes: dict[str, object] = field(default_factory=dict)
 
 
 def read_slice(  # noqa: PLR0917  # six facts, each of another type
@@ -55,7 +26,7 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     sink: RowSink,
     *,
     look_ahead: int = 4,
-) -> Reading:
+) -> LoadFacts:
     """Read the rows of a slice into the sink.
 
     An attempt whose rows may not be the list as it was is made again, until one leaves no doubt or two in a row bring
@@ -78,10 +49,10 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
         reader = WindowReader(fetcher, dataset, account, decoder, sink)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
         attempt, attempts = _settled(source, _plans(dataset, window), sink, what)
-        return Reading(
+        return LoadFacts(
             requests=fetcher.requests,
             pages=reader.pages,
-            bytes=fetcher.body_bytes,
+            body_bytes=fetcher.body_bytes,
             announced=attempt.outcome.announced,
             verdict=_verdict(attempt, sink),
             notes=_notes(attempt, attempts, fetcher),

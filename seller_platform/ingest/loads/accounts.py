@@ -1,6 +1,7 @@
 """Discovery: which accounts a connection sees."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from seller_platform.client.endpoints.accounts import Discovered, fetch_accounts, fetch_user
@@ -9,7 +10,7 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
-from seller_platform.warehouse.loads.slices import Load, Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -33,17 +34,8 @@ def discover(
             _spool(found, load)
             save_user(database, connection.name, user.id, user.name)
             save_accounts(database, connection.name, [(account.key, account) for account in found.accounts])
-            measured = Measured(
-                requests=found.requests + 1,
-                pages=1,
-                body_bytes=found.bytes,
-                announced=len(found.rows),
-                verdict="match",
-                notes={"unknown_fields": sorted(found.unknown_fields)} if found.unknown_fields else {},
-                started_at=started_at,
-                run_id=run_id,
-            )
-            receipt = observed.stored(load.store(measured))
+            facts = replace(found.facts, requests=found.facts.requests + 1)
+            receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
     return [KnownAccount(account.key, connection.name, account) for account in found.accounts], receipt
 
 

@@ -13,7 +13,7 @@ from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.loads.receipts import was_loaded
-from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -40,15 +40,5 @@ def load_costs(
         skus = skus_of_account(database, known.key)
         if not skus and not was_loaded(database, INVENTORY, known.key):
             raise ProductsUnknownError(known.key)
-        reading = read_cost_periods(api, known.account, skus, today, load.spool)
-        measured = Measured(
-            requests=reading.requests,
-            pages=reading.pages,
-            body_bytes=reading.bytes,
-            announced=reading.announced,
-            verdict=reading.verdict.value,
-            notes=reading.notes,
-            started_at=started_at,
-            run_id=run_id,
-        )
-        return observed.stored(load.store(measured))
+        facts = read_cost_periods(api, known.account, skus, today, load.spool)
+        return observed.stored(load.store(facts, started_at=started_at, run_id=run_id))

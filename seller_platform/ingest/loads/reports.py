@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from seller_platform.client.endpoints.reports import Download, Standing, download_report, fetch_status
+from seller_platform.client.endpoints.reports import Standing, download_report, fetch_status
 from seller_platform.client.endpoints.reports import request_report as ask_for_report
 from seller_platform.client.http.api import SellerApi
 from seller_platform.clocks import Clock
@@ -38,7 +38,7 @@ from seller_platform.warehouse.jobs.report_jobs import (
     open_job,
     untold_jobs,
 )
-from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 GIVE_UP_AFTER = timedelta(hours=6)
@@ -173,8 +173,10 @@ def load_report(
     try:
         wanted = Slice(REPORT_ROWS, known.key, Window.day(day), job.report_id)
         with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
-            found = download_report(api, known.account, job.report_id, job.format, str(day), load.spool)
-            receipt = observed.stored(load.store(_measured(found, job, started_at, run_id)))
+            facts = download_report(api, known.account, job.report_id, job.format, str(day), load.spool)
+            order = {"selector": job.selector, "value": job.value, "format": job.format}
+            facts = replace(facts, notes={**order, **facts.notes})
+            receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
     except RequestRefusedError as error:
         _moved(database, job, _after_refusal(job, error, clock()))
         return None
@@ -285,19 +287,3 @@ def _wish(error: SellerPlatformError) -> float | None:
 def _moved(database: Database, before: ReportJob, after: ReportJob) -> ReportJob:
     """Store the job and return it; as it is where another has moved it meanwhile."""
     return after if move_job(database, before, after) else job_of(database, before.id)
-
-
-def _measured(found: Download, job: ReportJob, started_at: datetime, run_id: str | None) -> Measured:
-    notes: dict[str, object] = {"selector": job.selector, "value": job.value, "format": job.format}
-    if found.other_columns:
-        notes["other_columns"] = sorted(found.other_columns)
-    return Measured(
-        requests=found.requests,
-        pages=found.pages,
-        body_bytes=found.bytes,
-        announced=None,
-        verdict="unverifiable",
-        notes=notes,
-        started_at=started_at,
-        run_id=run_id,
-    )

@@ -5,15 +5,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.slice_reader import CountVerdict, read_slice
+from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, Window
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
     NotOfferedError,
     RequestRefusedError,
@@ -24,7 +25,7 @@ from seller_platform.errors import (
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
-from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 SLICES_AT_ONCE = 4
@@ -83,7 +84,7 @@ def load_wanted(
     if window is None:
         return None
     receipt = load_slice(api, database, known, wanted.dataset, window, run_id=run_id)
-    if receipt.verdict != CountVerdict.MISMATCH.value:
+    if receipt.verdict is not CountVerdict.MISMATCH:
         return receipt
     month = window_to_load(database, known, wanted, now=now, whole=True) or window
     return load_slice(
@@ -120,22 +121,13 @@ def load_slice(
     with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
         try:
-            reading = read_slice(api, dataset, known.account, days, snapshot_day, load.spool)
+            facts = read_slice(api, dataset, known.account, days, snapshot_day, load.spool)
         except RequestRefusedError as error:
             if dataset.is_computed and error.status in _NOT_OFFERED:
                 raise NotOfferedError(dataset.name, dataset.path, error.status) from error
             raise
-        measured = Measured(
-            requests=reading.requests,
-            pages=reading.pages,
-            body_bytes=reading.bytes,
-            announced=reading.announced,
-            verdict=reading.verdict.value,
-            notes={**reading.notes, **settled, **notes},
-            started_at=started_at,
-            run_id=run_id,
-        )
-        return observed.stored(load.store(measured))
+        facts = replace(facts, notes={**facts.notes, **settled, **notes})
+        return observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
 
 
 def window_to_load(

@@ -26,7 +26,7 @@ class ObservedLoad:
             "load_id": receipt.id,
             "rows": receipt.rows,
             "announced": receipt.announced,
-            "verdict": receipt.verdict,
+            "verdict": receipt.verdict.value,
             "requests": receipt.requests,
             "pages": receipt.pages,
             "body_bytes": receipt.body_bytes,

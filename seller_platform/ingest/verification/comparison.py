@@ -14,10 +14,11 @@ from typing import Any
 from seller_platform.client.endpoints.accounts import fetch_accounts
 from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
-from seller_platform.client.lists.slice_reader import CountVerdict, Reading, read_slice
+from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.cost_periods import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
 from seller_platform.ingest.verification.queries import Question
@@ -92,11 +93,12 @@ def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> C
     def judge() -> _Judgement:
         asked = [fetch_accounts(api, connection) for api in (source, replica)]
         rows = [Counter(found.rows) for found in asked]
-        names = tuple(sorted(asked[0].unknown_fields))
-        unknown = (f"{', '.join(names)}: fields that the contract does not name",) if names else ()
         differences = _row_differences(ACCOUNTS.columns, *rows)
         return _Judgement(
-            ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL, rows[0].total(), differences, unknown
+            ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL,
+            rows[0].total(),
+            differences,
+            tuple(_unnamed_fields(asked[0].facts)),
         )
 
     return _found(ACCOUNTS.name, connection, ACCOUNTS.name, judge)
@@ -154,7 +156,7 @@ def _explained(question: Question, source: SellerApi, replica: SellerApi, unknow
     )
 
 
-def _read(question: Question, api: SellerApi, answer: "_ReadAnswer") -> Reading:
+def _read(question: Question, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:
     account, day = question.known.account, question.snapshot_day
     if question.skus is not None and day is not None:
         return read_cost_periods(api, account, question.skus, day, answer)
@@ -264,8 +266,8 @@ def _reasons(question: Question) -> list[str]:
     return [f"{', '.join(found)}: {reason}" for reason, found in names.items()]
 
 
-def _unnamed_fields(reading: Reading) -> list[str]:
-    names = reading.notes.get("unknown_fields")
+def _unnamed_fields(facts: LoadFacts) -> list[str]:
+    names = facts.notes.get("unknown_fields")
     return [f"{', '.join(names)}: fields that the contract does not name"] if isinstance(names, list) else []
 
 

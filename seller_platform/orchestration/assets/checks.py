@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 from seller_platform.contract import Dataset, Source
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError, ListChangedError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, judged
 from seller_platform.orchestration.partitions import asset_key
@@ -51,9 +52,9 @@ class SliceCheck:
 def _row_count(_: Dataset, receipt: Receipt) -> Judgement:
     told = "no total was announced" if receipt.announced is None else f"the list announced {receipt.announced}"
     return Judgement(
-        receipt.verdict != "mismatch",
+        receipt.verdict is not CountVerdict.MISMATCH,
         f"{receipt.verdict}: {receipt.rows} rows were stored, {told}.",
-        metadata={"verdict": receipt.verdict},
+        metadata={"verdict": receipt.verdict.value},
     )
 
 

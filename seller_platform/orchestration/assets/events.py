@@ -65,7 +65,7 @@ def materialization(
             "dagster/uri": table_uri,
             "rows": receipt.rows,
             "announced_total": _or_none(receipt.announced),
-            "verdict": receipt.verdict,
+            "verdict": receipt.verdict.value,
             "window": str(receipt.window),
             "changed": receipt.changed,
             "restatement": _or_none(receipt.restatement),

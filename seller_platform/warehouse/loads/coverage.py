@@ -7,12 +7,11 @@ from itertools import groupby
 from sqlalchemy import Select, func, select
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Slicing, dataset_named
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.warehouse.loads.receipts import latest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
-
-_WORST_FIRST = ("mismatch", "unverifiable", "match")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Coverage:
     last_day: date
     missing_days: int
     rows: int
-    verdict: str
+    verdict: CountVerdict
     read_at: datetime
 
 
@@ -56,7 +55,6 @@ def _covered(receipts: list[Receipt], rows: int) -> Coverage:
     last = max(receipt.window.last_day for receipt in receipts)
     days = {day for receipt in receipts for day in receipt.window.each_day()}
     is_dated = dataset_named(receipts[0].dataset).is_dated
-    verdicts = {receipt.verdict for receipt in receipts}
     return Coverage(
         dataset=receipts[0].dataset,
         account=receipts[0].account,
@@ -64,7 +62,7 @@ def _covered(receipts: list[Receipt], rows: int) -> Coverage:
         last_day=last,
         missing_days=(last - first).days + 1 - len(days) if is_dated else 0,
         rows=rows,
-        verdict=next(verdict for verdict in _WORST_FIRST if verdict in verdicts),
+        verdict=CountVerdict.worst({receipt.verdict for receipt in receipts}),
         read_at=max(receipt.finished_at for receipt in receipts),
     )
 

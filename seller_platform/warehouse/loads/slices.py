@@ -9,7 +9,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
@@ -19,6 +19,7 @@ import psycopg
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, literal, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, SpoolError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import Row, RowDigest, RowWriter, copy_statement
@@ -52,26 +53,6 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """How a slice was read: the part of its receipt that only the reader knows.
-
-    Attributes:
-        announced: Rows the list announced; None where it sends no total.
-        verdict: match, mismatch or unverifiable.
-        notes: What else was found, such as fields unknown to the contract.
-    """
-
-    requests: int
-    pages: int
-    body_bytes: int
-    announced: int | None
-    verdict: str
-    started_at: datetime
-    run_id: str | None = None
-    notes: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Receipt:
     """One load, as `platform.loads` keeps it."""
 
@@ -85,7 +66,7 @@ class Receipt:
     announced: int | None
     rows: int
     digest: bytes
-    verdict: str
+    verdict: CountVerdict
     changed: bool
     restatement: Mapping[str, Any] | None
     notes: Mapping[str, Any] | None
@@ -102,6 +83,7 @@ class Receipt:
         """Return the receipt of a row of `platform.loads`."""
         values: dict[str, Any] = dict(row)
         values["window"] = Window(values.pop("window_start"), values.pop("window_end"))
+        values["verdict"] = CountVerdict(values["verdict"])
         return cls(**values)
 
 
@@ -184,7 +166,7 @@ class Load:
         self._connection = connection
         self._table = table_for(wanted.dataset)
 
-    def store(self, measured: Measured) -> Receipt:
+    def store(self, facts: LoadFacts, *, started_at: datetime, run_id: str | None = None) -> Receipt:
         """Make the stored slice equal to the spool and write the receipt, in one transaction.
 
         Rows that are stored already are not written again.
@@ -193,6 +175,7 @@ class Load:
             ContractViolationError: PostgreSQL refused a value. Nothing was stored.
             WarehouseUnavailableError: The server went away. The slice is as it was, or as it should be.
         """
+        report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
         with self._connection.begin():
             previous = _latest_receipt(self._connection, self.slice)
             changed = previous is None or (previous.window, previous.digest) != (self.slice.window, self.spool.digest)
@@ -209,18 +192,18 @@ class Load:
                     "account": self.slice.account,
                     "window_start": self.slice.window.start,
                     "window_end": self.slice.window.end,
-                    "requests": measured.requests,
-                    "pages": measured.pages,
-                    "body_bytes": measured.body_bytes,
-                    "announced": measured.announced,
+                    "requests": facts.requests,
+                    "pages": facts.pages,
+                    "body_bytes": facts.body_bytes,
+                    "announced": facts.announced,
                     "rows": self.spool.count,
                     "digest": self.spool.digest,
-                    "verdict": measured.verdict,
+                    "verdict": facts.verdict.value,
                     "changed": changed,
                     "restatement": restatement,
-                    "notes": {**report, **measured.notes} or None,
-                    "run_id": measured.run_id,
-                    "started_at": measured.started_at,
+                    "notes": {**report, **facts.notes} or None,
+                    "run_id": run_id,
+                    "started_at": started_at,
                     "finished_at": datetime.now(UTC),
                 },
             ).mappings()

@@ -31,7 +31,7 @@ def test_accounts_become_keys_and_rows() -> None:
     assert [account.key for account in found.accounts] == ["S1.M1", "S2.M1"]
     assert found.rows[0] == (7, "Tea", "DE", "EUR", "Europe/Berlin", "M1", "S1", "default")
     assert dict(found.extras) == {1: '{"plan":"gold"}'}
-    assert found.unknown_fields == frozenset({"plan"})
+    assert found.facts.notes == {"unknown_fields": ["plan"]}
 
 
 def test_accounts_of_one_seller_and_marketplace_have_keys_and_selections_of_their_own() -> None:

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seller_platform.client.endpoints.reports import Download, ReportStatus, Standing, download_report, fetch_status
+from seller_platform.client.endpoints.reports import ReportStatus, Standing, download_report, fetch_status
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
 from seller_platform.service.reports.csv import csv_header, csv_lines
 from seller_platform_tests.support.http_upstream import BERLIN, FakeTime, api_of
@@ -59,7 +60,7 @@ class Sink:
         self.pages.append(page)
 
 
-def download(*bodies: bytes | Iterable[bytes], form: str = "json", **options: Any) -> tuple[Sink, Download]:
+def download(*bodies: bytes | Iterable[bytes], form: str = "json", **options: Any) -> tuple[Sink, LoadFacts]:
     """Return what a download stores whose first attempts bring those bodies."""
     answers = iter(bodies)
 
@@ -114,7 +115,7 @@ def test_json_is_read_as_an_array_or_as_the_data_of_an_object(body: bytes, cut: 
         ("7", 1, "2026-03-10"),
         ("7", 2, "2026-03-10"),
     ]
-    assert found == Download(requests=1, bytes=len(body), pages=1, other_columns=frozenset({"day"}))
+    assert found == LoadFacts(1, 1, len(body), None, CountVerdict.UNVERIFIABLE, {"other_columns": ["day"]})
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_csv_is_read_with_every_line_end_and_with_a_byte_order_mark(body: bytes,
     sink, found = download([body] if cut is iter else cut(body), form="csv")
 
     assert values_of(sink) == STORED
-    assert found.bytes == len(body)
+    assert found.body_bytes == len(body)
 
 
 def test_numbers_keep_their_digits() -> None:
@@ -164,7 +165,7 @@ def test_rows_may_have_different_columns() -> None:
         (None, None, None, None, None),
         ("S", None, None, None, {"b": [1]}),
     ]
-    assert found.other_columns == {"a", "b"}
+    assert found.notes == {"other_columns": ["a", "b"]}
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"data": []}', b" [ ] \n"])
@@ -306,7 +307,7 @@ def test_a_download_is_never_held_as_a_whole(form: str) -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
 
-    assert found.bytes > 10_000_000
+    assert found.body_bytes > 10_000_000
     assert peak < 5_000_000
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from seller_platform.client.lists.slice_reader import CountVerdict, Reading, read_slice
+from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, ListChangedError
 from seller_platform_tests.support.http_upstream import (
     BERLIN,
@@ -29,7 +30,7 @@ ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
 NOTIFICATIONS, TRANSACTIONS = dataset_named("notifications"), dataset_named("transactions")
 
 
-def read(upstream: Any, dataset: Dataset, sink: KeptRows, *, look_ahead: int = 1) -> Reading:
+def read(upstream: Any, dataset: Dataset, sink: KeptRows, *, look_ahead: int = 1) -> LoadFacts:
     window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
     with api_of(upstream) as api:
         return read_slice(api, dataset, BERLIN, window, day, sink, look_ahead=look_ahead)

@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import (
     ContractViolationError,
     RequestRefusedError,
@@ -20,7 +21,7 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_slice, window_to_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 TOKYO = KnownAccount("S.JP", "default", Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S"))
@@ -35,7 +36,7 @@ NOW = datetime(2026, 3, 10, 20, tzinfo=UTC)
 def _read(database: Database, window: Window, at: datetime) -> None:
     for dataset in (TRANSACTIONS, BY_PRODUCT):
         with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, TOKYO.key, window)) as load:
-            load.store(Measured(1, 1, 0, 0, "match", at))
+            load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at)
 
 
 def _window(database: Database, wanted: SliceRequest, *, whole: bool, now: datetime = NOW) -> Window | None:

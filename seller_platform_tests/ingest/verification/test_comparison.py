@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify
 from seller_platform.ingest.verification.queries import Question, StoredDays, questions_about
 from seller_platform.warehouse.connections.accounts import KnownAccount
@@ -53,7 +54,23 @@ def _period(amount: object = 1.5, *, first: str = "2026-01-01", **element: objec
 def _receipt(dataset: Dataset, window: Window) -> Receipt:
     moment = datetime(2026, 3, 31, tzinfo=UTC)
     return Receipt(
-        1, dataset.name, KNOWN.key, window, 1, 1, 1, 1, 1, b"", "match", True, None, None, None, moment, moment
+        1,
+        dataset.name,
+        KNOWN.key,
+        window,
+        1,
+        1,
+        1,
+        1,
+        1,
+        b"",
+        CountVerdict.MATCH,
+        True,
+        None,
+        None,
+        None,
+        moment,
+        moment,
     )
 
 

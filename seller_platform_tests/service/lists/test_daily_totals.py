@@ -13,12 +13,13 @@ import psycopg
 import pytest
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.daily_totals import lock_name
 from seller_platform.warehouse.loads.retention import prune
-from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
@@ -26,7 +27,8 @@ from seller_platform_tests.support.served import ANN, Served, connect, execute, 
 US, DE = "S1.US", "S1.DE"
 MARCH = Window(date(2026, 3, 1), date(2026, 4, 1))
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
-MEASURED = Measured(1, 1, 2, None, "unverifiable", datetime(2026, 3, 3, tzinfo=UTC))
+FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
+LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
 ORDERS, DAILY, LEDGER, STOCK, COSTS = map(
     dataset_named, ("orders", "daily_product_sales", "transactions", "warehouse_stock", "cost_periods")
 )
@@ -47,7 +49,7 @@ def _fee(day: date, amount: str, sku: str | None = "SKU") -> Row:
 def _store(database: Database, dataset: Dataset, account: str, window: Window, rows: Sequence[Row]) -> None:
     with open_load(database, Slice(dataset, account, window)) as load:
         load.spool.write(rows, tags=("platform",) if dataset.tags else (), page=1)
-        load.store(MEASURED)
+        load.store(FACTS, started_at=LOADED_AT)
 
 
 def _ask(served: Served, path: str, **query: object) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def test_each_part_of_a_list_is_counted(service: Served) -> None:
         load.spool.write([_order(number, FIRST) for number in range(5)], tags=("platform",), page=1)
         load.spool.write([_order(number, FIRST) for number in range(2)], tags=("non-platform",), page=1)
         load.spool.write([_order(9, FIRST)], tags=(None,), page=1)
-        load.store(MEASURED)
+        load.store(FACTS, started_at=LOADED_AT)
 
     asked = (None, "platform", "non-platform")
 
@@ -126,7 +128,7 @@ def test_a_load_that_was_numbered_first_and_stored_last_is_counted(service: Serv
         _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
         assert _orders(service, start_date="2026-02-28", end_date="2026-03-20") == (1, 1)
         early.spool.write([_order(2, date(2026, 2, 28))], tags=("platform",), page=1)
-        early.store(MEASURED)
+        early.store(FACTS, started_at=LOADED_AT)
 
         assert _orders(service, start_date="2026-02-28", end_date="2026-03-20") == (2, 2)
 

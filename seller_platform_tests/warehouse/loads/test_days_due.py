@@ -7,8 +7,9 @@ import pytest
 import time_machine
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, pairs_read, unsettled
-from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
@@ -16,7 +17,7 @@ ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 
 def _load(database: Database, dataset: Dataset, account: str, window: Window, at: datetime) -> None:
     with time_machine.travel(at, tick=False), open_load(database, Slice(dataset, account, window)) as load:
-        load.store(Measured(1, 1, 0, 0, "match", at, "run"))
+        load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at, run_id="run")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles", "Australia/Lord_Howe", "Africa/Cairo"])

@@ -7,8 +7,9 @@ import pytest
 import time_machine
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.warehouse.loads.receipts import count_loads, days_read, latest_receipts, receipts_of_run, unsettled
-from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS = dataset_named("transactions")
@@ -18,7 +19,7 @@ MARCH = Window.month_of(date(2026, 3, 1))
 
 def _load(database: Database, window: Window, at: datetime, run_id: str = "run") -> None:
     with time_machine.travel(at, tick=False), open_load(database, Slice(TRANSACTIONS, "S.JP", window)) as load:
-        load.store(Measured(1, 1, 0, 0, "match", at, run_id))
+        load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at, run_id=run_id)
 
 
 def test_a_day_is_known_by_the_local_day_of_its_last_reading(database: Database) -> None:

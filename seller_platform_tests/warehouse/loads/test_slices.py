@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, SpoolError
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Measured, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 ORDERS = dataset_named("orders")
@@ -49,16 +50,7 @@ def _load(
 ) -> Receipt:
     with open_load(database, Slice(ORDERS, ACCOUNT, window)) as load:
         load.spool.write(rows, tags=(tag,), extras=extras or {}, page=1)
-        return load.store(
-            Measured(
-                requests=1,
-                pages=1,
-                body_bytes=100,
-                announced=len(rows),
-                verdict="match",
-                started_at=datetime.now(UTC),
-            )
-        )
+        return load.store(LoadFacts(1, 1, 100, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
 
 
 def _stored(database: Database) -> list[tuple[str, Decimal]]:
@@ -83,7 +75,7 @@ def test_other_windows_and_accounts_are_left_alone(database: Database) -> None:
 
     _load(database, [_order(2, day=april.start)], window=april)
     with open_load(database, Slice(ORDERS, "OTHER.market", MARCH)) as load:
-        load.store(Measured(1, 1, 0, 0, "match", datetime.now(UTC)))
+        load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=datetime.now(UTC))
 
     assert [name for name, _ in _stored(database)] == ["order-1", "order-2"]
 
@@ -105,7 +97,7 @@ def test_equal_ledger_rows_are_both_kept(database: Database) -> None:
     fee = ("2026-03-02T00:00:00Z", "Fee", None, None, "Storage", None, Decimal("-1.50"), "USD", "market", "2026-03-02")
     with open_load(database, Slice(TRANSACTIONS, ACCOUNT, MARCH)) as load:
         load.spool.write([fee, fee], page=1)
-        load.store(Measured(1, 1, 0, 2, "match", datetime.now(UTC)))
+        load.store(LoadFacts(1, 1, 0, 2, CountVerdict.MATCH), started_at=datetime.now(UTC))
 
     with database.begin() as connection:
         stored = connection.execute(text("SELECT count(*), sum(amount) FROM seller.transactions")).one()
@@ -165,7 +157,7 @@ def test_restarting_a_spool_forgets_the_attempt(database: Database) -> None:
         load.spool.write([_order(1)] * 100_000, tags=("platform",), page=1)
         load.spool.restart()
         load.spool.write([_order(2)], tags=("platform",), page=1)
-        receipt = load.store(Measured(1, 1, 0, 1, "match", datetime.now(UTC)))
+        receipt = load.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=datetime.now(UTC))
 
     assert receipt.rows == 1
     assert [name for name, _ in _stored(database)] == ["order-2"]
@@ -246,7 +238,7 @@ def test_a_disk_that_fills_up_with_the_last_rows_is_told_when_they_are_wanted(da
         with pytest.raises(SpoolError, match="make room there"):
             try:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
-                load.store(Measured(1, 1, 0, 150_001, "match", datetime.now(UTC)))
+                load.store(LoadFacts(1, 1, 0, 150_001, CountVerdict.MATCH), started_at=datetime.now(UTC))
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 

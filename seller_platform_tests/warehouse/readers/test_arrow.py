@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from seller_platform.contract import DATASETS, Account, Dataset, Kind, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InexactNumberError, RequestError
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import NUMBER, read_arrow, read_batches, schema_of
@@ -98,7 +99,7 @@ def test_each_account_has_its_own_newest_snapshot_even_an_empty_one(database: Da
 
     before = read_arrow(database, STOCK_ROWS, None)
     with open_load(database, Slice(STOCK, BERLIN, Window.day(date(2026, 3, 3)))) as load:
-        load.store(Measured(1, 1, 0, 0, "match", datetime.now(UTC)))
+        load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=datetime.now(UTC))
     after = read_arrow(database, STOCK_ROWS, [Selection(BERLIN), Selection(ADELAIDE)])
     day = read_arrow(database, STOCK_ROWS, [Selection(BERLIN, Window.day(date(2026, 3, 1)))])
 

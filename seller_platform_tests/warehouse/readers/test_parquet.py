@@ -17,10 +17,11 @@ from pyarrow import parquet
 from sqlalchemy import text
 
 from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ExportFolderError, InexactNumberError, NotLoadedError
 from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Measured, Slice, open_load
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.parquet import export_month, export_snapshots, path_of
 from seller_platform_tests.support.processes import environment
@@ -33,7 +34,7 @@ MARCH = Window.month_of(date(2026, 3, 1))
 def _load(database: Database, dataset: Dataset, window: Window, rows: Sequence[Row]) -> int:
     with open_load(database, Slice(dataset, ACCOUNT, window)) as load:
         load.spool.write(rows, tags=("platform",) * len(dataset.tags), extras={0: '{"gift": 0.10}'}, page=1)
-        return load.store(Measured(1, 1, 0, len(rows), "match", datetime.now(UTC))).id
+        return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC)).id
 
 
 def _order(name: str, total: Decimal | None = None, product: str | None = None, day: str = "2026-03-29") -> Row:

@@ -1,0 +1,38 @@
+"""How a slice was read from the API: the facts of its load and the verdict on its row count."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class CountVerdict(StrEnum):
+    """How the number of rows read compares with the total that the upstream announced."""
+
+    MATCH = "match"
+    MISMATCH = "mismatch"
+    UNVERIFIABLE = "unverifiable"
+
+    @classmethod
+    def worst(cls, verdicts: Collection["CountVerdict"]) -> "CountVerdict":
+        """Return the verdict that needs most attention; a mismatch before all others."""
+        return next(verdict for verdict in (cls.MISMATCH, cls.UNVERIFIABLE, cls.MATCH) if verdict in verdicts)
+
+
+@dataclass(frozen=True)
+class LoadFacts:
+    """How a slice was read, as its receipt keeps it.
+
+    Attributes:
+        requests: HTTP requests of all attempts, retries included.
+        pages: Pages of the attempt whose rows were kept.
+        body_bytes: Bytes of all bodies; of a report those of the attempt whose rows were kept.
+        announced: Rows that the upstream announced; None where it sends no total.
+        notes: What else was read: attempts, unknown_fields, duplicate_keys, facet_ignored, moved and such.
+    """
+
+    requests: int
+    pages: int
+    body_bytes: int
+    announced: int | None
+    verdict: CountVerdict
+    notes: Mapping[str, object] = field(default_factory=dict)
