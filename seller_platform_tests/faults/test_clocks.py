@@ -18,10 +18,10 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.ingest.loads.slices import SliceRequest, window_to_load
-from seller_platform_tests.faults.one_load import Ended, load_apart
 from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.broken_connection import BERLIN, JANUARY, Broken
 from seller_platform_tests.support.fault_proxy import Fault, Request
+from seller_platform_tests.support.one_load import Ended, load_apart
 
 TRANSACTIONS = dataset_named("transactions")
 PATH, TOKEN = "/api/sales/transactions", "/api/oauth/token"

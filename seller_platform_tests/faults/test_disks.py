@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import text
 
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER
-from seller_platform_tests.faults.one_load import Ended, load_apart
 from seller_platform_tests.support import fault_proxy
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Broken
 from seller_platform_tests.support.fault_proxy import Fault
+from seller_platform_tests.support.one_load import Ended, load_apart
 
 TOKEN = "/api/oauth/token"
 

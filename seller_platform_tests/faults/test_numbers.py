@@ -10,9 +10,9 @@ import pytest
 
 from seller_platform.failpoints import VARIABLE
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.faults import loads, refusals, report_jobs, rotations, walks
-from seller_platform_tests.faults.figures import Figure, print_figures
-from seller_platform_tests.faults.rotations import Shared, shared_grant
+from seller_platform_tests.benchmarks.faults import loads, refusals, report_jobs, rotations, walks
+from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
+from seller_platform_tests.benchmarks.faults.rotations import Shared, shared_grant
 from seller_platform_tests.support.installation import temporary_server
 
 

@@ -1,4 +1,6 @@
-"""Backfills: `python -m seller_platform_tests.faults.backfills [--accounts 4] [--months 10]` prints one table.
+"""A backfill in which everything is killed once.
+
+`python -m seller_platform_tests.benchmarks.faults.backfills [--accounts 4] [--months 10]` prints one table.
 
 `seller-platform dev` runs as a person starts it, and a backfill of every dated dataset is launched as its UI does.
 While it runs, a run worker, the daemon, the web server and PostgreSQL are killed, one after the other; then nothing
@@ -12,7 +14,7 @@ import time
 from pathlib import Path
 
 from seller_platform.contract import LISTS, Slicing
-from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
 from seller_platform_tests.support.deployment import (
     DAEMON,
     POSTGRESQL,

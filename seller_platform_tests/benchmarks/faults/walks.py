@@ -1,4 +1,4 @@
-"""Walks: `python -m seller_platform_tests.faults.walks [--walks 10000]` prints one table.
+"""Walks: `python -m seller_platform_tests.benchmarks.faults.walks [--walks 10000]` prints one table.
 
 Lists of ten pages are read while rows are added to them and taken from them between two requests. A row that was
 there from the first request to the last must be among those read; if it is not, the walk must say so, by an error or
@@ -22,7 +22,7 @@ from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ListChangedError
-from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
 from seller_platform_tests.support.http_upstream import (
     BERLIN,
     MARCH,

@@ -1,4 +1,6 @@
-"""Rotations: `python -m seller_platform_tests.faults.rotations [--rounds 500] [--kills 50]` prints one table.
+"""Rotations of one grant by many processes.
+
+`python -m seller_platform_tests.benchmarks.faults.rotations [--rounds 500] [--kills 50]` prints one table.
 
 Sixteen processes share a grant. In each round the upstream honours none of the access tokens it has issued, and all
 processes call it at once: one of them must refresh, and all must get their answer. Then processes are killed at each
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from seller_platform.errors import SellerPlatformError
 from seller_platform.ingest.connections.upstream import Upstream
-from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.installation import Site, begin, temporary_warehouse
 

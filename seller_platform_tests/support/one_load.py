@@ -1,4 +1,4 @@
-"""One load in a process of its own, `python -m seller_platform_tests.faults.one_load`, which reads what to load.
+"""One load in a process of its own, `python -m seller_platform_tests.support.one_load`, which reads what to load.
 
 What breaks a process as a whole, a full disk or a clock that jumps, strikes this one and not the tests.
 """

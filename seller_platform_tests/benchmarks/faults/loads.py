@@ -1,4 +1,4 @@
-"""Loads: `python -m seller_platform_tests.faults.loads [--kills 1000] [--stops 50]` prints one table.
+"""Loads: `python -m seller_platform_tests.benchmarks.faults.loads [--kills 1000] [--stops 50]` prints one table.
 
 A process loads slices without end from an upstream whose rows change with every answer; it is killed at any moment
 and at each failpoint of a load, and the server is stopped immediately, which is what a power cut does to it. All the
@@ -32,7 +32,7 @@ from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
 from seller_platform_tests.support.installation import begin, temporary_server
 
 LEDGER = dataset_named("transactions")

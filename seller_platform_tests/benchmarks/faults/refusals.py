@@ -1,4 +1,4 @@
-"""Refusals: `python -m seller_platform_tests.faults.refusals [--slices 1000]` prints one table.
+"""Refusals: `python -m seller_platform_tests.benchmarks.faults.refusals [--slices 1000]` prints one table.
 
 Slices are loaded side by side while three of ten answers are a 429 with Retry-After, a 503 or a reset connection.
 """
@@ -20,7 +20,7 @@ from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_sl
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
 from seller_platform_tests.support import fault_proxy, independent_upstream
 from seller_platform_tests.support.fault_proxy import Fault, Proxy, Request, open_proxy
 from seller_platform_tests.support.installation import Site, temporary_warehouse

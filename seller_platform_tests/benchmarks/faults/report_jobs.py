@@ -1,4 +1,4 @@
-"""Report jobs: `python -m seller_platform_tests.faults.report_jobs [--jobs 500]` prints one table.
+"""Report jobs: `python -m seller_platform_tests.benchmarks.faults.report_jobs [--jobs 500]` prints one table.
 
 Reports are requested at once from an upstream that takes up to three hours to write one, fails a tenth of them and
 forgets a twentieth. The clock is moved to whenever a job is due; two pollers share the polls, some of whose claims die
@@ -26,7 +26,7 @@ from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.jobs.report_jobs import claim_due, ready_jobs
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.faults.figures import Figure, print_figures
+from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
 from seller_platform_tests.support.installation import temporary_warehouse
 from seller_platform_tests.support.report_upstream import ACCOUNTS, NOON
 
