@@ -22,7 +22,6 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from types import TracebackType
 
 import click
 
@@ -86,12 +85,10 @@ def _cli(context: click.Context) -> None:
     with suppress(InvalidSettingError):  # which the command itself tells, if it needs any setting
         if read_settings().log_format == "json":
             write_json_logs()
-            sys.excepthook = _log_bug
+            sys.excepthook = lambda kind, error, traceback: _LOG.critical(
+                "the command failed: %s", kind.__name__, exc_info=(kind, error, traceback)
+            )
     send_traces("seller-platform-service" if context.invoked_subcommand == "service" else "seller-platform", os.environ)
-
-
-def _log_bug(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    _LOG.critical("the command failed: %s", kind.__name__, exc_info=(kind, error, traceback))
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import click
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
-from seller_platform.contract import DATASETS, Dataset, dataset_named
+from seller_platform.contract import DATASETS, dataset_named
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
@@ -35,7 +35,11 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json:
     seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.market.example
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     output = Output(as_json=as_json)
-    wanted = _dataset(dataset)
+    names = [each.name for each in DATASETS]
+    name = dataset.removeprefix("seller/").removeprefix("seller.")
+    if name not in names:
+        raise UnknownDatasetError(name, names)
+    wanted = dataset_named(name)
     conditions = conditions_of(wanted, key)
     with open_installation() as place:
         count, origins = find_origins(place.database, wanted, conditions, account=account)
@@ -44,17 +48,15 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json:
         output.document({"asset": f"seller/{wanted.name}", "table": wanted.table, "found": count, "rows": told})
         return
     for number, each in enumerate(told, start=1):
-        _show(output, each, f"{wanted.table}, row {number} of {count}")
+        extra = {f"{name} (not in the contract)": value for name, value in (each["extra"] or {}).items()}
+        slice_facts: dict[str, Any] = {
+            name: each[name] for name in ("account", "local_day", "connection") if name in each
+        }
+        _list(output, f"{wanted.table}, row {number} of {count}", {**slice_facts, **each["row"], **extra})
+        _list(output, "It came from", _origin(each))
+        output.table("Every load of its day", _LOADS, [_columns(load) for load in each["history"]])
     if count > len(told):
         output.say(f"{count - len(told)} more rows meet this; give more of the key.")
-
-
-def _dataset(name: str) -> Dataset:
-    known = [each.name for each in DATASETS]
-    plain = name.removeprefix("seller/").removeprefix("seller.")
-    if plain not in known:
-        raise UnknownDatasetError(name, known)
-    return dataset_named(plain)
 
 
 def _told(origin: Provenance, settings: Settings) -> dict[str, Any]:
@@ -107,20 +109,15 @@ def _run(receipt: Receipt, settings: Settings) -> dict[str, str] | None:
     return {"id": receipt.run_id, "open": f"{path} of the Dagster UI (SELLER_PLATFORM_DAGSTER_URL is not set)"}
 
 
-def _show(output: Output, told: Mapping[str, Any], title: str) -> None:
-    extra = {f"{name} (not in the contract)": value for name, value in (told["extra"] or {}).items()}
-    place = {name: told[name] for name in ("account", "local_day", "connection") if name in told}
-    _list(output, title, {**place, **told["row"], **extra})
-    _list(output, "It came from", _origin(told))
-    output.table("Every load of its day", _LOADS, [_columns(load) for load in told["history"]])
-
-
 def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
     """Print facts in full, one a line: a table would cut them off."""
     width = max(map(len, facts))
     output.line(title)
     for name, value in facts.items():
-        output.line(f"  {name:<{width}}  {_printable(value)}")
+        text = "–" if value is None else str(value)
+        # Characters that would move a terminal's cursor are written as their escape sequence.
+        printable = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+        output.line(f"  {name:<{width}}  {printable}")
     output.line("")
 
 
@@ -150,10 +147,3 @@ def _columns(load: Mapping[str, Any]) -> tuple[object, ...]:
     finished = load["finished_at"][:19].replace("T", " ")
     # The id is text, or it would be shown with separators of thousands.
     return str(load["id"]), finished, load["window"], load["rows"], load["verdict"], load["changed"], changes or None
-
-
-def _printable(value: object) -> str:
-    """Return a value on one line, without what would move a terminal's cursor."""
-    if value is None:
-        return "–"
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))

@@ -46,7 +46,13 @@ def rotate(*, finish: bool, as_json: bool) -> None:
             said = f"The key in {key_file(place.settings.home)} is the only one that is needed."
         elif place.box.key_count > 1:
             resealed = reseal(place.database, place.settings.home, place.box)
-            said = _next_step(resealed)
+            said = (
+                f"Next: set {_SETTING} to its first key alone and restart the programs; the others are not needed now."
+                if resealed.others
+                else "Everything was encrypted with the first key already. If that is the new one, set "
+                f"{_SETTING} to it alone and restart the programs; if it is the old one, put the new one first, "
+                "restart the programs, and run this again."
+            )
         elif finish:
             _check(place)
             resealed = Resealed(0, 0, 0, ())
@@ -75,15 +81,6 @@ def _check(place: Installation) -> None:
             f"these are encrypted with another key than the first: {', '.join(others)}. A program that still runs with "
             "another order of keys wrote them; restart it, then run `seller-platform keys rotate` again"
         )
-
-
-def _next_step(resealed: Resealed) -> str:
-    if resealed.others:
-        return f"Next: set {_SETTING} to its first key alone and restart the programs; the others are not needed now."
-    return (
-        f"Everything was encrypted with the first key already. If that is the new one, set {_SETTING} to it alone and "
-        "restart the programs; if it is the old one, put the new one first, restart the programs, and run this again."
-    )
 
 
 def _explain(output: Output) -> None:

@@ -49,6 +49,19 @@ class Output:
             table.add_row(*(_cell(value) for value in row))
         self._result.print(table)
 
+    def table_by_account(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Print a table with a line for each account and under it one for each of its rows.
+
+        Args:
+            columns: The keys of the rows that are shown beside `account` and `dataset`.
+        """
+        lines: list[Sequence[object]] = []
+        for account in dict.fromkeys(row["account"] for row in rows):
+            lines.append((account, *[""] * len(columns)))
+            of_account = [row for row in rows if row["account"] == account]
+            lines += [(f"  {row['dataset']}", *(row[name] for name in columns)) for row in of_account]
+        self.table(title, ("account, dataset", *columns), lines)
+
     def line(self, text: str) -> None:
         """Print a line of the result, exactly as it is and at once."""
         click.echo(text)

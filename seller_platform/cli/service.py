@@ -40,7 +40,14 @@ def _database_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_url(*, database_url: str | None, replica: bool, **given: Any) -> None:
         if replica and database_url is not None:
             raise click.UsageError("--replica and --database-url name two databases; give one of them")
-        command(url=_url(database_url, is_replica=replica), **given)
+        settings = read_settings()
+        if replica:
+            url = warehouse_url(settings)
+        elif database_url is None and settings.service_database_url is not None:
+            url = settings.service_database_url.get_secret_value()
+        else:
+            url = database_url or embedded_server(settings.home).database(SANDBOX)
+        command(url=url, **given)
 
     return with_url
 
@@ -259,15 +266,6 @@ def application_add(*, name: str, redirect_uri: str, public: bool, url: str, as_
         f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again.",
         {"client_id": client_id, "client_secret": client_secret, "redirect_uri": redirect_uri},
     )
-
-
-def _url(database_url: str | None, *, is_replica: bool) -> str:
-    settings = read_settings()
-    if is_replica:
-        return warehouse_url(settings)
-    if database_url is None and settings.service_database_url is not None:
-        return settings.service_database_url.get_secret_value()
-    return database_url or embedded_server(settings.home).database(SANDBOX)
 
 
 def _open(url: str) -> Database:

@@ -3,7 +3,8 @@
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from seller_platform.cli.installation import Installation, open_installation
-from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.output import Bar, Output, fail, json_option
 from seller_platform.contract import DATASETS, LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COSTS
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -31,7 +32,7 @@ from seller_platform.warehouse.loads.receipts import AccountDay, count_loads, re
 from seller_platform.warehouse.loads.slices import Receipt
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
-_COLUMNS = ("account, dataset", "slices", "rows", "announced", "verdict", "changed", "seconds")
+_COLUMNS = ("slices", "rows", "announced", "verdict", "changed", "seconds")
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def run_sync(place: Installation, selection: SliceOptions, output: Output) -> Sy
         known = [key for key in keys_of(place, selection.accounts) if key in readable]
         planned = _plan(place, selection, datasets, known, account_partitions(instance))
         slices = sum(run.slices for run in planned)
-        with output.progress(f"Landing {len(known)} accounts", slices) as bar, _counting(place, planned, bar):
+        with output.progress(f"Landing {len(known)} accounts", slices) as bar, _counted(place, planned, bar):
             ends = [execute(run, job, instance) for run in planned]
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     receipts = [
@@ -171,21 +172,27 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
     for receipt in synced.receipts:
         groups[(receipt.dataset, receipt.account)].append(receipt)
-    rows = [
-        {
-            "dataset": dataset,
-            "account": account,
-            "slices": len(group),
-            "rows": sum(receipt.rows for receipt in group),
-            "announced": _announced(group),
-            "verdict": CountVerdict.worst({receipt.verdict for receipt in group}),
-            "changed": sum(receipt.changed for receipt in group),
-            "seconds": round(sum(receipt.seconds for receipt in group), 2),
-        }
-        for (dataset, account), group in groups.items()
-    ]
+    rows: list[dict[str, Any]] = []
+    for (dataset, account), group in groups.items():
+        totals = [receipt.announced for receipt in group if receipt.announced is not None]
+        rows.append(
+            {
+                "dataset": dataset,
+                "account": account,
+                "slices": len(group),
+                "rows": sum(receipt.rows for receipt in group),
+                "announced": sum(totals) if len(totals) == len(group) else None,
+                "verdict": CountVerdict.worst({receipt.verdict for receipt in group}),
+                "changed": sum(receipt.changed for receipt in group),
+                "seconds": round(sum(receipt.seconds for receipt in group), 2),
+            }
+        )
     if not output.as_json:
-        output.table("What was landed", _COLUMNS, _by_account(rows))
+        order = [dataset.name for dataset in DATASETS]
+        ordered = sorted(
+            rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(row["dataset"]))
+        )
+        output.table_by_account("What was landed", _COLUMNS, ordered)
         for told in sorted(synced.not_offered):
             output.say(told)
     document = {"loads": rows, "not_offered": sorted(synced.not_offered)}
@@ -193,19 +200,6 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
         fail(error, as_json=output.as_json, document=document)
     if output.as_json:
         output.document(document)
-
-
-def _by_account(rows: Sequence[Mapping[str, object]]) -> list[tuple[object, ...]]:
-    """Return the lines of the table: each account, and under it its datasets."""
-    order = [dataset.name for dataset in DATASETS]
-    lines: list[tuple[object, ...]] = []
-    for row in sorted(
-        rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(str(row["dataset"])))
-    ):
-        if not any(line[0] == row["account"] for line in lines):
-            lines.append((row["account"], *[""] * (len(_COLUMNS) - 1)))
-        lines.append((f"  {row['dataset']}", *(row[name] for name in _COLUMNS[1:])))
-    return lines
 
 
 def problem_of(synced: Synced) -> SellerPlatformError | None:
@@ -277,26 +271,20 @@ def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
     return [Window.month_of(window.start) for window in Window(first, Window.month_of(last).end).months()]
 
 
-class _counting:  # noqa: N801  # used like a function in a with statement
-    """Moves a progress bar by the receipts that runs have written so far."""
+@contextmanager
+def _counted(place: Installation, planned: Sequence[Any], bar: Bar) -> Iterator[None]:
+    """Move a progress bar by the receipts that runs have written so far, until the block ends."""
+    run_ids = [run.run_id for run in planned]
+    ended = threading.Event()
 
-    def __init__(self, place: Installation, planned: Sequence[Any], bar: Any) -> None:
-        self._place, self._run_ids, self._bar = place, [run.run_id for run in planned], bar
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+    def watch() -> None:
+        while not ended.wait(0.3):
+            bar.show(count_loads(place.database, run_ids))
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(0.3):
-            self._bar.show(count_loads(self._place.database, self._run_ids))
-
-
-def _announced(group: Sequence[Receipt]) -> int | None:
-    totals = [receipt.announced for receipt in group]
-    return None if None in totals else sum(total for total in totals if total is not None)
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -2,7 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
@@ -19,7 +19,7 @@ from seller_platform.client.oauth.tokens import TokenAuth
 from seller_platform.contract import LISTS
 from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
 from seller_platform.contract.wire import SERVICE_STATUS
-from seller_platform.errors import CheckFailedError, NotConnectedError, SellerPlatformError
+from seller_platform.errors import CheckFailedError, NotConnectedError
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
 from seller_platform.ingest.verification.queries import NOT_ASKED, Question, StoredDays, questions_about
@@ -122,7 +122,7 @@ def report(output: Output, findings: Sequence[Comparison]) -> None:
         "not_asked": dict(NOT_ASKED),
     }
     if not output.as_json:
-        output.table("Source and replica", ("account, dataset", *_COLUMNS), _by_account(rows))
+        output.table_by_account("Source and replica", _COLUMNS, rows)
         for each in not_known:
             whose = each["accounts"][0] if len(each["accounts"]) == 1 else f"{len(each['accounts'])} accounts"
             output.line(f"not known to the replica: {each['dataset']} of {whose}: {each['what']}")
@@ -130,7 +130,14 @@ def report(output: Output, findings: Sequence[Comparison]) -> None:
             output.line(f"not asked: {what}: {reason}")
         for told in differences:
             output.line(f"different: {told['dataset']} of {told['account']} ({told['asked']}): {told['what']}")
-    error = _problem(findings)
+    different = [finding for finding in findings if finding.verdict is ComparisonResult.DIFFERENT]
+    error = next((finding.error for finding in findings if finding.error is not None), None)
+    if different:
+        named = "; ".join(dict.fromkeys(f"{each.subject} of {each.account}" for each in different))
+        error = CheckFailedError(
+            f"source and replica differ: {named}. Read those months again with `seller-platform sync --from ... "
+            "--to ...`, for the source may have changed since; then run `seller-platform verify` again"
+        )
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
     if output.as_json:
@@ -179,17 +186,6 @@ def _rows(findings: Sequence[Comparison]) -> list[dict[str, Any]]:
     ]
 
 
-def _by_account(rows: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
-    """Return the lines of the table: each account, and under it its datasets."""
-    lines: list[tuple[object, ...]] = []
-    for account in dict.fromkeys(row["account"] for row in rows):
-        lines.append((account, *[""] * len(_COLUMNS)))
-        lines += [
-            (f"  {row['dataset']}", *(row[name] for name in _COLUMNS)) for row in rows if row["account"] == account
-        ]
-    return lines
-
-
 def _not_known(findings: Sequence[Comparison]) -> list[dict[str, Any]]:
     """Return each thing that was not compared once, with the accounts that it concerns."""
     concerned: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -201,14 +197,3 @@ def _not_known(findings: Sequence[Comparison]) -> list[dict[str, Any]]:
         {"dataset": dataset, "what": what, "accounts": list(found), "questions": sum(found.values())}
         for (dataset, what), found in concerned.items()
     ]
-
-
-def _problem(findings: Sequence[Comparison]) -> SellerPlatformError | None:
-    different = [finding for finding in findings if finding.verdict is ComparisonResult.DIFFERENT]
-    if different:
-        named = "; ".join(dict.fromkeys(f"{each.subject} of {each.account}" for each in different))
-        return CheckFailedError(
-            f"source and replica differ: {named}. Read those months again with `seller-platform sync --from ... "
-            "--to ...`, for the source may have changed since; then run `seller-platform verify` again"
-        )
-    return next((finding.error for finding in findings if finding.error is not None), None)

@@ -38,7 +38,9 @@ def doctor(*, as_json: bool) -> None:
     for finding in examined("settings", _examine):
         findings.append(finding)
         if not as_json:
-            _print(output, finding)
+            output.line(f"{finding.verdict:<5} {finding.subject}: {finding.told}")
+            if finding.next_step:
+                output.line(f"      next: {finding.next_step}")
     document = {"findings": [asdict(finding) for finding in findings]}
     wrong = [finding.subject for finding in findings if finding.verdict is FindingLevel.FAIL]
     if wrong:
@@ -51,12 +53,6 @@ def doctor(*, as_json: bool) -> None:
         output.document(document)
         return
     output.say("Everything that is needed is there.")
-
-
-def _print(output: Output, finding: Finding) -> None:
-    output.line(f"{finding.verdict:<5} {finding.subject}: {finding.told}")
-    if finding.next_step:
-        output.line(f"      next: {finding.next_step}")
 
 
 def _examine() -> Iterator[Finding]:
@@ -76,7 +72,9 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         if any(finding.verdict is FindingLevel.FAIL for finding in found) or database.version() is None:
             return
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
-        box = _box(settings)
+        key = settings.secret_key.get_secret_value() if settings.secret_key else None
+        has_key = key is not None or key_file(settings.home).exists()
+        box = secret_box(settings.home, key) if has_key else None  # without a key, it would make one
         names = [each.name for each in connections(database)]
         if not names:
             yield from examine_settings_to_connect(settings)
@@ -162,11 +160,3 @@ def examine_secrets(settings: Settings, database: Database, box: SecretBox) -> I
         yield fail("secrets", f"these cannot be decrypted: {', '.join(locked)}", step)
     else:
         yield ok("secrets", f"{len(Grants(database, box).facts())} grants can be decrypted")
-
-
-def _box(settings: Settings) -> SecretBox | None:
-    """Return the box if there is a key; none is made here."""
-    if settings.secret_key is None and not key_file(settings.home).exists():
-        return None
-    key = settings.secret_key.get_secret_value() if settings.secret_key else None
-    return secret_box(settings.home, key)

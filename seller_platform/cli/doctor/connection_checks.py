@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from seller_platform.cli.doctor.findings import Finding, FindingLevel, fail, failed, ok, warn
-from seller_platform.client.endpoints.status import Probe, probe
+from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.client.oauth.tokens import TokenAuth
@@ -75,16 +75,11 @@ def _upstream(subject: str, upstream: Upstream) -> Iterator[Finding]:
         yield warn(subject, f"{upstream.base_url} answers {found.status}", "wait until it is up again")
     else:
         yield ok(subject, f"{upstream.base_url} answers in {found.seconds:.2f} s")
-    yield from _clock(subject, found)
-
-
-def _clock(subject: str, found: Probe) -> Iterator[Finding]:
     skew = found.clock_skew_seconds
-    if skew is None or abs(skew) <= _SKEW_TO_WARN_SECONDS:
-        return
-    told = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
-    judge = fail if abs(skew) > _SKEW_TO_FAIL_SECONDS else warn
-    yield judge(subject, told, "set this machine's clock (NTP); if it is right, tell the upstream")
+    if skew is not None and abs(skew) > _SKEW_TO_WARN_SECONDS:
+        told = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
+        judge = fail if abs(skew) > _SKEW_TO_FAIL_SECONDS else warn
+        yield judge(subject, told, "set this machine's clock (NTP); if it is right, tell the upstream")
 
 
 def _grant(

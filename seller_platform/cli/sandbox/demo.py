@@ -59,17 +59,15 @@ def connect_playground(place: Installation, playground: Playground, output: Outp
         authorize(
             upstream,
             keeper,
-            show=lambda url: _approve_in_background(url, playground),
+            show=lambda url: threading.Thread(
+                target=approve, args=(url, USER_EMAIL, playground.credentials.password), daemon=True
+            ).start(),
             register=lambda: store_upstream(upstream, DEFAULT_CONNECTION, place.database, place.box),
             timeout_seconds=60,
         )
     with open_api(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home) as api:
         known, _ = discover(api, place.database, upstream.as_connection(DEFAULT_CONNECTION), run_id=None)
     return known
-
-
-def _approve_in_background(url: str, playground: Playground) -> None:
-    threading.Thread(target=approve, args=(url, USER_EMAIL, playground.credentials.password), daemon=True).start()
 
 
 def approve(url: str, email: str, password: str) -> None:
@@ -81,19 +79,17 @@ def approve(url: str, email: str, password: str) -> None:
     with httpx.Client(follow_redirects=True, timeout=30) as browser:
         page = browser.get(url)
         for answers in ({"email": email, "password": password}, {"decision": "approve"}):
-            page = _submit(browser, page, answers)
+            form = re.search(r"<form[^>]*>.*?</form>", page.text, re.DOTALL)
+            if form is None:
+                raise AuthorizationDeniedError(
+                    f"there is no form on the page at {page.url.path} (HTTP {page.status_code})"
+                )
+            action = re.search(r'<form[^>]*\baction="([^"]*)"', form[0])
+            hidden = dict(re.findall(r'<input[^>]*type="hidden"[^>]*name="([^"]*)"[^>]*value="([^"]*)"', form[0]))
+            fields = {name: unescape(value) for name, value in hidden.items()} | answers
+            page = browser.post(urljoin(str(page.url), unescape(action[1]) if action else ""), data=fields)
         if not page.is_success:
             raise AuthorizationDeniedError(f"the approval ended with HTTP {page.status_code}")
-
-
-def _submit(browser: httpx.Client, page: httpx.Response, answers: dict[str, str]) -> httpx.Response:
-    form = re.search(r"<form[^>]*>.*?</form>", page.text, re.DOTALL)
-    if form is None:
-        raise AuthorizationDeniedError(f"there is no form on the page at {page.url.path} (HTTP {page.status_code})")
-    action = re.search(r'<form[^>]*\baction="([^"]*)"', form[0])
-    hidden = dict(re.findall(r'<input[^>]*type="hidden"[^>]*name="([^"]*)"[^>]*value="([^"]*)"', form[0]))
-    fields = {name: unescape(value) for name, value in hidden.items()} | answers
-    return browser.post(urljoin(str(page.url), unescape(action[1]) if action else ""), data=fields)
 
 
 def _difference(place: Installation, playground: Playground) -> CheckFailedError | None:
