@@ -1,6 +1,6 @@
 """Alerts for failed checks and runs, grouped by cause.
 
-- `sensors`: watch for failures and send messages
-- `event_log`: reads failures from Dagster's event log
-- `causes`: group failures by their cause
+- `sensors`: the sensors, and the delivery of their messages
+- `event_log`: failures read from Dagster's event log
+- `causes`: failures grouped by their cause
 """

@@ -1,4 +1,4 @@
-"""Causes: what is one cause and what is two, and what a sensor remembers of them without growing for ever."""
+"""Tests which failures share a cause, and how many causes and messages a cursor keeps."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -10,8 +10,8 @@ NOW = datetime(2026, 5, 20, tzinfo=UTC)
 ACCOUNTS = frozenset({"A1.US", "B2.DE"})
 
 
-def failure(cause: str, *, place: str = "seller/orders", partition: str = "A1.US", event_id: int = 1) -> Failure:
-    return Failure(RUN, cause, place, partition, f"{cause} happened", "run", event_id, NOW)
+def failure(cause: str, *, subject: str = "seller/orders", partition: str = "A1.US", event_id: int = 1) -> Failure:
+    return Failure(RUN, cause, subject, partition, f"{cause} happened", "run", event_id, NOW)
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ def failure(cause: str, *, place: str = "seller/orders", partition: str = "A1.US
         ("from 1,204.50 to 1,300.00", "from 7 to 8"),
     ],
 )
-def test_accounts_zones_requests_and_numbers_are_no_part_of_a_cause(one: str, other: str) -> None:
+def test_a_cause_leaves_out_accounts_zones_requests_and_numbers(one: str, other: str) -> None:
     assert cause_of(RUN, "seller/orders", one, ACCOUNTS) == cause_of(RUN, "seller/transactions", other, ACCOUNTS)
 
 
-def test_sentences_connections_and_the_assets_of_checks_are() -> None:
-    told = [
+def test_a_cause_has_the_sentence_the_connection_and_the_asset_of_a_check() -> None:
+    causes = [
         cause_of(RUN, "seller/orders", "connection 'one' must be authorised again", ACCOUNTS),
         cause_of(RUN, "seller/orders", "connection 'two' must be authorised again", ACCOUNTS),
         cause_of("Check", "seller/orders, row_count", "mismatch: 3 rows", ACCOUNTS),
@@ -37,61 +37,61 @@ def test_sentences_connections_and_the_assets_of_checks_are() -> None:
         cause_of("Warning: check", "seller/orders, row_count", "mismatch: 3 rows", ACCOUNTS),
     ]
 
-    assert len(set(told)) == len(told)
+    assert len(set(causes)) == len(causes)
 
 
-def test_a_cause_is_resolved_when_each_partition_it_remembers_is_well() -> None:
-    known = Alerts(0)
+def test_a_cause_is_resolved_when_all_its_remembered_partitions_recover() -> None:
+    alerts = Alerts(0)
     for number in range(30):
-        known.take(failure("cause", partition=f"P{number}"))
+        alerts.add(failure("cause", partition=f"P{number}"))
 
     for number in range(9):
-        known.heal("seller/orders", f"P{number}")
-    known.heal("seller/transactions", "P9")
-    known.forget(NOW)
-    assert set(known.causes) == {"cause"}
+        alerts.resolve("seller/orders", f"P{number}")
+    alerts.resolve("seller/transactions", "P9")
+    alerts.forget(NOW)
+    assert set(alerts.causes) == {"cause"}
 
-    known.heal("seller/orders", "P9")
-    known.forget(NOW)
-    assert known.causes == {}
+    alerts.resolve("seller/orders", "P9")
+    alerts.forget(NOW)
+    assert alerts.causes == {}
 
 
-def test_a_cause_that_is_not_seen_for_long_is_forgotten_and_there_are_never_too_many() -> None:
-    known = Alerts(0)
+def test_causes_are_forgotten_after_14_days_and_above_500() -> None:
+    alerts = Alerts(0)
     for number in range(600):
-        known.take(failure(f"cause {number}"))
+        alerts.add(failure(f"cause {number}"))
 
-    known.forget(NOW + timedelta(days=13))
-    assert len(known.causes) == 500
-    known.forget(NOW + timedelta(days=14))
-    assert known.causes == {}
+    alerts.forget(NOW + timedelta(days=13))
+    assert len(alerts.causes) == 500
+    alerts.forget(NOW + timedelta(days=14))
+    assert alerts.causes == {}
 
 
-def test_letters_wait_longer_after_each_attempt_and_the_oldest_goes_when_there_is_no_room() -> None:
-    known = Alerts(0)
-    dropped = [letter.text for number in range(102) for letter in known.write(f"letter {number}", NOW)]
+def test_messages_wait_longer_after_each_attempt_and_the_oldest_is_dropped() -> None:
+    alerts = Alerts(0)
+    dropped = [message.text for number in range(102) for message in alerts.add_message(f"message {number}", NOW)]
 
-    assert dropped == ["letter 0", "letter 1"]
-    assert len(known.letters) == 100
-    letter, pauses = known.letters[0], []
+    assert dropped == ["message 0", "message 1"]
+    assert len(alerts.messages) == 100
+    message, pauses = alerts.messages[0], []
     for _ in range(9):
-        letter = letter.put_off(NOW)
-        assert letter.not_before is not None
-        pauses.append((letter.not_before - NOW).total_seconds())
+        message = message.put_off(NOW)
+        assert message.not_before is not None
+        pauses.append((message.not_before - NOW).total_seconds())
     assert pauses == [30, 60, 120, 240, 480, 960, 1800, 1800, 1800]
-    assert not letter.is_due(NOW + timedelta(minutes=29))
-    assert letter.is_due(NOW + timedelta(minutes=30))
+    assert not message.is_due(NOW + timedelta(minutes=29))
+    assert message.is_due(NOW + timedelta(minutes=30))
 
 
-def test_what_a_sensor_remembers_survives_its_cursor() -> None:
-    known = Alerts(7, {"run": 3})
-    known.take(failure("cause"))
-    known.write("letter", NOW)
+def test_alerts_are_read_from_their_cursor_as_they_were_written() -> None:
+    alerts = Alerts(7, {"run": 3})
+    alerts.add(failure("cause"))
+    alerts.add_message("message", NOW)
 
-    assert Alerts.read(known.cursor) == known
+    assert Alerts.read(alerts.cursor) == alerts
 
 
-def test_secrets_are_not_told() -> None:
+def test_a_redacted_text_has_no_secrets() -> None:
     text = "postgresql://me:hidden@db/x, https://user@host, Authorization: Bearer abc.def-1==, key canary"
 
     assert redacted(text, ["canary", ""]) == (
@@ -99,7 +99,7 @@ def test_secrets_are_not_told() -> None:
     )
 
 
-def test_slack_reads_no_markup_that_is_not_meant() -> None:
+def test_a_payload_for_slack_has_its_markup_escaped() -> None:
     payload = slack_payload("Run failed: <a> & b\nwhy <!channel>")
 
     assert payload == {

@@ -1,4 +1,4 @@
-"""Alerts: each cause is told of once, with its next step, until it is resolved; no message is lost on its way."""
+"""Tests that each cause is reported once, with its next step, and that no message is lost."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ Failures = dict[str, SellerPlatformError]
 
 @dataclass
 class Shop:
-    """An instance with assets that fail where they are told to, the sensors, and the webhook they tell."""
+    """An instance with assets that fail as `failures` and `checks` say, the sensors, and their webhook."""
 
     instance: dg.DagsterInstance
     receiver: Receiver
@@ -53,19 +53,19 @@ class Shop:
         return dg.materialize([self._asset(name)], instance=self.instance, tags=tags, raise_on_error=False)
 
     def tick(self, sensor: str, *, later: timedelta = timedelta(seconds=30)) -> str | None:
-        """Evaluate a sensor as the daemon does, some time after the last one, and return what it says."""
+        """Evaluate a sensor as the daemon does, some time after the last tick, and return its skip message."""
         self.passed += later
         definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed)
-        found = definitions.resolve_sensor_def(sensor)
+        definition = definitions.resolve_sensor_def(sensor)
         with dg.build_sensor_context(
             self.instance, cursor=self.cursors.get(sensor), resources=dict(definitions.resources or {})
         ) as context:
-            result = found.evaluate_tick(context)
+            result = definition.evaluate_tick(context)
         self.cursors[sensor] = result.cursor
         return result.skip_message
 
     def judge_connections(self, *refusals: SellerPlatformError) -> None:
-        """Store what the check of the connections says, as the sensor that discovers accounts does."""
+        """Store an evaluation of the check of the connections, as the sensor of discovery does."""
         accounts = dg.AssetKey(["seller", "accounts"])
         self.instance.report_runless_asset_event(dg.AssetMaterialization(accounts))
         self.instance.report_runless_asset_event(
@@ -127,14 +127,14 @@ def away(path: str = "/sales/orders") -> UpstreamUnavailableError:
     return UpstreamUnavailableError(f"GET {path}", "no answer (ConnectError)", attempts=6)
 
 
-def test_it_is_quiet_when_all_is_well(shop: Shop) -> None:
+def test_runs_and_checks_that_succeed_send_no_message(shop: Shop) -> None:
     shop.run("orders", KEYS)
 
-    assert (shop.tick("run_failures"), shop.tick("check_failures")) == ("all is well", "all is well")
+    assert (shop.tick("run_failures"), shop.tick("check_failures")) == ("no cause is open", "no cause is open")
     assert shop.receiver.documents == []
 
 
-def test_a_failed_run_is_told_of_with_place_reason_next_step_and_link(
+def test_a_failed_run_is_reported_with_asset_reason_next_step_and_link(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.failures = {key: away() for key in KEYS[:12]}
@@ -143,18 +143,18 @@ def test_a_failed_run_is_told_of_with_place_reason_next_step_and_link(
     shop.tick("run_failures")
 
     (document,) = shop.receiver.documents
-    told = document["text"].splitlines()
-    assert told == [
+    lines = document["text"].splitlines()
+    assert lines == [
         f"Run failed: seller/orders ({', '.join(KEYS[:3])} and 9 more)",
         str(away()),
         f"Run: https://dagster.example/runs/{run_id}",
     ]
-    assert "run the command again" in told[1]
+    assert "run the command again" in lines[1]
     assert document["blocks"][0]["text"]["text"].startswith("*Run failed: seller/orders")
     assert document["text"] in [record.message for record in caplog.records if record.levelno == logging.ERROR]
 
 
-def test_one_cause_in_many_assets_runs_and_ticks_is_one_message_until_it_is_resolved(shop: Shop) -> None:
+def test_one_cause_in_many_assets_and_runs_is_one_message_until_resolved(shop: Shop) -> None:
     for name in ("orders", "transactions"):
         shop.failures = {key: away(f"/sales/{name}") for key in KEYS[:2]}
         shop.run(name, KEYS[:3])
@@ -163,15 +163,15 @@ def test_one_cause_in_many_assets_runs_and_ticks_is_one_message_until_it_is_reso
         shop.run("transactions", KEYS[:5])
         shop.tick("run_failures", later=timedelta(hours=5))
 
-    (told,) = shop.receiver.texts
-    assert told.startswith(f"Run failed: seller/orders ({KEYS[0]}, {KEYS[1]}); seller/transactions ({KEYS[0]}, ")
+    (message,) = shop.receiver.texts
+    assert message.startswith(f"Run failed: seller/orders ({KEYS[0]}, {KEYS[1]}); seller/transactions ({KEYS[0]}, ")
 
     shop.failures = {}
     shop.run("orders", KEYS[:2])
     shop.run("transactions", KEYS[:1])
     assert shop.tick("run_failures") == "1 causes are open"
     shop.run("transactions", KEYS[1:2])
-    assert shop.tick("run_failures") == "all is well"
+    assert shop.tick("run_failures") == "no cause is open"
     assert shop.receiver.texts[1:] == [f"Resolved: seller/orders, seller/transactions\nIt was: {away()}"]
 
     shop.failures = {KEYS[0]: away()}
@@ -180,7 +180,7 @@ def test_one_cause_in_many_assets_runs_and_ticks_is_one_message_until_it_is_reso
     assert len(shop.receiver.documents) == 3
 
 
-def test_a_failure_of_a_clock_that_was_ahead_and_a_message_it_put_off_are_told_by_the_right_one(shop: Shop) -> None:
+def test_a_clock_that_was_ahead_delays_no_failure_and_no_message(shop: Shop) -> None:
     shop.failures = {KEYS[0]: away()}
     shop.run("orders", KEYS[:1])
     shop.receiver.answers = [500]
@@ -211,7 +211,7 @@ def test_different_causes_are_different_messages(shop: Shop) -> None:
     assert any(f"({KEYS[2]}, {KEYS[3]})" in text for text in shop.receiver.texts)
 
 
-def test_many_causes_at_once_are_not_a_flood(shop: Shop) -> None:
+def test_many_causes_at_once_are_summed_up_in_the_last_message(shop: Shop) -> None:
     causes = [f"the {chr(ord('a') + number)}-field is missing. Tell the upstream" for number in range(14)]
     shop.failures = {key: SellerPlatformError(cause) for key, cause in zip(KEYS, causes, strict=False)}
     shop.run("orders", KEYS)
@@ -221,21 +221,21 @@ def test_many_causes_at_once_are_not_a_flood(shop: Shop) -> None:
     assert shop.receiver.texts[-1].startswith("4 more causes, the first: Run failed: seller/orders (SELLER10.MARKET)")
 
 
-def test_a_run_that_dagster_starts_again_is_told_of_only_when_that_is_given_up(shop: Shop) -> None:
+def test_a_run_is_reported_only_when_dagster_gives_up_starting_it_again(shop: Shop) -> None:
     shop.failures = {KEYS[0]: away()}
     made_good = shop.run("orders", KEYS, {"dagster/will_retry": "true"}).run_id
     given_up = shop.run("orders", KEYS, {"dagster/will_retry": "true"}).run_id
 
-    assert shop.tick("run_failures") == "all is well"
+    assert shop.tick("run_failures") == "no cause is open"
     shop.instance.add_run_tags(made_good, {"dagster/auto_retry_run_id": "another"})
-    assert shop.tick("run_failures") == "all is well"
+    assert shop.tick("run_failures") == "no cause is open"
     shop.instance.add_run_tags(given_up, {"dagster/will_retry": "false"})
     assert shop.tick("run_failures") == "1 causes are open"
-    (told,) = shop.receiver.texts
-    assert told.endswith(given_up)
+    (message,) = shop.receiver.texts
+    assert message.endswith(given_up)
 
 
-def test_a_bug_is_told_of_with_the_way_to_its_traceback_and_without_secrets(
+def test_a_bug_is_reported_with_where_its_traceback_is_and_without_secrets(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SELLER_API_CLIENT_SECRET", "canary-client-secret")
@@ -247,9 +247,9 @@ def test_a_bug_is_told_of_with_the_way_to_its_traceback_and_without_secrets(
     dg.materialize([broken], instance=shop.instance, raise_on_error=False)
     shop.tick("run_failures")
 
-    (told,) = shop.receiver.texts
-    assert told.startswith("Run failed: seller/broken\nValueError: postgresql://***@db/x said ***, Bearer ***")
-    assert "Open the run in the Dagster UI" in told
+    (message,) = shop.receiver.texts
+    assert message.startswith("Run failed: seller/broken\nValueError: postgresql://***@db/x said ***, Bearer ***")
+    assert "Open the run in the Dagster UI" in message
     assert "canary" not in json.dumps(shop.receiver.documents) + json.dumps(shop.cursors)
 
 
@@ -277,24 +277,24 @@ def test_a_job_that_failed_is_resolved_by_a_later_success(shop: Shop) -> None:
     ]
 
 
-def test_a_failed_check_is_told_of_once_until_it_passes(shop: Shop) -> None:
+def test_a_failed_check_is_reported_once_until_it_passes(shop: Shop) -> None:
     shop.checks = {KEYS[0]: "mismatch: 12 rows were stored, the list announced 13. Read the month again."}
     for rows in (12, 14):
         shop.checks = {KEYS[0]: f"mismatch: {rows} rows were stored, the list announced 13. Read the month again."}
         shop.run("orders", KEYS)
         shop.tick("check_failures")
-    (told,) = shop.receiver.texts
-    assert told.startswith(f"Check failed: seller/orders, rows ({KEYS[0]})\nmismatch: 12 rows were stored")
+    (message,) = shop.receiver.texts
+    assert message.startswith(f"Check failed: seller/orders, rows ({KEYS[0]})\nmismatch: 12 rows were stored")
 
     shop.checks = {}
     shop.run("orders", KEYS[1:])
     assert shop.tick("check_failures") == "1 causes are open"
     shop.run("orders", KEYS[:1])
-    assert shop.tick("check_failures") == "all is well"
+    assert shop.tick("check_failures") == "no cause is open"
     assert shop.receiver.texts[1].startswith("Resolved: seller/orders, rows\n")
 
 
-def test_a_warning_says_that_it_is_one(shop: Shop) -> None:
+def test_the_message_of_a_failed_warning_says_warning(shop: Shop) -> None:
     shop.severity = dg.AssetCheckSeverity.WARN
     shop.checks = {KEYS[0]: "The upstream sent fields that are not declared: colour."}
     shop.run("orders", KEYS)
@@ -308,15 +308,15 @@ def test_a_warning_says_that_it_is_one(shop: Shop) -> None:
     ] * 2
 
 
-def test_a_slice_that_could_not_be_stored_is_told_of_by_its_run_alone(shop: Shop) -> None:
+def test_a_slice_that_could_not_be_stored_is_reported_by_its_run_alone(shop: Shop) -> None:
     shop.failures = {KEYS[0]: ListChangedError("orders", attempts=3, last="page 4")}
     shop.run("orders", KEYS)
 
-    assert (shop.tick("check_failures"), shop.tick("run_failures")) == ("all is well", "1 causes are open")
+    assert (shop.tick("check_failures"), shop.tick("run_failures")) == ("no cause is open", "1 causes are open")
 
 
 @pytest.mark.parametrize("first", ["run_failures", "check_failures"])
-def test_a_grant_that_is_refused_is_told_of_by_the_check_of_the_connections_alone(shop: Shop, first: str) -> None:
+def test_a_refused_grant_is_reported_by_the_check_of_the_connections_alone(shop: Shop, first: str) -> None:
     refused = ReauthorizationRequiredError("default", "it was revoked")
     shop.failures = {KEYS[0]: refused, KEYS[1]: away()}
     shop.run("orders", KEYS[:3])
@@ -336,12 +336,12 @@ def test_a_grant_that_is_refused_is_told_of_by_the_check_of_the_connections_alon
     assert shop.receiver.texts[-1].startswith("Resolved: seller/accounts, connection_authorized\n")
 
 
-def test_a_grant_of_which_the_check_says_nothing_is_told_of_by_its_run(shop: Shop) -> None:
+def test_a_refused_grant_that_the_check_does_not_name_is_reported_by_its_run(shop: Shop) -> None:
     shop.judge_connections(ReauthorizationRequiredError("another", "it was revoked"))
     shop.failures = {KEYS[0]: ReauthorizationRequiredError("default", "it was revoked")}
     shop.run("orders", KEYS[:1])
 
-    assert shop.tick("run_failures") == "all is well"
+    assert shop.tick("run_failures") == "no cause is open"
     assert shop.tick("run_failures", later=timedelta(minutes=4)) == "1 causes are open"
 
 
@@ -350,9 +350,9 @@ def test_a_webhook_that_is_away_delays_a_message_and_loses_none(shop: Shop, capl
     shop.run("orders", KEYS)
     shop.receiver.answers = [404, 404]
 
-    said = shop.tick("run_failures")
-    assert said is not None
-    assert said.startswith("1 causes are open; 1 messages wait for the webhook: the webhook at 127.0.0.1 took no")
+    summary = shop.tick("run_failures")
+    assert summary is not None
+    assert summary.startswith("1 causes are open; 1 messages wait for the webhook: the webhook at 127.0.0.1 took no")
     shop.tick("run_failures", later=timedelta(seconds=5))
     assert shop.receiver.refused == 1
     shop.tick("run_failures", later=timedelta(seconds=30))
@@ -363,7 +363,7 @@ def test_a_webhook_that_is_away_delays_a_message_and_loses_none(shop: Shop, capl
     assert "canary-secret" not in caplog.text + json.dumps(shop.cursors)
 
 
-def test_without_a_webhook_the_log_tells(
+def test_without_a_webhook_failures_are_logged(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL")
@@ -375,16 +375,16 @@ def test_without_a_webhook_the_log_tells(
     assert shop.receiver.documents == []
 
 
-def test_what_happened_before_the_first_tick_and_a_cursor_that_cannot_be_read_are_no_alerts(shop: Shop) -> None:
+def test_failures_before_the_first_tick_or_an_unreadable_cursor_are_no_alerts(shop: Shop) -> None:
     shop.failures = {KEYS[0]: away()}
     shop.run("orders", KEYS)
 
     for cursor in (None, "not ours"):
         shop.cursors["run_failures"] = cursor
-        assert shop.tick("run_failures") == "all is well"
+        assert shop.tick("run_failures") == "no cause is open"
 
 
-def test_a_month_that_a_real_run_could_not_load_is_told_of_and_resolved(
+def test_a_month_that_a_real_run_could_not_load_is_reported_and_resolved(
     shop: Shop, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     platform.instance, transactions, honest = (
@@ -407,7 +407,7 @@ def test_a_month_that_a_real_run_could_not_load_is_told_of_and_resolved(
     shop.tick("run_failures")
 
     february = [f"{key}|2026-02-01" for key in sorted(independent_upstream.KEYS.values())]
-    told, resolved = shop.receiver.texts
-    assert told.startswith(f"Run failed: seller/transactions ({', '.join(february)})\n")
-    assert "report it to the upstream" in told
+    message, resolved = shop.receiver.texts
+    assert message.startswith(f"Run failed: seller/transactions ({', '.join(february)})\n")
+    assert "report it to the upstream" in message
     assert resolved.startswith("Resolved: seller/transactions\n")
