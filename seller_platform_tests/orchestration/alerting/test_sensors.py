@@ -336,7 +336,7 @@ def test_a_refused_grant_is_reported_by_the_check_of_the_connections_alone(shop:
     assert shop.receiver.texts[-1].startswith("Resolved: seller/accounts, connection_authorized\n")
 
 
-def test_a_refused_grant_that_the_check_does_not_name_is_reported_by_its_run(shop: Shop) -> None:
+def test_a_refused_grant_that_no_check_names_is_reported_by_its_run(shop: Shop) -> None:
     shop.judge_connections(ReauthorizationRequiredError("another", "it was revoked"))
     shop.failures = {KEYS[0]: ReauthorizationRequiredError("default", "it was revoked")}
     shop.run("orders", KEYS[:1])
@@ -375,7 +375,7 @@ def test_without_a_webhook_failures_are_logged(
     assert shop.receiver.documents == []
 
 
-def test_failures_before_the_first_tick_or_an_unreadable_cursor_are_no_alerts(shop: Shop) -> None:
+def test_failures_before_the_first_tick_or_a_broken_cursor_are_no_alerts(shop: Shop) -> None:
     shop.failures = {KEYS[0]: away()}
     shop.run("orders", KEYS)
 
