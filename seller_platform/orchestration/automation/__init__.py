@@ -1,7 +1,7 @@
 """Schedules, planned runs and automation conditions.
 
-- `schedules`: when what is read
-- `due`: the days that are due to be read again
-- `runs`: ranges of partitions planned as runs
+- `schedules`: when each dataset is read
+- `due`: runs for the days that are due
+- `runs`: runs over ranges of partitions
 - `conditions`: automation conditions of marts and exports
 """

@@ -1,4 +1,4 @@
-"""Partitions that follow their inputs: the condition on which one is made, and made again."""
+"""The automation condition of partitions that follow their inputs, and its sensor."""
 
 from typing import Any
 
@@ -8,18 +8,16 @@ SECONDS_BETWEEN_TICKS = 30
 
 
 def follows_inputs(*, followed: dg.AssetSelection, required: dg.AssetSelection) -> dg.AutomationCondition[Any]:
-    """Return the condition on which a partition is made.
+    """Return the condition that requests a partition when its inputs are loaded, and when they change.
 
-    It is made once everything that it cannot do without was loaded, and again whenever an input changed: an input that
-    was loaded anew and is what it was before has the same data version, and asks for nothing. A partition that could
-    not be made waits for an input to change.
+    A partition is first requested once all its required inputs are loaded. An input that is loaded again without a
+    change keeps its data version and requests nothing. A partition that failed waits until an input changes.
 
-    Only a request settles a change, and none that was made before it: what was under way when the input changed may
-    have read what was there before.
+    A change is handled only by a run requested after it: a run that was already under way may have read the old rows.
 
     Args:
-        followed: The inputs whose changes ask for a partition.
-        required: The inputs it cannot do without.
+        followed: The inputs whose changes request a partition.
+        required: The inputs without which a partition cannot be made.
     """
     condition = dg.AutomationCondition
     is_new = condition.missing() & ~condition.execution_failed()
@@ -33,7 +31,7 @@ def follows_inputs(*, followed: dg.AssetSelection, required: dg.AssetSelection) 
 
 
 def following_sensor(name: str, *, group: str, description: str) -> dg.AutomationConditionSensorDefinition:
-    """Return the sensor that requests the partitions of a group's assets on their conditions."""
+    """Return the sensor that evaluates the automation conditions of a group's assets."""
     return dg.AutomationConditionSensorDefinition(
         name,
         target=dg.AssetSelection.groups(group),

@@ -1,4 +1,4 @@
-"""What of the datasets is due, as runs: for the schedules, and for a `sync` that names no months."""
+"""Plans the runs that read what is due, for the schedules and for a `sync` without months."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from seller_platform.orchestration.partitions import read_partition_key
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, pairs_read
 from seller_platform.warehouse.postgres.database import Database
 
-Wanted = TypeVar("Wanted")
+Plan = TypeVar("Plan")
 
 
 def plan_refresh(
@@ -29,36 +29,47 @@ def plan_refresh(
     listed: Sequence[str],
     since: date,
     longest: int = LONGEST_RUN,
-    unasked: bool = False,
+    scheduled: bool = False,
 ) -> list[PlannedRun]:
     """Return the runs that read what may have changed, newest months first, then the snapshots.
 
-    Rows that upstreams compute are not offered by all: where none were ever read, only the newest month is asked for,
-    unless a person asked.
+    Not every upstream offers the rows that upstreams compute. Where none were ever read, a schedule requests only the
+    newest month.
 
     Args:
         days: The local day of each account.
         listed: Every account partition, in Dagster's order.
         since: The first day of interest of dated datasets.
         longest: How many partitions a run may have.
-        unasked: Nobody asked: what was read on the account's local day is not read again.
+        scheduled: A schedule plans, not a person: what was read on the account's local day is not read again.
     """
-    due = days_due(database, datasets, days, since=since, again=not unasked)
-    known = pairs_read(database, [dataset for dataset in datasets if dataset.is_computed]) if unasked else None
-    dated = alike((each, _months_due(each, due, known)) for each in datasets if each.is_dated)
+    due = days_due(database, datasets, days, since=since, again=not scheduled)
+    computed = [dataset for dataset in datasets if dataset.is_computed]
+    offered = pairs_read(database, computed) if scheduled else None
+
+    def months_due(dataset: Dataset) -> Mapping[Window, frozenset[str]]:
+        pairs: list[tuple[Window, str]] = []
+        for (name, account), windows in due.items():
+            if name == dataset.name:
+                months = [Window.month_of(part.start) for window in windows for part in window.months()]
+                newest_only = offered is not None and dataset.is_computed and (name, account) not in offered
+                pairs += [(month, account) for month in (months[-1:] if newest_only else months)]
+        return accounts_by_month(pairs)
+
+    dated = grouped_by_plan((dataset, months_due(dataset)) for dataset in datasets if dataset.is_dated)
     runs = chain.from_iterable(
-        plan_months(same, months, listed=listed, whole=False, longest=longest) for same, months in dated
+        plan_months(group, months, listed=listed, whole=False, longest=longest) for group, months in dated
     )
     planned = sorted(runs, key=newest_month, reverse=True)
-    for group in snapshot_groups(datasets):
-        wanted = alike((each, frozenset(key for name, key in due if name == each.name)) for each in group)
-        for same, keys in wanted:
-            planned += plan_snapshots(same, keys, listed=listed, whole=False, longest=longest)
+    for snapshots in snapshot_groups(datasets):
+        due_accounts = ((each, frozenset(key for name, key in due if name == each.name)) for each in snapshots)
+        for group, keys in grouped_by_plan(due_accounts):
+            planned += plan_snapshots(group, keys, listed=listed, whole=False, longest=longest)
     return planned
 
 
 def newest_month(planned: PlannedRun) -> date:
-    """Return the first day of a run's newest month; of snapshots, a day after all others."""
+    """Return the first day of a run's newest month; for snapshots, the last day there is."""
     _, month = read_partition_key(planned.last or "")
     return month.start if month else date.max
 
@@ -71,36 +82,13 @@ def accounts_by_month(pairs: Iterable[tuple[Window, str]]) -> Mapping[Window, fr
     return {month: frozenset(keys) for month, keys in of_month.items()}
 
 
-def alike(each: Iterable[tuple[Dataset, Wanted]]) -> Iterator[tuple[list[Dataset], Wanted]]:
-    """Yield the datasets of which the same is wanted, to be read by the same runs."""
-    groups: list[tuple[list[Dataset], Wanted]] = []
-    for dataset, wanted in each:
-        group = next((datasets for datasets, same in groups if same == wanted), None)
+def grouped_by_plan(plans: Iterable[tuple[Dataset, Plan]]) -> Iterator[tuple[list[Dataset], Plan]]:
+    """Yield each plan with all datasets that have it, so that the same runs read them."""
+    groups: list[tuple[list[Dataset], Plan]] = []
+    for dataset, plan in plans:
+        group = next((datasets for datasets, other in groups if other == plan), None)
         if group is None:
-            groups.append(([dataset], wanted))
+            groups.append(([dataset], plan))
         else:
             group.append(dataset)
     yield from groups
-
-
-def _months_due(
-    dataset: Dataset, due: Mapping[tuple[str, str], Sequence[Window]], known: frozenset[tuple[str, str]] | None
-) -> Mapping[Window, frozenset[str]]:
-    """Return the months that hold due days, with their accounts.
-
-    Args:
-        known: The datasets and accounts of which anything was read, if it matters.
-    """
-    of_account = {key: windows for (name, key), windows in due.items() if name == dataset.name}
-    return accounts_by_month(
-        (Window.month_of(part.start), key)
-        for key, windows in of_account.items()
-        for part in _parts(
-            windows, newest_only=known is not None and dataset.is_computed and (dataset.name, key) not in known
-        )
-    )
-
-
-def _parts(windows: Sequence[Window], *, newest_only: bool) -> list[Window]:
-    parts = [part for window in windows for part in window.months()]
-    return parts[-1:] if newest_only else parts

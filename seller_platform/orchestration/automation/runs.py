@@ -1,6 +1,6 @@
-"""Runs over stretches of accounts and months, planned for schedules and for `seller-platform sync`.
+"""Plans runs over ranges of accounts and months, for schedules and for `seller-platform sync`.
 
-The command executes them in its own process.
+The command executes its runs in its own process.
 """
 
 import uuid
@@ -15,18 +15,19 @@ from seller_platform.orchestration.partitions import asset_key, partition_key, r
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 
 LONGEST_RUN = 300
-"""More partitions than this make one run slow; Dagster's time grows faster than their number."""
+"""The most partitions of a run; Dagster's time for a run grows faster than their number."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run: some datasets of the same kind of slice, over a range of their partitions.
+    """A run of datasets with the same kind of slice, over a range of their partitions.
 
     Attributes:
         first: First partition key of the range; None for an asset without partitions.
         last: Last partition key; the range is every account between the two, in every month between the two.
-        partitions: How many there are in the range; one where the asset has none.
+        partitions: How many partitions the range has; one for an asset without partitions.
+        whole: Whether the run reads whole slices, not only the days that may have changed.
     """
 
     datasets: tuple[Dataset, ...]
@@ -38,12 +39,12 @@ class PlannedRun:
 
     @property
     def slices(self) -> int:
-        """How many slices the run loads at most."""
+        """The most slices that the run can load."""
         return self.partitions * len(self.datasets)
 
     @property
     def tags(self) -> dict[str, str]:
-        """The run's tags: its range, how it reads, and its account if it is of one alone."""
+        """The tags of the range, of the way of reading, and of the account if there is one only."""
         tags = {} if self.whole else {REFRESH_TAG: CHANGED}
         if self.first is None or self.last is None:
             return tags
@@ -58,12 +59,12 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
-        failures: The partitions that failed, with the reason of each.
-        exit_code: The one that fits the failures.
-        not_offered: What the upstream does not offer, in sentences.
+        failures: The failed partitions, each with its reason.
+        exit_code: The exit code that fits the failures.
+        not_offered: Sentences that name what the upstream does not offer.
     """
 
     run_id: str
@@ -76,12 +77,12 @@ class RunEnd:
 def plan_runs(
     datasets: Sequence[Dataset], accounts: Sequence[str], months: Sequence[Window], *, listed: Sequence[str]
 ) -> Iterator[PlannedRun]:
-    """Yield the runs that load whole months of datasets, newest months first, and then today's snapshots.
+    """Yield the runs that load whole months, newest first, and then today's snapshots.
 
     Args:
         accounts: Account keys.
         months: Consecutive months, oldest first; empty where no dated dataset is to be read.
-        listed: Every account partition, in Dagster's order: a range holds all that lie between its ends.
+        listed: Every account partition, in Dagster's order: a range has all partitions between its ends.
     """
     dated = tuple(dataset for dataset in datasets if dataset.slicing is Slicing.MONTH)
     if dated:
@@ -91,9 +92,9 @@ def plan_runs(
 
 
 def snapshot_groups(datasets: Sequence[Dataset]) -> Iterator[Sequence[Dataset]]:
-    """Yield the snapshots among datasets, as runs may read them together.
+    """Yield the snapshot datasets, in groups that a run may read together.
 
-    What is looked up product by product follows the inventory, in a run of its own.
+    Datasets that are looked up product by product follow the inventory in a run of their own.
     """
     snapshots = [dataset for dataset in datasets if dataset.slicing is Slicing.SNAPSHOT]
     for follows in (False, True):
@@ -104,7 +105,7 @@ def snapshot_groups(datasets: Sequence[Dataset]) -> Iterator[Sequence[Dataset]]:
 
 def plan_months(
     datasets: Sequence[Dataset],
-    wanted: Mapping[Window, Collection[str]],
+    accounts: Mapping[Window, Collection[str]],
     *,
     listed: Sequence[str],
     whole: bool,
@@ -113,21 +114,19 @@ def plan_months(
     """Yield the runs that load dated datasets, newest months first.
 
     Args:
-        wanted: The accounts of each month.
+        accounts: The keys of the accounts of each month.
         listed: Every account partition, in Dagster's order.
-        whole: Read months as a whole, not only what may have changed.
+        whole: Read whole months, not only the days that may have changed.
         longest: How many partitions a run may have.
     """
-    months_of: dict[_Stretch, list[Window]] = defaultdict(list)
-    for month in sorted(wanted, reverse=True):
-        for stretch in _stretches(wanted[month], listed, longest):
-            months_of[stretch].append(month)
-    blocks = [
-        (block, stretch) for stretch, months in months_of.items() for block in _blocks(months, longest // stretch.count)
-    ]
-    for block, stretch in sorted(blocks, key=lambda each: each[0][0], reverse=True):
-        first, last = partition_key(stretch.first, block[-1]), partition_key(stretch.last, block[0])
-        yield PlannedRun(tuple(datasets), first, last, len(block) * stretch.count, whole)
+    months_of: dict[_AccountRange, list[Window]] = defaultdict(list)
+    for month in sorted(accounts, reverse=True):
+        for keys in _account_ranges(accounts[month], listed, longest):
+            months_of[keys].append(month)
+    blocks = [(block, keys) for keys, months in months_of.items() for block in _blocks(months, longest // keys.count)]
+    for block, keys in sorted(blocks, key=lambda each: each[0][0], reverse=True):
+        first, last = partition_key(keys.first, block[-1]), partition_key(keys.last, block[0])
+        yield PlannedRun(tuple(datasets), first, last, len(block) * keys.count, whole)
 
 
 def plan_snapshots(
@@ -144,12 +143,12 @@ def plan_snapshots(
         listed: Every account partition, in Dagster's order.
         longest: How many partitions a run may have.
     """
-    for stretch in _stretches(accounts, listed, longest):
-        yield PlannedRun(tuple(datasets), stretch.first, stretch.last, stretch.count, whole)
+    for keys in _account_ranges(accounts, listed, longest):
+        yield PlannedRun(tuple(datasets), keys.first, keys.last, keys.count, whole)
 
 
 def execute(planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInstance) -> RunEnd:
-    """Execute a run in this process, to its end, whatever fails in it.
+    """Execute a run in this process, and return its result even if steps fail.
 
     Args:
         job: The job of all assets.
@@ -162,25 +161,21 @@ def execute(planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInst
         run_config=_QUIET,
         raise_on_error=False,
     )
-    return _end(result)
-
-
-def _end(result: dg.ExecuteInProcessResult) -> RunEnd:
     failures: dict[str, str] = {}
     exit_codes, not_offered = set(), set()
     for event in result.all_events:
         if event.is_asset_observation:
-            told = event.asset_observation_data.asset_observation.metadata.get(NOT_OFFERED)
-            not_offered.update([] if told is None else [str(told.value)])
+            sentence = event.asset_observation_data.asset_observation.metadata.get(NOT_OFFERED)
+            not_offered.update([] if sentence is None else [str(sentence.value)])
         if not event.is_step_failure:
             continue
         failed = event.step_failure_data
-        named = failed.user_failure_data
-        if named is None:
+        raised = failed.user_failure_data
+        if raised is None:
             failures[event.step_key or "run"] = failed.error.message.strip() if failed.error else "it failed"
             exit_codes.add(1)
             continue
-        for name, value in named.metadata.items():
+        for name, value in raised.metadata.items():
             if name == EXIT_CODE:
                 exit_codes.add(int(str(value.value)))
             else:
@@ -190,27 +185,27 @@ def _end(result: dg.ExecuteInProcessResult) -> RunEnd:
 
 
 @dataclass(frozen=True)
-class _Stretch:
-    """Accounts that lie side by side."""
+class _AccountRange:
+    """Accounts that follow one another among the partitions."""
 
     first: str
     last: str
     count: int
 
 
-def _stretches(accounts: Collection[str], listed: Sequence[str], longest: int) -> Iterator[_Stretch]:
-    """Yield the stretches of accounts, none longer than a run may be."""
-    wanted, stretch = set(accounts), []
+def _account_ranges(accounts: Collection[str], listed: Sequence[str], longest: int) -> Iterator[_AccountRange]:
+    """Yield the accounts as ranges, none longer than a run may be."""
+    chosen, adjacent = set(accounts), []
     for account in [*listed, None]:
-        if account in wanted:
-            stretch.append(str(account))
-        if stretch and (account not in wanted or len(stretch) == longest):
-            yield _Stretch(stretch[0], stretch[-1], len(stretch))
-            stretch = []
+        if account in chosen:
+            adjacent.append(str(account))
+        if adjacent and (account not in chosen or len(adjacent) == longest):
+            yield _AccountRange(adjacent[0], adjacent[-1], len(adjacent))
+            adjacent = []
 
 
 def _blocks(months: Sequence[Window], longest: int) -> Iterator[Sequence[Window]]:
-    """Yield the months, newest first, as blocks of consecutive ones that make one run each."""
+    """Yield blocks of consecutive months, newest first, one block for each run."""
     block = list(months[:1])
     for month in months[1:]:
         if month.end != block[-1].start or len(block) == longest:

@@ -1,11 +1,11 @@
-"""Schedules: what is due is read every day, closed months are read again every week, snapshots every hour if wanted.
+"""Schedules that read what is due daily, closed months weekly, and snapshots hourly if switched on.
 
-A day ends at another hour in every zone. The daily refresh is due at 11:00 UTC, when the last marketplace's yesterday
-has ended (Los Angeles then has 03:00 or 04:00) and nearly all accounts are on the same day, from Honolulu (01:00) to
-Sydney (21:00 or 22:00): what lies side by side among the partitions is due together, which makes few runs of many
-accounts. Wherever an account is, its days are cut at its own midnight: today is the last, yesterday is complete.
-Three later ticks ask once more for what the first did not bring, as long as the account is on the same local day, so
-that an upstream that was away at eleven costs no day. Each schedule can be switched off in the UI.
+A day ends at another hour in every zone. The daily refresh is due at 11:00 UTC. The last marketplace's yesterday has
+ended then (Los Angeles has 03:00 or 04:00), and nearly all accounts are on the same day, from Honolulu (01:00) to
+Sydney (21:00 or 22:00): partitions that follow one another are due together, which makes few runs of many accounts.
+The days of every account are cut at its own midnight: today is the last, yesterday is complete.
+Three later ticks request what the first did not bring, while the account is on the same local day, so that an
+upstream that was away at eleven costs no day. Each schedule can be switched off in the UI.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Source, Window
-from seller_platform.orchestration.automation.due import accounts_by_month, alike, newest_month, plan_refresh
+from seller_platform.orchestration.automation.due import accounts_by_month, grouped_by_plan, newest_month, plan_refresh
 from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_snapshots
 from seller_platform.orchestration.partitions import account_partitions, asset_key
 from seller_platform.orchestration.resources import WarehouseResource
@@ -25,7 +25,7 @@ from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
 from seller_platform.warehouse.postgres.database import Database
 
-# A sensor discovers the accounts, and reports are requested by a schedule of their own.
+# A sensor discovers the accounts, and a schedule of its own requests the reports.
 SCHEDULED = tuple(each for each in DATASETS if each.source in (Source.LIST, Source.PRODUCT_LOOKUP))
 
 REFRESH_HOUR = 11
@@ -35,11 +35,11 @@ _WEEKLY = "0 13 * * 0"
 
 # The daily refresh reads as far back as the lookback reaches, 30 days at most; a quarter is three times that.
 CLOSED_MONTHS = 3
-# Dagster notes every slice of a run when the run is made, which takes it some milliseconds each: what is asked for at
-# once is bounded, and the rest comes with the next tick. Runs are small enough to be worked on side by side.
+# Dagster stores an event for each slice when it makes a run, some milliseconds each: a tick requests so many at most,
+# and the next tick requests the rest. Runs are small enough to be executed side by side.
 _PARTITIONS_PER_RUN = 100
 _RUNS_PER_TICK = 100
-# A run that has been on its way for longer is taken for lost, and no longer waited for.
+# A run that takes longer counts as lost, and no tick waits for it.
 _LONGEST_RUN = timedelta(days=1)
 _UNDER_WAY = [
     dg.DagsterRunStatus.QUEUED,
@@ -52,10 +52,10 @@ _UNDER_WAY = [
 
 @dataclass(frozen=True)
 class _Tick:
-    """What a schedule knows when it plans.
+    """The moment of a schedule's tick, with the database and the partitions to plan from.
 
     Attributes:
-        now: The moment that the tick is of.
+        now: The moment for which the tick was scheduled.
         listed: Every account partition, in Dagster's order.
     """
 
@@ -65,10 +65,10 @@ class _Tick:
 
     @property
     def accounts(self) -> list[str]:
-        return [known.key for known in accounts(self.database)]
+        return [account.key for account in accounts(self.database)]
 
     def days(self, moment: datetime | None = None) -> list[AccountDay]:
-        """Return the local day of each account that is not retired, now or at another moment."""
+        """Return the local day of each account, retired ones left out, now or at another moment."""
         at = moment or self.now
         return [AccountDay.at(at, each.key, ZoneInfo(each.account.timezone)) for each in accounts(self.database)]
 
@@ -77,8 +77,8 @@ def schedule_definitions(history_start: date, datasets: Sequence[Dataset] = SCHE
     """Return the schedules of each area's assets; they need the resource `warehouse`.
 
     Args:
-        history_start: The first day of interest: what was never read from there on is due.
-        datasets: Those that there are assets of.
+        history_start: The first day of interest: days from it on that were never read are due.
+        datasets: The datasets that have assets.
     """
     of_area: dict[str, list[Dataset]] = defaultdict(list)
     for dataset in datasets:
@@ -101,7 +101,7 @@ def _schedules_of(area: str, datasets: Sequence[Dataset], history_start: date) -
     if dated:
         yield _schedule(
             f"reread_{area}",
-            f"Reads the last {CLOSED_MONTHS} closed months as a whole, for what was put right after the lookback.",
+            f"Reads the last {CLOSED_MONTHS} closed months again as a whole, for corrections made after the lookback.",
             dated,
             lambda tick: _reread(tick, dated, history_start),
             cron=_WEEKLY,
@@ -109,7 +109,7 @@ def _schedules_of(area: str, datasets: Sequence[Dataset], history_start: date) -
     if snapshots:
         yield _schedule(
             f"snapshot_{area}_hourly",
-            "Takes today's snapshot of every account anew; the day keeps the last. Switch it on where hours matter.",
+            "Takes today's snapshot of every account again; a day keeps the last. Switch it on if hours matter.",
             snapshots,
             lambda tick: plan_snapshots(
                 snapshots, tick.accounts, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN
@@ -139,31 +139,26 @@ def _schedule(
     def evaluate(
         context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        under_way = _count_under_way(context, name)
+        now = context.scheduled_execution_time
+        under_way = context.instance.get_runs_count(
+            dg.RunsFilter(tags={"dagster/schedule_name": name}, statuses=_UNDER_WAY, created_after=now - _LONGEST_RUN)
+        )
         if under_way:
-            yield dg.SkipReason(f"{under_way} runs of an earlier tick are under way; what they leave is asked for next")
+            yield dg.SkipReason(f"{under_way} runs of an earlier tick are under way; the next tick requests the rest")
             return
-        tick = _Tick(context.scheduled_execution_time, warehouse.database, account_partitions(context.instance))
+        tick = _Tick(now, warehouse.database, account_partitions(context.instance))
         planned = sorted(plan(tick), key=newest_month, reverse=True)[:_RUNS_PER_TICK]
-        yield from map(_run_request, planned) if planned else [dg.SkipReason("nothing is due")]
+        for run in planned:
+            names = "+".join(dataset.name for dataset in run.datasets)
+            yield dg.RunRequest(
+                run_key=":".join([names, *filter(None, (run.first, run.last))]),
+                asset_selection=[asset_key(dataset) for dataset in run.datasets],
+                tags=run.tags,
+            )
+        if not planned:
+            yield dg.SkipReason("nothing is due")
 
     return evaluate
-
-
-def _count_under_way(context: dg.ScheduleEvaluationContext, schedule: str) -> int:
-    since = context.scheduled_execution_time - _LONGEST_RUN
-    return context.instance.get_runs_count(
-        dg.RunsFilter(tags={"dagster/schedule_name": schedule}, statuses=_UNDER_WAY, created_after=since)
-    )
-
-
-def _run_request(planned: PlannedRun) -> dg.RunRequest:
-    names = "+".join(dataset.name for dataset in planned.datasets)
-    return dg.RunRequest(
-        run_key=":".join([names, *filter(None, (planned.first, planned.last))]),
-        asset_selection=[asset_key(dataset) for dataset in planned.datasets],
-        tags=planned.tags,
-    )
 
 
 def _refresh(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> Iterator[PlannedRun]:
@@ -177,28 +172,27 @@ def _refresh(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> I
         listed=tick.listed,
         since=history_start,
         longest=_PARTITIONS_PER_RUN,
-        unasked=True,
+        scheduled=True,
     )
 
 
 def _reread(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> Iterator[PlannedRun]:
-    known, days = pairs_read(tick.database, datasets), tick.days()
+    read_before, days = pairs_read(tick.database, datasets), tick.days()
+
+    def closed_months(today: date) -> Iterator[Window]:
+        month = Window.month_of(today)
+        for _ in range(CLOSED_MONTHS):
+            month = Window.month_of(month.start - timedelta(days=1))
+            yield month
 
     def months_of(dataset: Dataset) -> Mapping[Window, frozenset[str]]:
         return accounts_by_month(
             (month, day.account)
             for day in days
-            if (dataset.name, day.account) in known
-            for month in _closed_months(day.today)
+            if (dataset.name, day.account) in read_before
+            for month in closed_months(day.today)
             if month.end > history_start
         )
 
-    for same, months in alike((each, months_of(each)) for each in datasets):
-        yield from plan_months(same, months, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN)
-
-
-def _closed_months(today: date) -> Iterator[Window]:
-    month = Window.month_of(today)
-    for _ in range(CLOSED_MONTHS):
-        month = Window.month_of(month.start - timedelta(days=1))
-        yield month
+    for group, months in grouped_by_plan((dataset, months_of(dataset)) for dataset in datasets):
+        yield from plan_months(group, months, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN)

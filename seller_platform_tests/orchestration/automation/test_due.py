@@ -1,4 +1,4 @@
-"""What is due, asked for by a schedule and by a person."""
+"""Tests what is due for a schedule and for a person."""
 
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
@@ -17,27 +17,27 @@ NOON = datetime(2026, 5, 20, 12, tzinfo=UTC)
 TODAY = [AccountDay.at(NOON, "A.DE", ZoneInfo("Europe/Berlin"))]
 
 
-def plan(database: Database, *datasets: Dataset, unasked: bool = False) -> list[PlannedRun]:
-    return plan_refresh(database, datasets, TODAY, listed=["A.DE"], since=SINCE, unasked=unasked)
+def plan(database: Database, *datasets: Dataset, scheduled: bool = False) -> list[PlannedRun]:
+    return plan_refresh(database, datasets, TODAY, listed=["A.DE"], since=SINCE, scheduled=scheduled)
 
 
-def test_a_person_is_not_told_that_today_was_read_already(database: Database) -> None:
+def test_a_person_can_read_today_again(database: Database) -> None:
     read(database, ["orders"], "A.DE", Window(SINCE, date(2026, 5, 21)), NOON)
 
-    assert plan(database, ORDERS, unasked=True) == []
+    assert plan(database, ORDERS, scheduled=True) == []
     (run,) = plan(database, ORDERS)
     assert (run.first, run.last, run.slices) == ("A.DE|2026-04-01", "A.DE|2026-05-01", 2)
 
 
-def test_a_person_gets_every_month_of_what_an_upstream_may_compute(database: Database) -> None:
-    (asked,) = plan(database, SALES_BY_DATE)
-    (unasked,) = plan(database, SALES_BY_DATE, unasked=True)
+def test_a_person_gets_every_month_of_rows_that_an_upstream_may_compute(database: Database) -> None:
+    (requested,) = plan(database, SALES_BY_DATE)
+    (scheduled,) = plan(database, SALES_BY_DATE, scheduled=True)
 
-    assert (asked.first, asked.slices) == ("A.DE|2026-01-01", 5)
-    assert (unasked.first, unasked.slices) == ("A.DE|2026-05-01", 1)
+    assert (requested.first, requested.slices) == ("A.DE|2026-01-01", 5)
+    assert (scheduled.first, scheduled.slices) == ("A.DE|2026-05-01", 1)
 
 
-def test_months_come_first_and_what_follows_the_inventory_last(database: Database) -> None:
+def test_months_come_first_and_datasets_that_follow_the_inventory_last(database: Database) -> None:
     runs = plan(database, COST_PERIODS, *LISTS)
 
     assert ORDERS in runs[0].datasets

@@ -1,4 +1,4 @@
-"""Runs: stretches of accounts and months, newest first, none longer than a run may be."""
+"""Tests that runs are ranges of accounts and months, newest first, none too long."""
 
 from datetime import date
 
@@ -25,7 +25,7 @@ def test_lists_of_one_kind_share_their_runs() -> None:
     assert {dataset for run in planned for dataset in run.datasets} == set(LISTS)
 
 
-def test_where_nothing_dated_is_read_there_are_only_snapshots() -> None:
+def test_without_months_only_snapshots_are_planned() -> None:
     assert ranges(list(plan_runs(LISTS, KEYS[:1], [], listed=KEYS))) == [(KEYS[0], KEYS[0])]
 
 
@@ -39,10 +39,10 @@ def test_runs_are_cut_and_newest_months_come_first_across_all_accounts() -> None
     ]
 
 
-def test_a_range_holds_no_account_and_no_month_that_is_not_wanted() -> None:
-    wanted = {MONTHS[0]: KEYS[:2], MONTHS[2]: KEYS[:2], MONTHS[3]: [KEYS[0], KEYS[2]]}
+def test_a_range_has_no_account_and_no_month_beside_those_to_read() -> None:
+    months = {MONTHS[0]: KEYS[:2], MONTHS[2]: KEYS[:2], MONTHS[3]: [KEYS[0], KEYS[2]]}
 
-    planned = list(plan_months([ORDERS], wanted, listed=KEYS, whole=False))
+    planned = list(plan_months([ORDERS], months, listed=KEYS, whole=False))
 
     assert ranges(planned) == [
         (f"{KEYS[0]}|2025-03-01", f"{KEYS[0]}|2025-03-01"),
@@ -52,7 +52,7 @@ def test_a_range_holds_no_account_and_no_month_that_is_not_wanted() -> None:
     ]
 
 
-def test_the_tags_say_the_range_how_it_is_read_and_of_which_account() -> None:
+def test_the_tags_of_a_run_name_its_range_its_reading_and_its_account() -> None:
     (one,) = plan_months([ORDERS], {MONTHS[0]: KEYS[:1]}, listed=KEYS, whole=False)
     (many,) = plan_snapshots([dataset_named("inventory")], KEYS[:2], listed=KEYS, whole=True)
 

@@ -1,4 +1,4 @@
-"""Schedules: what is asked for at which hour, and that the runs they ask for do it."""
+"""Tests what each schedule requests at which hour, and that its runs read it."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -31,31 +31,31 @@ SALES = [dataset for dataset in LISTS if dataset.area == "sales"]
 
 @pytest.fixture
 def instance(database_url: str, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """A Dagster instance on PostgreSQL, as schedules need one that others can open."""
+    """A Dagster instance on PostgreSQL, for schedules need one that other processes can open."""
     with postgres_instance(database_url, tmp_path) as opened:
         yield opened
 
 
 def register(database: Database, instance: dg.DagsterInstance, zones: dict[str, str]) -> None:
     save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    found = [
+    listed = [
         (key, Account(number, key, "US", "USD", zone, "MARKET", f"S{number}"))
         for number, (key, zone) in enumerate(zones.items())
     ]
-    save_accounts(database, "default", found)
+    save_accounts(database, "default", listed)
     add_accounts(instance, zones)
 
 
 def read(database: Database, names: Sequence[str], account: str, window: Window, at: datetime) -> None:
-    """Store receipts of a load that ended well."""
+    """Store receipts of successful loads."""
     counts = dict.fromkeys(("requests", "pages", "body_bytes", "announced", "rows"), 0)
-    same = {**counts, "digest": b"", "verdict": "match", "changed": True, "started_at": at, "finished_at": at}
+    common = {**counts, "digest": b"", "verdict": "match", "changed": True, "started_at": at, "finished_at": at}
     with database.begin() as connection:
         connection.execute(
             insert(LOADS),
             [
                 {
-                    **same,
+                    **common,
                     "dataset": name,
                     "account": account,
                     "window_start": window.start,
@@ -69,7 +69,7 @@ def read(database: Database, names: Sequence[str], account: str, window: Window,
 def tick(
     schedule: str, at: datetime, instance: dg.DagsterInstance, database_url: str, history_start: date = HISTORY_START
 ) -> list[dg.RunRequest]:
-    """Return the runs that a schedule asks for at a moment."""
+    """Return the runs that a schedule requests at a moment."""
     assets = dg.Definitions([asset_for(dataset, history_start) for dataset in LISTS])
     resources = dg.Definitions(
         resources={
@@ -78,14 +78,14 @@ def tick(
         }
     )
     definitions = dg.Definitions.merge(schedule_definitions(history_start, LISTS), assets, resources)
-    found = definitions.resolve_schedule_def(schedule)
+    definition = definitions.resolve_schedule_def(schedule)
     with dg.build_schedule_context(
         instance, scheduled_execution_time=at, resources={"warehouse": WarehouseResource(database_url=database_url)}
     ) as context:
-        return list(found.evaluate_tick(context).run_requests or [])
+        return list(definition.evaluate_tick(context).run_requests or [])
 
 
-def asked(requests: Sequence[dg.RunRequest]) -> list[tuple[list[str], str, str]]:
+def ranges(requests: Sequence[dg.RunRequest]) -> list[tuple[list[str], str, str]]:
     return [
         ([key.path[-1] for key in request.asset_selection or ()], request.tags[START], request.tags[END])
         for request in requests
@@ -97,7 +97,7 @@ def accounts_between(request: dg.RunRequest, listed: Sequence[str]) -> list[str]
     return list(listed[listed.index(first) : listed.index(last) + 1])
 
 
-def test_a_day_is_refreshed_by_runs_that_read_what_was_never_read(
+def test_a_refresh_requests_runs_that_read_what_was_never_read(
     platform: Platform, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     platform.instance = instance
@@ -120,10 +120,10 @@ def test_a_day_is_refreshed_by_runs_that_read_what_was_never_read(
         assert platform.materialized(dataset_named(name)) == months
     # Everything was read since; of the rows that this upstream does not compute, the newest month is asked for again.
     again = tick("refresh_sales", at, instance, database_url)
-    assert {name for names, _, _ in asked(again) for name in names} == {"sales_by_product", "sales_by_date"}
+    assert {name for names, _, _ in ranges(again) for name in names} == {"sales_by_product", "sales_by_date"}
 
 
-def test_only_months_with_days_that_may_have_changed_are_asked_for(
+def test_only_months_with_days_that_may_have_changed_are_requested(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     register(database, instance, {"A.US": "America/Los_Angeles", "B.DE": "Europe/Berlin"})
@@ -135,7 +135,7 @@ def test_only_months_with_days_that_may_have_changed_are_asked_for(
     requests = tick("refresh_sales", yesterday + timedelta(days=1), instance, database_url)
 
     lookback_14, lookback_30 = ["transactions"], sorted({each.name for each in SALES} - {"transactions"})
-    assert sorted((sorted(names), first, last) for names, first, last in asked(requests)) == [
+    assert sorted((sorted(names), first, last) for names, first, last in ranges(requests)) == [
         (lookback_30, "A.US|2026-04-01", "B.DE|2026-05-01"),
         (lookback_14, "A.US|2026-05-01", "B.DE|2026-05-01"),
     ]
@@ -143,7 +143,7 @@ def test_only_months_with_days_that_may_have_changed_are_asked_for(
     assert len({request.run_key for request in requests}) == len(requests)
 
 
-def test_a_later_tick_asks_only_for_what_the_first_did_not_bring(
+def test_a_later_tick_requests_only_what_the_first_did_not_bring(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     register(database, instance, {"A.US": "America/Los_Angeles", "B.DE": "Europe/Berlin"})
@@ -155,7 +155,7 @@ def test_a_later_tick_asks_only_for_what_the_first_did_not_bring(
     requests = tick("refresh_sales", first_tick + timedelta(hours=1), instance, database_url)
 
     assert {request.tags[ACCOUNT_TAG] for request in requests} == {"A.US"}
-    assert {(first, last) for _, first, last in asked(requests)} == {
+    assert {(first, last) for _, first, last in ranges(requests)} == {
         ("A.US|2026-04-01", "A.US|2026-05-01"),
         ("A.US|2026-05-01", "A.US|2026-05-01"),
     }
@@ -174,7 +174,7 @@ def test_a_later_tick_asks_only_for_what_the_first_did_not_bring(
         (datetime(2026, 12, 20, 11, tzinfo=UTC), {"A.US", "B.JP", "C.NZ"}),
     ],
 )
-def test_no_zone_is_missed_and_none_asked_for_two_days_in_one(
+def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(
     at: datetime, due: set[str], database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     zones = {"A.US": "America/Los_Angeles", "B.JP": "Asia/Tokyo", "C.NZ": "Pacific/Auckland"}
@@ -211,18 +211,18 @@ def test_a_snapshot_is_taken_once_a_local_day(  # noqa: PLR0917  # its cases and
 
     requests = tick("refresh_inventory", tick_at, instance, database_url)
 
-    assert [(first, last) for _, first, last in asked(requests)] == ([("A", "A")] if due else [])
+    assert [(first, last) for _, first, last in ranges(requests)] == ([("A", "A")] if due else [])
 
 
-def test_rows_that_an_upstream_may_not_compute_are_probed_by_their_newest_month(
+def test_rows_that_an_upstream_may_not_compute_are_probed_by_one_month(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     register(database, instance, {"A.US": "America/Los_Angeles"})
     at = datetime(2026, 5, 20, 11, tzinfo=UTC)
 
-    before = asked(tick("refresh_sales", at, instance, database_url))
+    before = ranges(tick("refresh_sales", at, instance, database_url))
     read(database, ["sales_by_date"], "A.US", Window(date(2026, 5, 1), date(2026, 5, 21)), at)
-    after = asked(tick("refresh_sales", at + timedelta(hours=1), instance, database_url))
+    after = ranges(tick("refresh_sales", at + timedelta(hours=1), instance, database_url))
 
     assert (["sales_by_product", "sales_by_date"], "A.US|2026-05-01", "A.US|2026-05-01") in before
     assert (["sales_by_date"], "A.US|2026-01-01", "A.US|2026-04-01") in after
@@ -243,13 +243,13 @@ def test_a_thousand_accounts_make_few_runs(database: Database, database_url: str
 
     assert perf_counter() - began < 30
     assert (len(sales), len(inventory)) == (52, 10)
-    months = [last.split("|")[1] for _, _, last in asked(sales)]
+    months = [last.split("|")[1] for _, _, last in ranges(sales)]
     assert months == sorted(months, reverse=True)
     covered = [key for request in inventory for key in accounts_between(request, keys)]
     assert covered == keys
 
 
-def test_a_tick_asks_for_no_more_than_a_hundred_runs_and_for_the_newest_months_first(
+def test_a_tick_requests_at_most_a_hundred_runs_of_the_newest_months(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     zones = {f"SELLER{number:04}.MARKET": "Europe/Berlin" for number in range(1_000)}
@@ -259,23 +259,23 @@ def test_a_tick_asks_for_no_more_than_a_hundred_runs_and_for_the_newest_months_f
     requests = tick("refresh_sales", at, instance, database_url)
 
     assert len(requests) == 100
-    assert {last.split("|")[1] for _, _, last in asked(requests)} == {f"2026-{month:02}-01" for month in range(3, 12)}
-    assert {name for names, _, _ in asked(requests) for name in names} == {dataset.name for dataset in SALES}
+    assert {last.split("|")[1] for _, _, last in ranges(requests)} == {f"2026-{month:02}-01" for month in range(3, 12)}
+    assert {name for names, _, _ in ranges(requests) for name in names} == {dataset.name for dataset in SALES}
 
 
 def test_retired_accounts_and_those_without_partitions_are_left_out(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     register(database, instance, dict.fromkeys(["A", "B", "C"], "Europe/Berlin"))
-    kept = [(known.key, known.account) for known in accounts(database) if known.key != "B"]
+    kept = [(account.key, account.account) for account in accounts(database) if account.key != "B"]
     save_accounts(database, "default", [*kept, ("D", kept[0][1])])
 
     requests = tick("refresh_inventory", datetime(2026, 5, 20, 11, tzinfo=UTC), instance, database_url)
 
-    assert [(first, last) for _, first, last in asked(requests)] == [("A", "A"), ("C", "C")]
+    assert [(first, last) for _, first, last in ranges(requests)] == [("A", "A"), ("C", "C")]
 
 
-def test_closed_months_are_read_again_as_a_whole_each_by_the_local_calendar(
+def test_closed_months_of_the_local_calendar_are_read_again_as_a_whole(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     register(database, instance, {"A.US": "America/Los_Angeles", "B.NZ": "Pacific/Kiritimati", "C.DE": "Europe/Berlin"})
@@ -286,7 +286,7 @@ def test_closed_months_are_read_again_as_a_whole_each_by_the_local_calendar(
     requests = tick("reread_sales", at, instance, database_url)
 
     assert CLOSED_MONTHS == 3
-    assert asked(requests) == [
+    assert ranges(requests) == [
         (["orders"], "B.NZ|2026-05-01", "B.NZ|2026-05-01"),
         (["orders"], "A.US|2026-03-01", "B.NZ|2026-04-01"),
         (["orders"], "A.US|2026-02-01", "A.US|2026-02-01"),
@@ -294,7 +294,7 @@ def test_closed_months_are_read_again_as_a_whole_each_by_the_local_calendar(
     assert all(REFRESH_TAG not in request.tags for request in requests)
 
 
-def test_a_tick_waits_for_the_runs_of_the_one_before(
+def test_a_tick_waits_for_the_runs_of_the_tick_before(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     register(database, instance, {"A": "Europe/Berlin"})
@@ -316,9 +316,9 @@ def test_snapshots_are_taken_every_hour_where_that_is_switched_on(
 
     hourly = tick("snapshot_inventory_hourly", at, instance, database_url)
 
-    assert [(first, last) for _, first, last in asked(hourly)] == [("A", "B")]
+    assert [(first, last) for _, first, last in ranges(hourly)] == [("A", "B")]
     status = {each.name: each.default_status for each in schedule_definitions(HISTORY_START).schedules or ()}
-    stopped = {name for name, found in status.items() if found is dg.DefaultScheduleStatus.STOPPED}
+    stopped = {name for name, default in status.items() if default is dg.DefaultScheduleStatus.STOPPED}
     assert stopped == {name for name in status if name.endswith("_hourly")}
     assert set(status) >= {f"refresh_{dataset.area}" for dataset in LISTS} | {"refresh_costs"}
     assert not any("reports" in name or name == "snapshot_costs_hourly" for name in status)
