@@ -1,9 +1,9 @@
-"""Runs on several machines: dagster-celery's run launcher, and the Celery application that its workers load.
+"""Runs on several machines: dagster-celery's run launcher and the workers' Celery application.
 
 A worker is `celery --app seller_platform.orchestration.celery_runs worker --queues dagster`. The broker is PostgreSQL
 itself, the database of the warehouse, unless SELLER_PLATFORM_CELERY_BROKER_URL names another. Celery does not notice
-that a worker's machine is gone; here a run holds a lock in PostgreSQL for as long as its process lives, and a run that
-was begun and holds none is over.
+that a worker's machine is gone. Here a run holds a lock in PostgreSQL as long as its process runs: a started run
+without a lock has failed.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _QUEUE = "dagster"
 
 
 class _RunTask(Task):  # type: ignore[misc]  # celery has no types
-    """A task that works on one run, and holds the run's lock meanwhile."""
+    """A task that executes one run and holds the run's lock meanwhile."""
 
     def __call__(self, **packed: Any) -> Any:
         (arguments,) = (unpack_value(value) for value in packed.values())
@@ -59,14 +59,16 @@ class LockedCeleryRunLauncher(CeleryRunLauncher):
         super().launch_run(context)
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return how the worker of a run is, with Celery's word for it and the lock's."""
+        """Return the health of a run's worker, by the run's lock and by Celery."""
         if run.status is dg.DagsterRunStatus.STARTED and not is_held(_database(), run.run_id):
-            return CheckRunHealthResult(WorkerStatus.FAILED, "The worker is gone: nobody holds the lock of the run.")
+            return CheckRunHealthResult(
+                WorkerStatus.FAILED, "The worker is gone: no process holds the lock of the run."
+            )
         return super().check_run_worker_health(run)
 
 
 def _arguments() -> dict[str, Any]:
-    """Return what launcher and workers must agree on."""
+    """Return the arguments that launcher and workers share."""
     settings = read_settings()
     database = driver_url(warehouse_url(settings), "psycopg2").render_as_string(hide_password=False)
     broker = settings.celery_broker_url
@@ -75,9 +77,9 @@ def _arguments() -> dict[str, Any]:
         "broker": broker.get_secret_value() if broker else f"sqla+{database}",
         "backend": f"db+{database}",
         "config_source": {
-            "broker_transport_options": {},  # of PostgreSQL; it refuses those that dagster-celery sets for others
+            "broker_transport_options": {},  # PostgreSQL refuses the options that dagster-celery sets by default
             "broker_connection_retry_on_startup": True,
-            # A worker takes one run from the queue when it is free for it, and leaves the next to others.
+            # A worker takes a run from the queue only when it is free to execute it.
             "worker_prefetch_multiplier": 1,
             "worker_concurrency": 1,
             "task_acks_late": True,
@@ -91,7 +93,7 @@ def _database() -> Database:
 
 
 def _declare_queue(application: Celery) -> None:
-    """Create what the broker keeps the queue in; over PostgreSQL, two processes that do so at once break each other."""
+    """Create the queue in the broker, under a lock: PostgreSQL fails if two processes do it at once."""
     with hold_queue(_database(), _QUEUE), application.connection_for_write() as broker:
         application.amqp.queues[_QUEUE](broker.default_channel).declare()
 
@@ -101,7 +103,7 @@ def _application() -> Celery:
     arguments = _arguments()
     del arguments["default_queue"]
     application: Celery = make_app(arguments)  # type: ignore[no-untyped-call]  # dagster-celery's, without types
-    base: Any = _RunTask  # an option of Celery's tasks, which dagster-celery hands on
+    base: Any = _RunTask  # an option of Celery's tasks, which dagster-celery passes on
     create_execute_job_task(application, base=base)
     create_resume_job_task(application, base=base)
     _declare_queue(application)
@@ -109,7 +111,7 @@ def _application() -> Celery:
 
 
 def __getattr__(name: str) -> Celery:
-    """Return the application under the name by which Celery looks for it; only a worker needs one."""
+    """Return the application as `app`, the name that Celery looks up; only a worker needs it."""
     if name == "app":
         return _application()
     raise AttributeError(name)

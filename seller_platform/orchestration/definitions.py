@@ -1,4 +1,4 @@
-"""Everything Dagster loads."""
+"""The definitions that Dagster loads."""
 
 import os
 import warnings
@@ -54,36 +54,31 @@ def _resources() -> dg.Definitions:
 
 
 def definitions_for(settings: Settings) -> dg.Definitions:
-    """Return everything that the code location has, as these settings want it."""
-    with warnings.catch_warnings():
-        # Backfill policies are in beta and partitioned checks a preview; the tests of this floor tell when they change.
-        warnings.simplefilter("ignore", dg.BetaWarning)
-        warnings.simplefilter("ignore", dg.PreviewWarning)
-        return _merged(settings)
-
-
-def _merged(settings: Settings) -> dg.Definitions:
-    since = settings.history_start
-    lists = dg.Definitions(assets=[asset_for(dataset, since) for dataset in LISTS])
-    parts = (
-        lists,
-        discovery_definitions(),
-        cost_definitions(),
-        report_definitions(since),
-        mart_definitions(since),
-        export_definitions(since, settings.export_dir),
-        schedule_definitions(since),
-        alert_definitions(),
-        _resources(),
-    )
+    """Return all definitions of the code location with these settings."""
 
     def completed(spec: dg.AssetSpec) -> dg.AssetSpec:
-        """Return an asset's spec with what does not hang on how it is made: owner, tags, and how old it may be."""
+        """Return an asset's spec with its owner, its tags and its freshness policy."""
         owned = spec.merge_attributes(owners=[settings.owner], tags=_TAGS.get(spec.key, {}))
         freshness = _FRESHNESS.get(spec.key)
         return owned if freshness is None else owned.replace_attributes(freshness_policy=freshness)
 
-    return dg.Definitions.merge(*parts).map_asset_specs(func=completed)
+    since = settings.history_start
+    with warnings.catch_warnings():
+        # Backfill policies are in beta and partitioned checks a preview; the tests of this package fail if they change.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        parts = (
+            dg.Definitions(assets=[asset_for(dataset, since) for dataset in LISTS]),
+            discovery_definitions(),
+            cost_definitions(),
+            report_definitions(since),
+            mart_definitions(since),
+            export_definitions(since, settings.export_dir),
+            schedule_definitions(since),
+            alert_definitions(),
+            _resources(),
+        )
+        return dg.Definitions.merge(*parts).map_asset_specs(func=completed)
 
 
 _SETTINGS = read_settings()

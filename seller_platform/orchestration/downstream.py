@@ -1,6 +1,6 @@
-"""For other code locations: our assets, known by key alone, and the IO manager that reads their partitions.
+"""Asset specs for other code locations, and the IO manager that reads their partitions.
 
-Nothing here needs the API or our definitions, only the warehouse.
+This module needs only the warehouse, neither the API nor our definitions.
 """
 
 from datetime import date
@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Window
+from seller_platform.contract import DATASETS
 from seller_platform.errors import ReadOnlyAssetError
 from seller_platform.orchestration.partitions import (
     ACCOUNT_PARTITIONS,
@@ -29,15 +29,15 @@ ARROW, PANDAS = "arrow", "pandas"
 
 
 class WarehouseIOManager(dg.ConfigurableIOManager):
-    """Loads partitions of our assets as they are stored, for assets that take them as an input; it writes nothing.
+    """Loads stored partitions of our assets as inputs of other assets; it writes nothing.
 
     An input annotated `pyarrow.Table`, or with the metadata `{"seller_platform/form": "arrow"}`, is an Arrow table,
-    any other a pandas DataFrame, with the columns and types of `warehouse.arrow.schema_of` and
-    `warehouse.frames.read_frames`. It has the rows of every partition that the partition mapping names, in one read;
-    of snapshots the newest. An asset that is declared without partitions is loaded whole.
+    any other a pandas DataFrame, with the columns and types of `warehouse.readers.arrow.schema_of` and
+    `warehouse.readers.frames.read_frames`. One read returns the rows of every partition that the partition mapping
+    names, of snapshots the newest. An asset that is declared without partitions is loaded whole.
 
     Attributes:
-        database_url: A `postgresql://` URL, of a user who may read; without one, that of the settings.
+        database_url: A `postgresql://` URL of a user who may read; by default that of the settings.
     """
 
     database_url: str | None = None
@@ -47,16 +47,23 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
 
         Raises:
             InexactNumberError: A number has more digits than Arrow's type for it.
-            UnknownRelationError: The input is none of our assets.
+            UnknownRelationError: The input is not one of our assets.
         """
-        relation = relation_at(context.asset_key.path)
+        form = (context.definition_metadata or {}).get(FORM)
+        if form is None:
+            annotation = context.dagster_type.typing_type
+            is_arrow = (
+                getattr(annotation, "__name__", "") == "Table" and annotation.__module__.split(".")[0] == "pyarrow"
+            )
+            form = ARROW if is_arrow else PANDAS
+        relation, selections = relation_at(context.asset_key.path), _selections(context)
         with Database(self.database_url or warehouse_url(read_settings()), connections=1) as database:
-            if not _is_arrow(context):
-                return read_frames(database, relation, _parts(context))
+            if form != ARROW:
+                return read_frames(database, relation, selections)
             # Its import takes a while.
             from seller_platform.warehouse.readers.arrow import read_arrow
 
-            return read_arrow(database, relation, _parts(context))
+            return read_arrow(database, relation, selections)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:  # noqa: ARG002  # Dagster's signature
         """Refuse to write.
@@ -68,12 +75,12 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
 
 
 def seller_asset_specs(history_start: date, *, io_manager_key: str = IO_MANAGER_KEY) -> list[dg.AssetSpec]:
-    """Return every dataset and mart as an asset of somewhere else, to be loaded through a `WarehouseIOManager`.
+    """Return the specs of all datasets and marts, to be loaded by a `WarehouseIOManager`.
 
     In a workspace they are the same nodes as the assets themselves.
 
     Args:
-        history_start: The first day of our history, as SELLER_PLATFORM_HISTORY_START says it to us.
+        history_start: The first day of our history, the value of SELLER_PLATFORM_HISTORY_START.
         io_manager_key: The resource key of the IO manager.
     """
 
@@ -94,22 +101,10 @@ def seller_asset_specs(history_start: date, *, io_manager_key: str = IO_MANAGER_
     ]
 
 
-def _parts(context: dg.InputContext) -> list[Selection] | None:
+def _selections(context: dg.InputContext) -> list[Selection] | None:
     if not context.has_asset_partitions:
         return None
-    definition = context.asset_partitions_def
-    return [Selection(*_account_and_month(definition, key)) for key in context.asset_partition_keys]
-
-
-def _account_and_month(definition: dg.PartitionsDefinition[str], key: str) -> tuple[str, Window | None]:
+    definition, keys = context.asset_partitions_def, context.asset_partition_keys
     if isinstance(definition, dg.MultiPartitionsDefinition):
-        return read_partition_key(definition.get_partition_key_from_str(key))
-    return read_partition_key(key)
-
-
-def _is_arrow(context: dg.InputContext) -> bool:
-    form = (context.definition_metadata or {}).get(FORM)
-    if form is not None:
-        return bool(form == ARROW)
-    wanted = context.dagster_type.typing_type
-    return getattr(wanted, "__name__", "") == "Table" and wanted.__module__.partition(".")[0] == "pyarrow"
+        return [Selection(*read_partition_key(definition.get_partition_key_from_str(key))) for key in keys]
+    return [Selection(*read_partition_key(key)) for key in keys]

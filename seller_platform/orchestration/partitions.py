@@ -1,4 +1,4 @@
-"""The partitions: one per account, and one per account and month."""
+"""Partitions by account, and by account and month."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -18,7 +18,7 @@ def asset_key(dataset: Dataset) -> dg.AssetKey:
 
 
 def account_months(history_start: date) -> dg.MultiPartitionsDefinition:
-    """Return the partitions of dated datasets, up to and including the running month."""
+    """Return the partitions of dated datasets, up to and including the current month."""
     first = history_start.replace(day=1).isoformat()
     return dg.MultiPartitionsDefinition(
         {ACCOUNT: ACCOUNT_PARTITIONS, MONTH: dg.MonthlyPartitionsDefinition(start_date=first, end_offset=1)}
@@ -58,9 +58,9 @@ def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:
 
 
 def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str]) -> Sequence[str]:
-    """Add account partitions that are not there yet and return them. None is ever removed here."""
+    """Add the account partitions that do not exist yet, and return them; none is ever removed."""
     assert ACCOUNT_PARTITIONS.name is not None
-    fresh = sorted(set(accounts) - set(account_partitions(instance)))
-    if fresh:
-        instance.add_dynamic_partitions(ACCOUNT_PARTITIONS.name, fresh)
-    return fresh
+    new_accounts = sorted(set(accounts) - set(account_partitions(instance)))
+    if new_accounts:
+        instance.add_dynamic_partitions(ACCOUNT_PARTITIONS.name, new_accounts)
+    return new_accounts

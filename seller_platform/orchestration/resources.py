@@ -1,4 +1,4 @@
-"""Dagster's resources: the warehouse, and the API with the OAuth tokens it manages."""
+"""The Dagster resources `warehouse` and `seller_api`."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     """The database that holds rows, receipts and grants.
 
     Attributes:
-        database_url: A `postgresql://` URL; without one, the embedded server in the home folder.
+        database_url: A `postgresql://` URL; by default the embedded server in the home folder.
     """
 
     database_url: str | None = None
@@ -56,19 +56,19 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
 
 class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
-    """The API, called as each connection with what is stored of it and with the tokens of its grant.
+    """The API, called for each connection with its stored settings and its tokens.
 
-    Tokens are kept in the warehouse, encrypted, refreshed at half their life by one process at a time, and never
-    appear in Dagster. Each connection has a request budget of its own: one that the upstream slows down does not slow
-    down another. The attributes are needed only for a connection that `seller-platform connect` has not stored whole;
-    where they are not given, the settings of the environment take their place.
+    Tokens are stored in the warehouse, encrypted, refreshed at half their life by one process at a time, and never
+    appear in Dagster. Each connection has a request budget of its own: a connection that the upstream slows down does
+    not slow down another. The attributes are needed only for a connection of which `seller-platform connect` has not
+    stored all settings; their defaults are the settings of the environment.
 
     Attributes:
         base_url: The URL under which the API's paths lie.
-        auth_url: The URL under which the authorisation page lies; the base URL where it is not given.
+        auth_url: The URL under which the authorisation page lies; by default the base URL.
         client_id: The id of the registered application.
         client_secret: Its secret; give it by `EnvVar`.
-        redirect_uri: The redirect URI it was registered with.
+        redirect_uri: The redirect URI that is registered for it.
     """
 
     warehouse: dg.ResourceDependency[WarehouseResource]
@@ -83,10 +83,10 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def api(self, connection: str) -> SellerApi:
-        """Return the API as a connection sees it; it is shared and closed with the run.
+        """Return the API of a connection, which all steps share and which is closed with the run.
 
         Raises:
-            MissingSettingError: Something that is needed to call it is neither stored nor set.
+            MissingSettingError: A setting that is needed to call it is neither stored nor in the environment.
             SecretKeyError: The stored client secret cannot be decrypted.
         """
         with self._lock:
@@ -95,17 +95,17 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             return self._apis[connection]
 
     def open_api(self, connection: str, database: Database) -> SellerApi:
-        """Return an API of the caller's own, over a database of the caller's own; the caller closes both.
+        """Return the API of a connection over the caller's database; the caller closes both.
 
         Raises:
-            MissingSettingError: Something that is needed to call it is neither stored nor set.
+            MissingSettingError: A setting that is needed to call it is neither stored nor in the environment.
             SecretKeyError: The stored client secret cannot be decrypted.
         """
         box, home = self.warehouse.box, self.warehouse.home
         return open_api(upstream_of(connection, self._settings, database, box), connection, database, box, home)
 
     def url_of(self, account: str, path: str) -> str:
-        """Return the URL of an endpoint, at the upstream from which an account is read."""
+        """Return the URL of an endpoint at the upstream of an account."""
         with self._lock:
             if account not in self._connection_of:
                 self._connection_of[account] = account_of(self.warehouse.database, account).connection
@@ -118,11 +118,11 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
     @property
     def _settings(self) -> Settings:
-        given = {
+        configured = {
             "base_url": self.base_url and self.base_url.rstrip("/"),
             "auth_url": self.auth_url and self.auth_url.rstrip("/"),
             "client_id": self.client_id,
             "client_secret": SecretStr(self.client_secret) if self.client_secret else None,
             "redirect_uri": self.redirect_uri,
         }
-        return read_settings().model_copy(update={name: value for name, value in given.items() if value})
+        return read_settings().model_copy(update={name: value for name, value in configured.items() if value})

@@ -1,10 +1,10 @@
-"""Dagster's own storage on our PostgreSQL: dagster-postgres, with one pool of connections.
+"""Dagster's storage on our PostgreSQL: dagster-postgres with one pool of connections.
 
-dagster-postgres opens a connection for nearly every statement, which made up most of the bookkeeping of a load; it
-asks before every event whether the tables for it exist; and it takes minutes to tell how the checks of many partitions
-stand. That it commits an event before what takes long stays: sensors follow the numbers of events, so none may be
-seen long after a later one. Which server it is, the settings say, so that `dagster.yaml` holds neither a path nor a
-password. The plain `storage: postgres:` of dagster-postgres works in its place.
+dagster-postgres opens a connection for nearly every statement, which took most of the time that Dagster needs beside a
+load. Before every event it checks that its tables exist, and it needs minutes for the states of checks with many
+partitions. As in dagster-postgres, an event is committed before any work that takes long: sensors read events in the
+order of their numbers, so no event may become visible long after a later one. The server comes from the settings, so
+that `dagster.yaml` has neither a path nor a password. The plain `storage: postgres:` of dagster-postgres also works.
 """
 
 import threading
@@ -39,8 +39,8 @@ from seller_platform.warehouse.postgres.location import warehouse_url
 
 _RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
 
-# What `store_event` of dagster-postgres does in three statements with a commit each, one of them a NOTIFY that nobody
-# hears any more: most events are of a check, for each slice has five.
+# One statement. `store_event` of dagster-postgres takes three with a commit each, one of them a NOTIFY without a
+# listener. Most events are evaluations of checks, five for each slice.
 _EVALUATION = """
 WITH stored AS (
     INSERT INTO event_logs (run_id, event, dagster_event_type, timestamp, step_key, asset_key, partition)
@@ -70,14 +70,14 @@ _OF_PARTITION = _EVALUATION.format(is_partition="= %(checked_partition)s")
 
 
 class PooledPostgresStorage(DagsterPostgresStorage):
-    """dagster-postgres over one pool that its three parts share."""
+    """dagster-postgres with one pool for its three parts."""
 
     def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
         url = driver_url(postgres_url, "psycopg2")
         super().__init__(url.render_as_string(hide_password=False), inst_data=inst_data)
         pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}
         engine = create_engine(url, pool_pre_ping=True, **pool)
-        # An event is stored once more where its connection proves to be gone, so nobody need ask before.
+        # Without pre-ping: an event is stored once more if its connection is lost.
         self._event_log_storage = _EventLogStorage(self.postgres_url, create_engine(url, **pool))
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # there is no parameter for it
@@ -92,7 +92,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
 
 
 class _EventLogStorage(PostgresEventLogStorage):
-    """The event log of dagster-postgres, with one connection for all statements of an event."""
+    """The event log of dagster-postgres with one connection for all statements of an event."""
 
     def __init__(self, postgres_url: str, events: Engine) -> None:
         self._events = events
@@ -105,40 +105,40 @@ class _EventLogStorage(PostgresEventLogStorage):
         return bool(super().supports_asset_checks)
 
     def has_table(self, table_name: str) -> bool:
-        """Whether there is a table; it is not asked again for one that there was."""
+        """Return whether a table exists; a table that was seen is not looked up again."""
         if table_name not in self._tables and super().has_table(table_name):
             self._tables.add(table_name)
         return table_name in self._tables
 
     def get_asset_check_state(self, keys: Sequence[Check]) -> Mapping[AssetCheckKey, AssetCheckState]:
-        """Return how checks stand, partition by partition."""
+        """Return the state of each check, partition by partition."""
         names: dict[AssetKey, list[str]] = defaultdict(list)
         for key, _ in keys:
             names[key.asset_key].append(key.name)
         whole = self._get_latest_unpartitioned_materialization_storage_ids(list(names))
-        found = {}
+        groups = {}
         for asset, checks in names.items():
             loaded = self._latest_event_ids_by_partition_subquery(asset, [DagsterEventType.ASSET_MATERIALIZATION])
             with self.index_connection() as connection:
                 rows = connection.execute(checked_partitions(asset, checks, loaded, whole.get(asset)))
-                found[asset] = [CheckedPartitions(*row) for row in rows]
-        return check_states(self._instance, keys, found)
+                groups[asset] = [CheckedPartitions(*row) for row in rows]
+        return check_states(self._instance, keys, groups)
 
     def dispose(self) -> None:
-        """Give the connections up."""
+        """Close the connections."""
         self._events.dispose()
         super().dispose()
 
     def store_event(self, event: EventLogEntry) -> None:
-        """Store an event, again where the server went away meanwhile: a run need not fail because of a restart.
+        """Store an event, and try again while the server restarts, so that no run fails because of it.
 
-        An event whose commit was not confirmed may then be there twice, which does no harm.
+        An event whose commit was not confirmed may be stored twice, which does no harm.
         """
         for pause in _RESTART_PAUSES_SECONDS:
             try:
                 return self._store_once(event)
             except DagsterPostgresException:
-                pass  # it could not connect, although it tried for some seconds
+                pass  # it could not connect within some seconds
             except DBAPIError as error:
                 if not error.connection_invalidated:
                     raise
@@ -157,7 +157,7 @@ class _EventLogStorage(PostgresEventLogStorage):
                 self._of_event.connection = None
 
     def _store_evaluation(self, connection: Connection, event: EventLogEntry) -> None:
-        """Store the event of a check, and its outcome with those of the run."""
+        """Store the event of a check's evaluation, and its status in the table of executions."""
         evaluation = event.get_dagster_event().asset_check_evaluation_data
         judged, passed = evaluation.target_materialization_data, evaluation.passed
         status = AssetCheckExecutionRecordStatus.SUCCEEDED if passed else AssetCheckExecutionRecordStatus.FAILED
@@ -173,7 +173,7 @@ class _EventLogStorage(PostgresEventLogStorage):
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:
-        """Yield the connection of the event that this thread is storing, or one of the pool."""
+        """Yield the connection of the event this thread stores, or else one of the pool."""
         held: Connection | None = getattr(self._of_event, "connection", None)
         if held is None:
             with super()._connect() as connection:

@@ -1,17 +1,17 @@
-"""Names of run tags and of metadata that several modules of this floor read."""
+"""Names of run tags and metadata that several modules read."""
 
 ACCOUNT_TAG = "seller_platform/account"
-"""The account of a run that reads a single one; runs with the same value queue."""
+"""The account of a run that reads only one; runs with the same value wait for each other."""
 
 REFRESH_TAG = "seller_platform/refresh"
-"""How a run reads its slices: whole, or, with the value `CHANGED`, only days that may have changed."""
+"""How a run reads its slices: with the value `CHANGED` only days that may have changed, else whole."""
 CHANGED = "changed"
 
 RUN_TAG = "seller_platform/report_run"
 """The key of a run that loads reports."""
 
 NOT_OFFERED = "not_offered"
-"""Metadata of an observation: what the upstream does not offer, as a sentence."""
+"""Metadata of an observation: a sentence that names what the upstream does not offer."""
 
 EXIT_CODE = "exit_code"
 """Metadata of a failed step: the exit code that fits its failures."""

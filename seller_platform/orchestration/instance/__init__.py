@@ -2,5 +2,5 @@
 
 - `home`: its folder and configuration
 - `health`: its state for `doctor`
-- `check_states`: the states of partitioned checks, grouped by PostgreSQL
+- `check_states`: states of partitioned checks, grouped by PostgreSQL
 """

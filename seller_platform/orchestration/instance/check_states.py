@@ -1,8 +1,8 @@
-"""How the checks of partitions stand, as Dagster's UI shows it, for any number of partitions.
+"""The states of partitioned checks for Dagster's UI, for any number of partitions.
 
-Dagster makes an object of every partition of a check, unites them one by one, which takes time with their square, and
-asks the database of each whether there is such a partition: for 1,000 accounts and 36 months, minutes for every check.
-Here PostgreSQL sorts the partitions of all checks of an asset into a few groups.
+Dagster makes an object of every partition of a check and unites them one by one, in quadratic time. It also looks up
+each partition in the database. For 1,000 accounts and 36 months that takes minutes for every check. Here PostgreSQL
+sorts the partitions of all checks of an asset into a few groups.
 """
 
 from collections import defaultdict
@@ -30,14 +30,14 @@ _PASSED = AssetCheckExecutionRecordStatus.SUCCEEDED.value
 
 @dataclass(frozen=True)
 class CheckedPartitions:
-    """Partitions of a check whose newest execution stands alike.
+    """Partitions of a check whose newest executions have the same state.
 
     Attributes:
-        execution_status: The newest execution, as Dagster stores it.
-        run_id: The run that has begun it; None where it has ended.
-        is_current: Whether it is of what was loaded last.
-        partitions: Their keys; None stands for a check without partitions.
-        newest: The highest number of an event of theirs.
+        execution_status: The status of the newest execution, as Dagster stores it.
+        run_id: The run that has started the execution; None if the execution has ended.
+        is_current: Whether the execution is of the newest materialization.
+        partitions: The keys of the partitions; None stands for a check without partitions.
+        newest: The highest number of an event of these partitions.
     """
 
     check_name: str
@@ -51,11 +51,11 @@ class CheckedPartitions:
 def checked_partitions(
     asset: AssetKey, check_names: Sequence[str], loaded: Subquery, loaded_whole: int | None
 ) -> Select[Any]:
-    """Return a query for the groups of the partitions of an asset's checks, with the columns of `CheckedPartitions`.
+    """Return a query for the partitions of an asset's checks, grouped as `CheckedPartitions`.
 
     Args:
         loaded: The number (`id`) of the newest materialization of each `partition`.
-        loaded_whole: That of the newest materialization without a partition.
+        loaded_whole: The number of the newest materialization without a partition.
     """
     checks = AssetCheckExecutionsTable.c
     newest = (
@@ -73,52 +73,45 @@ def checked_partitions(
     is_current = func.coalesce(materialization == checks.materialization_event_storage_id, materialization.is_(None))
     rows = AssetCheckExecutionsTable.join(newest, checks.id == newest.c.id)
     rows = rows.join(loaded, checks.partition == loaded.c.partition, isouter=True)
-    alike = (checks.check_name, checks.execution_status, run_id, is_current)
+    group = (checks.check_name, checks.execution_status, run_id, is_current)
     latest_event = func.max(func.greatest(checks.evaluation_event_storage_id, materialization))
-    return select(*alike, func.array_agg(checks.partition), latest_event).select_from(rows).group_by(*alike)
+    return select(*group, func.array_agg(checks.partition), latest_event).select_from(rows).group_by(*group)
 
 
 def check_states(
-    instance: DagsterInstance, checks: Sequence[Check], found: Mapping[AssetKey, Sequence[CheckedPartitions]]
+    instance: DagsterInstance, checks: Sequence[Check], checked: Mapping[AssetKey, Sequence[CheckedPartitions]]
 ) -> Mapping[AssetCheckKey, AssetCheckState]:
-    """Return which partitions of each check succeeded, failed, are running, or were left out by their run."""
-    ended = _ended_runs(instance, (group for groups in found.values() for group in groups))
-    known: dict[PartitionsDefinition[str] | None, frozenset[str | None]] = {None: frozenset({None})}
+    """Return which partitions of each check succeeded, failed, are running, or were skipped."""
+    runs = {group.run_id for groups in checked.values() for group in groups if group.run_id is not None}
+    ended = instance.get_runs(RunsFilter(run_ids=list(runs), statuses=list(FINISHED_STATUSES))) if runs else []
+    statuses = {run.run_id: run.status for run in ended}
+    existing: dict[PartitionsDefinition[str] | None, frozenset[str | None]] = {None: frozenset({None})}
     with partition_loading_context(dynamic_partitions_store=instance):
         for _, partitions in checks:
-            if partitions is not None and partitions not in known:
-                known[partitions] = frozenset(partitions.get_partition_keys())
+            if partitions is not None and partitions not in existing:
+                existing[partitions] = frozenset(partitions.get_partition_keys())
     states = {}
     for key, partitions in checks:
-        groups = [group for group in found[key.asset_key] if group.check_name == key.name]
-        states[key] = _state(key, partitions, known[partitions], groups, ended)
+        groups = [group for group in checked[key.asset_key] if group.check_name == key.name]
+        states[key] = _state(key, partitions, existing[partitions], groups, statuses)
     return states
-
-
-def _ended_runs(instance: DagsterInstance, groups: Iterable[CheckedPartitions]) -> Mapping[str, DagsterRunStatus]:
-    """Return how the runs ended that have begun a check and may be at it still."""
-    begun = {group.run_id for group in groups if group.run_id is not None}
-    if not begun:
-        return {}
-    runs = instance.get_runs(RunsFilter(run_ids=list(begun), statuses=list(FINISHED_STATUSES)))
-    return {run.run_id: run.status for run in runs}
 
 
 def _state(
     key: AssetCheckKey,
     partitions: PartitionsDefinition[str] | None,
-    known: frozenset[str | None],
+    existing: frozenset[str | None],
     groups: Sequence[CheckedPartitions],
     ended: Mapping[str, DagsterRunStatus],
 ) -> AssetCheckState:
     of_status: dict[_State, set[str | None]] = {status: set() for status in _State}
     of_run: dict[str, set[str | None]] = defaultdict(set)
     for group in groups:
-        status, there = _status(group, ended), known.intersection(group.partitions)
+        status, keys = _status(group, ended), existing.intersection(group.partitions)
         if status is not None:
-            of_status[status] |= there
-        if status is _State.IN_PROGRESS and group.run_id is not None and there:
-            of_run[group.run_id] |= there
+            of_status[status] |= keys
+        if status is _State.IN_PROGRESS and group.run_id is not None and keys:
+            of_run[group.run_id] |= keys
 
     def subset(keys: Iterable[str | None]) -> SerializableEntitySubset[AssetCheckKey]:
         if partitions is None:
@@ -134,12 +127,12 @@ def _state(
 
 
 def _status(group: CheckedPartitions, ended: Mapping[str, DagsterRunStatus]) -> _State | None:
-    """Return how checks stand; None where they were made of rows that were loaded anew since."""
+    """Return the status of a group; None if its rows were loaded again after the check."""
     if group.run_id is not None:
-        how = ended.get(group.run_id)
-        if how is None:
+        run_status = ended.get(group.run_id)
+        if run_status is None:
             return _State.IN_PROGRESS
-        return _State.EXECUTION_FAILED if how is DagsterRunStatus.FAILURE else _State.SKIPPED
+        return _State.EXECUTION_FAILED if run_status is DagsterRunStatus.FAILURE else _State.SKIPPED
     if not group.is_current:
         return None
     return _State.SUCCEEDED if group.execution_status == _PASSED else _State.FAILED

@@ -1,4 +1,4 @@
-"""The condition of the Dagster instance: its home, its storage, and its daemon."""
+"""The health of the Dagster instance: its home, its storage, and its daemon."""
 
 import os
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from seller_platform.orchestration.partitions import account_partitions
 
 @dataclass(frozen=True)
 class DagsterHealth:
-    """What a look at the instance says.
+    """The health of the Dagster instance.
 
     Attributes:
         partitions: The accounts that have a partition.
-        last_heartbeat: When a daemon was last alive; None if none ever was.
-        silent: Parts of the daemon that are not alive.
-        is_configured: Whether there is a `dagster.yaml`; without one Dagster keeps its events in files.
+        last_heartbeat: The last heartbeat of a daemon; None without one.
+        silent: The required parts of the daemon that are not running.
+        is_configured: Whether there is a `dagster.yaml`; without one Dagster stores its events in files.
     """
 
     home: Path
@@ -29,7 +29,7 @@ class DagsterHealth:
 
 
 def check_health(home: Path) -> DagsterHealth:
-    """Return the condition of the Dagster instance; whatever keeps it from being opened is raised as it is."""
+    """Return the health of the Dagster instance; errors of opening it are not converted."""
     folder = dagster_home(home)
     with open_instance(home) as instance:
         statuses = instance.get_daemon_statuses().values()

@@ -1,4 +1,4 @@
-"""The Dagster instance that our commands use: the one of DAGSTER_HOME, else one in the home folder."""
+"""The Dagster instance of our commands: that of DAGSTER_HOME, or one in the home folder."""
 
 import os
 from pathlib import Path
@@ -11,16 +11,19 @@ _FLOOR = Path(__file__).parents[1]
 
 
 def dagster_home(home: Path) -> Path:
-    """Return the folder of the Dagster instance, with our `dagster.yaml` in it unless DAGSTER_HOME names another."""
+    """Return the folder of the Dagster instance.
+
+    It is DAGSTER_HOME if that is set, else a folder in the home folder, into which our `dagster.yaml` is written.
+    """
     configured = os.environ.get("DAGSTER_HOME")
     if configured:
         return Path(configured)
     folder = home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = shipped_file("dagster.yaml").read_bytes()
+    content = shipped_file("dagster.yaml").read_bytes()
     target = folder / "dagster.yaml"
-    if not target.exists() or target.read_bytes() != wanted:
-        write_atomically(target, wanted, 0o666)
+    if not target.exists() or target.read_bytes() != content:
+        write_atomically(target, content, 0o666)
     return folder
 
 
@@ -30,6 +33,6 @@ def open_instance(home: Path) -> dg.DagsterInstance:
 
 
 def shipped_file(name: str) -> Path:
-    """Return a file of the project's top level, which a wheel carries in this floor's folder."""
+    """Return a file of the project's top level; a wheel has it in this package's folder."""
     carried = _FLOOR / name
     return carried if carried.exists() else _FLOOR.parents[1] / name
