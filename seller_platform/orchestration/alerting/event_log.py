@@ -14,7 +14,7 @@ from seller_platform.clocks import is_past
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import connect_command
 from seller_platform.orchestration.alerting.causes import RUN, Alerts, Cause, Failure, cause_of, redacted
-from seller_platform.orchestration.assets.accounts import AUTHORIZED_CHECK
+from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.tags import EXIT_CODE
 

@@ -2,6 +2,7 @@
 
 - `datasets`: one asset for each list
 - `accounts`: discovery of accounts
+- `authorization`: the check of the connections
 - `cost_periods`: costs read, and written as a plan
 - `reports`: report jobs followed and loaded
 - `marts`: one asset for each mart

@@ -16,36 +16,25 @@ import dagster as dg
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.contract.tokens import WARN_BEFORE_DEATH
-from seller_platform.errors import (
-    NotConnectedError,
-    ReauthorizationRequiredError,
-    RequestRefusedError,
-    SellerPlatformError,
-    SettingsError,
-    TokenRefusedError,
-    UpstreamUnavailableError,
-    connect_command,
-)
+from seller_platform.errors import SellerPlatformError, UpstreamUnavailableError
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.orchestration.assets.checks import (
-    Judgement,
-    check_outputs,
-    check_specs,
-    evaluations_of_connections,
+from seller_platform.orchestration.assets.authorization import (
+    AUTHORIZED_CHECK,
+    AUTHORIZED_DOC,
+    Denial,
+    authorized_evaluation,
+    denials_of,
+    judge_connections,
 )
-from seller_platform.orchestration.assets.events import definition_metadata, judged, materialization
+from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations_of_connections
+from seller_platform.orchestration.assets.events import definition_metadata, materialization
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, connections
-from seller_platform.warehouse.connections.grants import GrantFacts, Grants
 from seller_platform.warehouse.loads.receipts import newest_receipts
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-
-AUTHORIZED_CHECK = "connection_authorized"
-_AUTHORIZED_DOC = "Every connection has a grant that its upstream honours, and that is not about to die of disuse."
 
 _ASK_EVERY = timedelta(hours=1)
 _ASK_AGAIN_AFTER_FAILURE = timedelta(minutes=5)
@@ -66,7 +55,7 @@ def discovery_definitions(*, clock: Clock = utc_now, tick_seconds: float = _TICK
 
 def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions."""
-    authorized = dg.AssetCheckSpec(AUTHORIZED_CHECK, asset=asset_key(dataset), description=_AUTHORIZED_DOC)
+    authorized = dg.AssetCheckSpec(AUTHORIZED_CHECK, asset=asset_key(dataset), description=AUTHORIZED_DOC)
 
     @dg.asset(
         key=asset_key(dataset),
@@ -92,25 +81,13 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
             loaded.append((by_name[name], receipt))
         yield from _events(context.instance, warehouse.database, dataset, loaded)
         yield from check_outputs(context, dataset)
-        judgement = _judge(warehouse, _denials(loop.failures, utc_now()), utc_now())
-        yield _authorized_evaluation(context.instance, dataset, judgement)
+        judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now())
+        yield authorized_evaluation(context.instance, dataset, judgement)
         yield dg.Output(None, output_name=f"{context.op_def.name}_{AUTHORIZED_CHECK}")
         names = ", ".join(loop.failures)
         loop.fail(f"{len(loop.failures)} connections were not asked for their accounts: {names}. All others were")
 
     return land
-
-
-@dataclass(frozen=True)
-class _Denial:
-    """That a connection could not be asked, where another authorisation or setting would help.
-
-    Attributes:
-        at: An ISO timestamp; a grant that is newer than this is not meant.
-    """
-
-    told: str
-    at: str
 
 
 @dataclass(frozen=True)
@@ -123,13 +100,13 @@ class _Memory:
     """
 
     due: Mapping[str, str] = field(default_factory=dict)
-    denials: Mapping[str, _Denial] = field(default_factory=dict)
+    denials: Mapping[str, Denial] = field(default_factory=dict)
     told: str = ""
 
     @classmethod
     def read(cls, cursor: str | None) -> "_Memory":
         kept = json.loads(cursor or "{}")
-        denials = {name: _Denial(**denial) for name, denial in kept.pop("denials", {}).items()}
+        denials = {name: Denial(**denial) for name, denial in kept.pop("denials", {}).items()}
         return cls(denials=denials, **kept)
 
     def is_due(self, connection: str, now: datetime) -> bool:
@@ -167,9 +144,9 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
         loaded = [(known[name], receipt) for name, receipt in answers.receipts.items()]
         _store(context.instance, _events(context.instance, warehouse.database, dataset, loaded))
         memory = _remember(memory, known, answers, now)
-        judgement = _judge(warehouse, memory.denials, now)
+        judgement = judge_connections(warehouse, memory.denials, now)
         if answers.receipts or answers.failures or judgement.description != memory.told:
-            _store(context.instance, [_authorized_evaluation(context.instance, dataset, judgement)])
+            _store(context.instance, [authorized_evaluation(context.instance, dataset, judgement)])
         fresh = _without_partition(context.instance, warehouse.database)
         return dg.SensorResult(
             skip_reason=f"{len(answers.receipts)} of {len(known)} connections were asked, {len(answers.failures)} gave "
@@ -227,7 +204,7 @@ def _remember(memory: _Memory, known: Iterable[str], answers: _Answers, now: dat
         **dict.fromkeys(answers.failures, (now + _ASK_AGAIN_AFTER_FAILURE).isoformat()),
     }
     earlier = {name: denial for name, denial in memory.denials.items() if name not in answers.receipts}
-    denials = {**earlier, **_denials(answers.failures, now)}
+    denials = {**earlier, **denials_of(answers.failures, now)}
     return _Memory(
         due={name: at for name, at in due.items() if name in known},
         denials={name: denial for name, denial in denials.items() if name in known},
@@ -275,67 +252,3 @@ def _store(instance: dg.DagsterInstance, events: Iterable[dg.AssetMaterializatio
     """Store events one by one, for an evaluation points at the materialization before it."""
     for event in events:
         instance.report_runless_asset_event(event)
-
-
-def _denials(failures: Mapping[str, SellerPlatformError], now: datetime) -> dict[str, _Denial]:
-    """Return, of connections that could not be asked, those that are not authorised, with the reason."""
-    return {name: _Denial(str(error), now.isoformat()) for name, error in failures.items() if _is_denial(error)}
-
-
-def _is_denial(error: SellerPlatformError) -> bool:
-    if isinstance(error, RequestRefusedError):
-        return error.status in {401, 403}
-    return isinstance(error, ReauthorizationRequiredError | NotConnectedError | TokenRefusedError | SettingsError)
-
-
-def _judge(warehouse: WarehouseResource, denials: Mapping[str, _Denial], now: datetime) -> Judgement:
-    """Return whether all connections are authorised, by their grants and by what they answered when last asked."""
-    facts = {each.connection: each for each in Grants(warehouse.database, warehouse.box).facts()}
-    names = [each.name for each in connections(warehouse.database)]
-    refused = {name: told for name in names if (told := _refusal(name, facts.get(name), denials.get(name)))}
-    if refused:
-        return Judgement(passed=False, description=" ".join(refused.values()), metadata=refused)
-    dying = {
-        name: _death(facts[name]) for name in names if name in facts and now >= facts[name].dies_at - WARN_BEFORE_DEATH
-    }
-    if dying:
-        return Judgement(
-            passed=False,
-            description=" ".join(dying.values()),
-            severity=dg.AssetCheckSeverity.WARN,
-            metadata=dying,
-        )
-    return Judgement(passed=True, description=f"The grants of {len(names)} connections are honoured.")
-
-
-def _refusal(name: str, grant: GrantFacts | None, denial: _Denial | None) -> str | None:
-    """Return why a connection is not authorised, with the command to run; None if it is."""
-    if grant is None:
-        return f"{NotConnectedError(name)}."
-    if grant.refused is not None:
-        return f"{ReauthorizationRequiredError(name, grant.refused)}."
-    if denial is None or grant.issued_at > datetime.fromisoformat(denial.at):
-        return None
-    return f"Connection {name!r}: {denial.told}. Mend that, or run `{connect_command(name)}`."
-
-
-def _death(grant: GrantFacts) -> str:
-    return (
-        f"The grant of connection {grant.connection!r} was last refreshed on {grant.issued_at:%Y-%m-%d} and is not "
-        f"honoured after {grant.dies_at:%Y-%m-%d}. Let a refresh run before, or run "
-        f"`{connect_command(grant.connection)}`."
-    )
-
-
-def _authorized_evaluation(
-    instance: dg.DagsterInstance, dataset: Dataset, judgement: Judgement
-) -> dg.AssetCheckEvaluation:
-    return dg.AssetCheckEvaluation(
-        asset_key=asset_key(dataset),
-        check_name=AUTHORIZED_CHECK,
-        passed=judgement.passed,
-        severity=judgement.severity,
-        description=judgement.description,
-        metadata=judgement.metadata,
-        target_materialization_data=judged(instance, asset_key(dataset), None),
-    )

@@ -18,7 +18,7 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
 )
 from seller_platform.orchestration.alerting.sensors import alert_definitions
-from seller_platform.orchestration.assets.accounts import AUTHORIZED_CHECK
+from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.assets.events import judged
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts
 from seller_platform.orchestration.tags import EXIT_CODE

@@ -18,7 +18,8 @@ from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as ACCOUNT_DATASET
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
-from seller_platform.orchestration.assets.accounts import AUTHORIZED_CHECK, discovery_definitions
+from seller_platform.orchestration.assets.accounts import discovery_definitions
+from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.orchestration.partitions import asset_key
