@@ -1,17 +1,17 @@
-"""Discovery in Dagster: the asset of the accounts, the check of the grants, and the sensor that keeps both up to date.
+"""Discovery: the asset of the accounts, and the sensor that reads them each hour.
 
-The sensor asks every connection each hour, stores what it lists, and adds partitions. It asks within the tick: an hour
-in which nothing changed costs two requests and no run. Nothing is ever removed: an account that is gone is retired in
-the registry, and its rows, its partitions and their history stay.
+The sensor reads the accounts of every connection and adds partitions within its tick: an hour without changes costs two
+requests and no run. Nothing is ever removed: a missing account is retired in the registry, and its rows, its partitions
+and their history stay.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import dagster as dg
+import msgspec
 
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
@@ -29,7 +29,7 @@ from seller_platform.orchestration.assets.authorization import (
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations_of_connections
 from seller_platform.orchestration.assets.events import definition_metadata, materialization
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts, asset_key
+from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_partitions, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, connections
 from seller_platform.warehouse.loads.receipts import newest_receipts
@@ -46,7 +46,7 @@ _CONNECTIONS_AT_ONCE = 4
 
 
 def discovery_definitions(*, clock: Clock = utc_now, tick_seconds: float = _TICK_SECONDS) -> dg.Definitions:
-    """Return everything Dagster needs for discovery, except the resources `warehouse` and `seller_api`."""
+    """Return the asset and the sensor of discovery, without the resources `warehouse` and `seller_api`."""
     return dg.Definitions(
         assets=[accounts_asset(ACCOUNTS)],
         sensors=[_discovery_sensor(ACCOUNTS, clock, tick_seconds)],
@@ -76,8 +76,8 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
 
         loop = PartitionLoop(context.log, "connection ")
         loaded: list[tuple[KnownConnection, Receipt]] = []
-        for name, (known, receipt) in loop.attempt(by_name, read):
-            add_accounts(context.instance, [account.key for account in known])
+        for name, (listed, receipt) in loop.attempt(by_name, read):
+            add_accounts(context.instance, [account.key for account in listed])
             loaded.append((by_name[name], receipt))
         yield from _events(context.instance, warehouse.database, dataset, loaded)
         yield from check_outputs(context, dataset)
@@ -90,34 +90,43 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
     return land
 
 
-@dataclass(frozen=True)
-class _Memory:
-    """What the sensor remembers from tick to tick.
+class _SensorState(msgspec.Struct, frozen=True, rename={"description": "told"}):
+    """The cursor of the sensor.
 
     Attributes:
-        due: When each connection is asked next, as ISO timestamps.
-        told: What the check said last.
+        due: The time of the next request of each connection, as an ISO timestamp.
+        denials: The connections that refused the last request.
+        description: The description of the check's last evaluation.
     """
 
-    due: Mapping[str, str] = field(default_factory=dict)
-    denials: Mapping[str, Denial] = field(default_factory=dict)
-    told: str = ""
-
-    @classmethod
-    def read(cls, cursor: str | None) -> "_Memory":
-        kept = json.loads(cursor or "{}")
-        denials = {name: Denial(**denial) for name, denial in kept.pop("denials", {}).items()}
-        return cls(denials=denials, **kept)
+    due: dict[str, str] = msgspec.field(default_factory=dict)
+    denials: dict[str, Denial] = msgspec.field(default_factory=dict)
+    description: str = ""
 
     def is_due(self, connection: str, now: datetime) -> bool:
-        """Whether to ask a connection."""
+        """Return whether to ask a connection."""
         due = self.due.get(connection)
         return due is None or is_past(datetime.fromisoformat(due), now, _ASK_EVERY)
+
+    def after(self, names: Collection[str], answers: "_Answers", now: datetime) -> "_SensorState":
+        """Return the state after these answers, for the connections that exist now."""
+        due = {
+            **self.due,
+            **dict.fromkeys(answers.receipts, (now + _ASK_EVERY).isoformat()),
+            **dict.fromkeys(answers.failures, (now + _ASK_AGAIN_AFTER_FAILURE).isoformat()),
+        }
+        earlier = {name: denial for name, denial in self.denials.items() if name not in answers.receipts}
+        denials = {**earlier, **denials_of(answers.failures, now)}
+        return _SensorState(
+            due={name: at for name, at in due.items() if name in names},
+            denials={name: denial for name, denial in denials.items() if name in names},
+            description=self.description,
+        )
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """What came of asking some connections; those that there was no time for are in neither."""
+    """The loads and the errors of the connections that were asked in time."""
 
     receipts: Mapping[str, Receipt]
     failures: Mapping[str, SellerPlatformError]
@@ -126,8 +135,8 @@ class _Answers:
 def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg.SensorDefinition:
     @dg.sensor(
         name="discover_accounts",
-        description="Asks every connection for its accounts each hour, adds the partitions of new ones, retires those "
-        "that are gone, and says which connections must be authorised again.",
+        description="Reads the accounts of every connection each hour, adds the partitions of new ones, retires "
+        "missing ones, and reports which connections must be authorised again.",
         target=dg.AssetSelection.assets(asset_key(dataset)),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -135,34 +144,41 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
     def discover_accounts(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> dg.SensorResult:
-        now, memory = clock(), _Memory.read(context.cursor)
-        known = {each.name: each for each in connections(warehouse.database)}
-        due = sorted((name for name in known if memory.is_due(name, now)), key=lambda name: memory.due.get(name, ""))
-        answers = _ask([known[name] for name in due], seller_api, warehouse.database.url, tick_seconds)
+        now, instance, database = clock(), context.instance, warehouse.database
+        stored = msgspec.json.decode(context.cursor or "{}", type=_SensorState)
+        by_name = {connection.name: connection for connection in connections(database)}
+        due = sorted((name for name in by_name if stored.is_due(name, now)), key=lambda name: stored.due.get(name, ""))
+        answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
-        loaded = [(known[name], receipt) for name, receipt in answers.receipts.items()]
-        _store(context.instance, _events(context.instance, warehouse.database, dataset, loaded))
-        memory = _remember(memory, known, answers, now)
-        judgement = judge_connections(warehouse, memory.denials, now)
-        if answers.receipts or answers.failures or judgement.description != memory.told:
-            _store(context.instance, [authorized_evaluation(context.instance, dataset, judgement)])
-        fresh = _without_partition(context.instance, warehouse.database)
+        loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
+        # One by one, for an evaluation refers to the materialization before it.
+        for event in _events(instance, database, dataset, loaded):
+            instance.report_runless_asset_event(event)
+        state = stored.after(by_name, answers, now)
+        judgement = judge_connections(warehouse, state.denials, now)
+        if answers.receipts or answers.failures or judgement.description != stored.description:
+            instance.report_runless_asset_event(authorized_evaluation(instance, dataset, judgement))
+        # Other processes discover accounts, too.
+        partitions = set(account_partitions(instance))
+        new_accounts = [account.key for account in accounts(database) if account.key not in partitions]
         return dg.SensorResult(
-            skip_reason=f"{len(answers.receipts)} of {len(known)} connections were asked, {len(answers.failures)} gave "
-            f"no answer; {len(fresh)} accounts are new",
-            dynamic_partitions_requests=[ACCOUNT_PARTITIONS.build_add_request(fresh)] if fresh else [],
-            cursor=json.dumps({**asdict(memory), "told": judgement.description}),
+            skip_reason=f"{len(answers.receipts)} of {len(by_name)} connections were asked, {len(answers.failures)} "
+            f"gave no answer; {len(new_accounts)} accounts are new",
+            dynamic_partitions_requests=[ACCOUNT_PARTITIONS.build_add_request(new_accounts)] if new_accounts else [],
+            cursor=msgspec.json.encode(msgspec.structs.replace(state, description=judgement.description)).decode(),
         )
 
     return discover_accounts
 
 
-def _ask(wanted: Sequence[KnownConnection], seller_api: SellerApiResource, url: str, seconds: float) -> _Answers:
-    """Ask connections for their accounts, side by side, for as long as there is time; one that hangs stops no other.
+def _ask(
+    chosen: Sequence[KnownConnection], seller_api: SellerApiResource, url: str, timeout_seconds: float
+) -> _Answers:
+    """Read the accounts of connections in threads, until the timeout.
 
-    Each is asked with a database and an API of its own. One that hangs goes on after the tick has ended, and what it
-    brings in the end is stored.
+    Each thread has a database and an API of its own, so that a connection that hangs stops no other. It goes on after
+    the tick has ended, and stores what it reads in the end.
     """
 
     def ask(connection: KnownConnection) -> Receipt:
@@ -170,53 +186,23 @@ def _ask(wanted: Sequence[KnownConnection], seller_api: SellerApiResource, url: 
             return discover(api.impatient(_REQUEST_SECONDS), database, connection, run_id=None)[1]
 
     threads = ThreadPoolExecutor(_CONNECTIONS_AT_ONCE, thread_name_prefix="discover")
-    asked = {each.name: threads.submit(ask, each) for each in wanted}
-    wait(asked.values(), timeout=seconds)
+    futures = {connection.name: threads.submit(ask, connection) for connection in chosen}
+    wait(futures.values(), timeout=timeout_seconds)
     threads.shutdown(wait=False, cancel_futures=True)
     receipts: dict[str, Receipt] = {}
     failures: dict[str, SellerPlatformError] = {}
-    for name, future in asked.items():
+    for name, future in futures.items():
         if future.cancelled():
             continue
+        if not future.done():
+            reason = f"no answer within {timeout_seconds:g} seconds"
+            failures[name] = UpstreamUnavailableError(f"GET {ACCOUNTS.path}", reason, attempts=1)
+            continue
         try:
-            receipts[name] = _result(future, seconds)
+            receipts[name] = future.result()
         except SellerPlatformError as error:
             failures[name] = error
     return _Answers(receipts, failures)
-
-
-def _result(future: Future[Receipt], seconds: float) -> Receipt:
-    """Return the result of what is done; what is not has taken too long.
-
-    Raises:
-        SellerPlatformError: It failed, or is not done.
-    """
-    if not future.done():
-        raise UpstreamUnavailableError(f"GET {ACCOUNTS.path}", f"no answer within {seconds:g} seconds", attempts=1)
-    return future.result()
-
-
-def _remember(memory: _Memory, known: Iterable[str], answers: _Answers, now: datetime) -> _Memory:
-    """Return what is to be remembered of the connections that there are now."""
-    due = {
-        **memory.due,
-        **dict.fromkeys(answers.receipts, (now + _ASK_EVERY).isoformat()),
-        **dict.fromkeys(answers.failures, (now + _ASK_AGAIN_AFTER_FAILURE).isoformat()),
-    }
-    earlier = {name: denial for name, denial in memory.denials.items() if name not in answers.receipts}
-    denials = {**earlier, **denials_of(answers.failures, now)}
-    return _Memory(
-        due={name: at for name, at in due.items() if name in known},
-        denials={name: denial for name, denial in denials.items() if name in known},
-        told=memory.told,
-    )
-
-
-def _without_partition(instance: dg.DagsterInstance, database: Database) -> list[str]:
-    """Return the accounts that are listed and have no partition yet, whoever discovered them."""
-    assert ACCOUNT_PARTITIONS.name is not None
-    registered = set(instance.get_dynamic_partitions(ACCOUNT_PARTITIONS.name))
-    return [known.key for known in accounts(database) if known.key not in registered]
 
 
 def _events(
@@ -225,10 +211,10 @@ def _events(
     dataset: Dataset,
     loaded: Sequence[tuple[KnownConnection, Receipt]],
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """Yield a materialization for each connection that was asked, and what the checks say of all together."""
+    """Yield a materialization for each load, and the checks' evaluations of all connections together."""
     if not loaded:
         return
-    names = {each.name for each in connections(database)}
+    names = {connection.name for connection in connections(database)}
     receipts = {name: receipt for name, receipt in newest_receipts(database, dataset).items() if name in names}
     for connection, receipt in loaded:
         event = materialization(
@@ -242,13 +228,7 @@ def _events(
             {
                 **event.metadata,
                 "connection": connection.name,
-                "dagster/row_count": sum(each.rows for each in receipts.values()),
+                "dagster/row_count": sum(newest.rows for newest in receipts.values()),
             }
         )
     yield from evaluations_of_connections(instance, dataset, receipts)
-
-
-def _store(instance: dg.DagsterInstance, events: Iterable[dg.AssetMaterialization | dg.AssetCheckEvaluation]) -> None:
-    """Store events one by one, for an evaluation points at the materialization before it."""
-    for event in events:
-        instance.report_runless_asset_event(event)

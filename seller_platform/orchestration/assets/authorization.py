@@ -1,10 +1,10 @@
-"""The check of the connections: whether each is authorised."""
+"""The check that every connection is authorised."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 import dagster as dg
+import msgspec
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.tokens import WARN_BEFORE_DEATH
@@ -22,77 +22,64 @@ from seller_platform.orchestration.assets.events import judged
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import connections
-from seller_platform.warehouse.connections.grants import GrantFacts, Grants
+from seller_platform.warehouse.connections.grants import Grants
 
 AUTHORIZED_CHECK = "connection_authorized"
-AUTHORIZED_DOC = "Every connection has a grant that its upstream honours, and that is not about to die of disuse."
+AUTHORIZED_DOC = "Every connection has a grant that its upstream honours, and that is not about to expire unused."
 
 
-@dataclass(frozen=True)
-class Denial:
-    """That a connection could not be asked, where another authorisation or setting would help.
+class Denial(msgspec.Struct, frozen=True, rename={"reason": "told"}):
+    """An error of a connection that another authorisation or other settings can resolve.
 
     Attributes:
-        at: An ISO timestamp; a grant that is newer than this is not meant.
+        at: The time of the request, as an ISO timestamp; the denial does not apply to a newer grant.
     """
 
-    told: str
+    reason: str
     at: str
 
 
 def denials_of(failures: Mapping[str, SellerPlatformError], now: datetime) -> dict[str, Denial]:
-    """Return, of connections that could not be asked, those that are not authorised, with the reason."""
-    return {name: Denial(str(error), now.isoformat()) for name, error in failures.items() if _is_denial(error)}
-
-
-def _is_denial(error: SellerPlatformError) -> bool:
-    if isinstance(error, RequestRefusedError):
-        return error.status in {401, 403}
-    return isinstance(error, ReauthorizationRequiredError | NotConnectedError | TokenRefusedError | SettingsError)
+    """Return the denials among the errors of connections."""
+    denials = ReauthorizationRequiredError | NotConnectedError | TokenRefusedError | SettingsError
+    return {
+        name: Denial(str(error), now.isoformat())
+        for name, error in failures.items()
+        if isinstance(error, denials) or (isinstance(error, RequestRefusedError) and error.status in {401, 403})
+    }
 
 
 def judge_connections(warehouse: WarehouseResource, denials: Mapping[str, Denial], now: datetime) -> Judgement:
-    """Return whether all connections are authorised, by their grants and by what they answered when last asked."""
-    facts = {each.connection: each for each in Grants(warehouse.database, warehouse.box).facts()}
-    names = [each.name for each in connections(warehouse.database)]
-    refused = {name: told for name in names if (told := _refusal(name, facts.get(name), denials.get(name)))}
-    if refused:
-        return Judgement(passed=False, description=" ".join(refused.values()), metadata=refused)
-    dying = {
-        name: _death(facts[name]) for name in names if name in facts and now >= facts[name].dies_at - WARN_BEFORE_DEATH
-    }
-    if dying:
-        return Judgement(
-            passed=False,
-            description=" ".join(dying.values()),
-            severity=dg.AssetCheckSeverity.WARN,
-            metadata=dying,
-        )
-    return Judgement(passed=True, description=f"The grants of {len(names)} connections are honoured.")
-
-
-def _refusal(name: str, grant: GrantFacts | None, denial: Denial | None) -> str | None:
-    """Return why a connection is not authorised, with the command to run; None if it is."""
-    if grant is None:
-        return f"{NotConnectedError(name)}."
-    if grant.refused is not None:
-        return f"{ReauthorizationRequiredError(name, grant.refused)}."
-    if denial is None or grant.issued_at > datetime.fromisoformat(denial.at):
-        return None
-    return f"Connection {name!r}: {denial.told}. Mend that, or run `{connect_command(name)}`."
-
-
-def _death(grant: GrantFacts) -> str:
-    return (
-        f"The grant of connection {grant.connection!r} was last refreshed on {grant.issued_at:%Y-%m-%d} and is not "
-        f"honoured after {grant.dies_at:%Y-%m-%d}. Let a refresh run before, or run "
-        f"`{connect_command(grant.connection)}`."
+    """Return whether all connections are authorised, by their grants and their last answers."""
+    grants = {grant.connection: grant for grant in Grants(warehouse.database, warehouse.box).facts()}
+    names = [connection.name for connection in connections(warehouse.database)]
+    refused, expiring = {}, {}
+    for name in names:
+        grant, denial = grants.get(name), denials.get(name)
+        if grant is None:
+            refused[name] = f"{NotConnectedError(name)}."
+        elif grant.refused is not None:
+            refused[name] = f"{ReauthorizationRequiredError(name, grant.refused)}."
+        elif denial is not None and grant.issued_at <= datetime.fromisoformat(denial.at):
+            refused[name] = f"Connection {name!r}: {denial.reason}. Fix that, or run `{connect_command(name)}`."
+        elif now >= grant.dies_at - WARN_BEFORE_DEATH:
+            expiring[name] = (
+                f"The grant of connection {name!r} was last refreshed on {grant.issued_at:%Y-%m-%d} and is not "
+                f"honoured after {grant.dies_at:%Y-%m-%d}. Let a refresh run before, or run `{connect_command(name)}`."
+            )
+    problems = refused or expiring
+    return Judgement(
+        passed=not problems,
+        description=" ".join(problems.values()) or f"The grants of {len(names)} connections are honoured.",
+        severity=dg.AssetCheckSeverity.ERROR if refused or not expiring else dg.AssetCheckSeverity.WARN,
+        metadata=problems,
     )
 
 
 def authorized_evaluation(
     instance: dg.DagsterInstance, dataset: Dataset, judgement: Judgement
 ) -> dg.AssetCheckEvaluation:
+    """Return the evaluation of the check for the newest materialization of the accounts."""
     return dg.AssetCheckEvaluation(
         asset_key=asset_key(dataset),
         check_name=AUTHORIZED_CHECK,
