@@ -49,6 +49,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
             InexactNumberError: A number has more digits than Arrow's type for it.
             UnknownRelationError: The input is not one of our assets.
         """
+        relation = relation_at(context.asset_key.path)
         form = (context.definition_metadata or {}).get(FORM)
         if form is None:
             annotation = context.dagster_type.typing_type
@@ -56,7 +57,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
                 getattr(annotation, "__name__", "") == "Table" and annotation.__module__.split(".")[0] == "pyarrow"
             )
             form = ARROW if is_arrow else PANDAS
-        relation, selections = relation_at(context.asset_key.path), _selections(context)
+        selections = _selections(context)
         with Database(self.database_url or warehouse_url(read_settings()), connections=1) as database:
             if form != ARROW:
                 return read_frames(database, relation, selections)
