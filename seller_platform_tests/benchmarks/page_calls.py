@@ -59,11 +59,11 @@ def calls_of_a_page() -> Calls:
                 if len(above) > len(calls.deepest):
                     calls.deepest = above
 
-    with _upstream() as url, SellerApi(f"{url}/api") as api:
-        threading.setprofile(note)
-        sys.setprofile(note)
-        read_slice(api, dataset_named("orders"), BERLIN, MARCH, None, KeptRows())
-        api.close()
+    with _upstream() as url:
+        with SellerApi(f"{url}/api") as api:
+            threading.setprofile(note)
+            sys.setprofile(note)
+            read_slice(api, dataset_named("orders"), BERLIN, MARCH, None, KeptRows())
         sys.setprofile(None)
         threading.setprofile(None)
     return calls
