@@ -39,7 +39,7 @@ def test_a_new_file_has_the_permissions_less_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o640
 
 
-def test_a_draft_that_exists_becomes_the_file_and_is_cut_off_behind_the_content(file: Path) -> None:
+def test_an_existing_draft_becomes_the_file_and_is_truncated(file: Path) -> None:
     draft = file.with_name("room")
     draft.write_bytes(bytes(4096))
     inode = draft.stat().st_ino

@@ -92,7 +92,7 @@ def test_threads_tell_the_context_that_they_were_started_in(written: tuple[loggi
 
 
 @pytest.mark.journey
-def test_loads_tell_their_run_account_and_dataset_and_errors_their_next_step(database_url: str, tmp_path: Path) -> None:
+def test_loads_log_run_account_and_dataset_and_errors_their_next_step(database_url: str, tmp_path: Path) -> None:
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/callback") as upstream:
         variables = foreign_environment(upstream, database_url, tmp_path / "home")
         variables |= {"SELLER_PLATFORM_LOG_FORMAT": "json"}

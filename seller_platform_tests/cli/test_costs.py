@@ -201,7 +201,7 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
     assert _costs(shop, "apply", "1", "--timeout", "-1").returncode == 2
 
 
-def test_a_grant_that_is_gone_and_an_upstream_that_is_away_have_codes_of_their_own(shop: Shop, sheet: Path) -> None:
+def test_lost_grant_and_unavailable_upstream_have_own_exit_codes(shop: Shop, sheet: Path) -> None:
     nowhere, point = "http://127.0.0.1:1", text("UPDATE platform.connections SET base_url = :url")
     with shop.warehouse.begin() as connection:
         connection.execute(point, {"url": nowhere})

@@ -44,7 +44,7 @@ def test_the_dockerfile_has_nothing_to_complain_about() -> None:
     assert (found.returncode, found.stdout) == (0, "")
 
 
-def test_every_program_runs_as_no_one_in_particular_and_cannot_write_to_its_image() -> None:
+def test_programs_run_without_privileges_and_cannot_write_to_their_image() -> None:
     for name, service in PROGRAMS.items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
@@ -145,7 +145,7 @@ def machine(database_url: str, tmp_path: Path) -> Iterator[Machine]:
         built.end(name, signal.SIGKILL)
 
 
-def test_the_programs_of_the_compose_file_run_and_one_may_be_taken_down_and_up_again(machine: Machine) -> None:
+def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine) -> None:
     subprocess.run(machine.command(PROGRAMS["migrate"]["command"]), env=machine.variables, check=True)
     for name in LONG_RUNNING:
         machine.start(name)

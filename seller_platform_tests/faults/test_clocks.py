@@ -57,9 +57,7 @@ def stored(broken: Broken) -> list[Any]:
 
 
 @pytest.mark.parametrize("told", ["2019-06-01 00:00:00", "-86400", "+86400", "2045-06-01 00:00:00"])
-def test_a_load_is_whole_and_spends_each_refresh_token_once_whatever_the_clock_says(
-    broken: Broken, clock: Clock, told: str
-) -> None:
+def test_a_load_with_a_wrong_clock_is_whole_and_spends_each_token_once(broken: Broken, clock: Clock, told: str) -> None:
     broken.forget_tokens()
 
     wrong = load(broken, clock(told))
@@ -84,7 +82,7 @@ def test_days_that_a_clock_that_was_ahead_has_read_are_read_again(broken: Broken
     assert later is None
 
 
-def test_the_stored_rows_are_those_of_the_last_load_whatever_its_clock_said(broken: Broken, clock: Clock) -> None:
+def test_stored_rows_are_those_of_the_last_load_at_any_clock(broken: Broken, clock: Clock) -> None:
     """The list changes, and changes back, while the clock is ahead only at first."""
 
     def halve(document: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +122,7 @@ def test_a_date_to_come_back_at_is_one_of_the_upstreams_clock(broken: Broken, ho
 
 
 @pytest.mark.parametrize("days", [-1, 1])
-def test_a_clock_that_jumps_while_a_list_is_read_neither_hurries_nor_hangs_the_load(broken: Broken, days: int) -> None:
+def test_a_clock_that_jumps_during_a_read_neither_hurries_nor_hangs_it(broken: Broken, days: int) -> None:
     asked: list[float] = []
     jump = time_machine.travel(datetime.now(UTC) + timedelta(days=days))
 

@@ -75,7 +75,7 @@ def load_wide(broken: Broken, **how: Any) -> Ended:
 
 
 @pytest.mark.parametrize("room", [64 << 10, 8 << 20, (8 << 20) + 4096, 10 << 20], ids=lambda size: f"{size} bytes")
-def test_a_slice_that_a_full_disk_cannot_take_stores_nothing_and_names_the_folder(
+def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
     broken: Broken, mount: Callable[[int], Path], room: int
 ) -> None:
     disk = mount(room)
@@ -143,9 +143,7 @@ def test_no_refresh_token_is_spent_while_no_file_can_take_the_next(broken: Broke
     assert (ended.code, ended.verdict, broken.upstream.replayed) == (0, "match", 0)
 
 
-def test_tokens_that_were_received_are_kept_on_a_disk_that_filled_up_meanwhile(
-    broken: Broken, mount: Callable[[int], Path]
-) -> None:
+def test_received_tokens_are_kept_on_a_disk_that_filled_up(broken: Broken, mount: Callable[[int], Path]) -> None:
     """The disk fills up, and the warehouse goes away, while the upstream is asked for the next pair."""
     disk = mount(1 << 20)
     (broken.home / SPOOL_FOLDER).rmdir()

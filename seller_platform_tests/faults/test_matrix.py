@@ -91,9 +91,7 @@ def test_a_refresh_that_did_not_reach_the_upstream_is_made_again(broken: Broken,
 
 
 @pytest.mark.parametrize("fault", EATEN.values(), ids=EATEN)
-def test_a_refresh_whose_answer_is_lost_ends_with_the_command_to_authorise_again(
-    broken: Broken, fault: Callable[[], Fault]
-) -> None:
+def test_a_lost_refresh_answer_ends_with_the_command_to_authorise(broken: Broken, fault: Callable[[], Fault]) -> None:
     broken.forget_tokens()
     broken.proxy.plan = first(1, TOKEN, fault)
 
@@ -117,7 +115,7 @@ def test_a_grant_that_is_revoked_stops_the_load_and_is_not_asked_for_again(broke
 
 
 @pytest.mark.parametrize("fault", [fault_proxy.status(503), fault_proxy.reset_at_once()], ids=["503", "resets"])
-def test_an_upstream_that_stays_away_is_given_up_and_the_stored_slice_stays(broken: Broken, fault: Fault) -> None:
+def test_an_unavailable_upstream_is_given_up_and_the_slice_stays(broken: Broken, fault: Fault) -> None:
     before = broken.load(TRANSACTIONS)
     broken.proxy.plan = lambda request: fault if request.path == "/api/sales/transactions" else None
     broken.proxy.seen.clear()
@@ -152,7 +150,7 @@ def test_a_list_is_read_whole_in_spite_of(broken: Broken, fault: Callable[[], Fa
     assert (receipt.digest, receipt.verdict) == (undisturbed.digest, "match")
 
 
-def test_an_upstream_that_says_nothing_any_more_is_given_up_and_the_stored_slice_stays(broken: Broken) -> None:
+def test_a_silent_upstream_is_given_up_and_the_stored_slice_stays(broken: Broken) -> None:
     before = broken.load(TRANSACTIONS)
     broken.silence_seconds = 0.3
     broken.proxy.plan = lambda request: fault_proxy.stall() if request.path == "/api/sales/transactions" else None
@@ -185,9 +183,7 @@ def test_a_refresh_that_stalls_before_the_upstream_is_asked_spends_nothing(broke
     ],
     ids=["a stall", "a stall in the body", "a slow drip"],
 )
-def test_a_refresh_whose_answer_does_not_come_is_given_up_and_ends_with_the_command_to_authorise_again(
-    broken: Broken, fault: Callable[[], Fault]
-) -> None:
+def test_an_unanswered_refresh_ends_with_the_command_to_authorise(broken: Broken, fault: Callable[[], Fault]) -> None:
     broken.forget_tokens()
     broken.silence_seconds = 1
     broken.proxy.plan = first(1, TOKEN, fault)
@@ -247,7 +243,7 @@ def test_a_total_that_lies_is_asked_for_again_and_told_if_it_stays(broken: Broke
     assert receipt.rows == 3
 
 
-def test_a_third_of_all_answers_broken_costs_half_as_many_requests_again_at_most(broken: Broken) -> None:
+def test_a_third_of_answers_broken_costs_at_most_half_more_requests(broken: Broken) -> None:
     for window in (FEBRUARY,):
         broken.load(ORDERS, window)
     least, chance = broken.proxy.requests, random.Random(7)

@@ -26,7 +26,7 @@ def shared(database_url: str, tmp_path: Path) -> Iterator[Shared]:
         yield shared
 
 
-def test_of_processes_that_share_an_expired_grant_one_refreshes_and_all_are_answered(shared: Shared) -> None:
+def test_one_of_many_processes_refreshes_an_expired_grant(shared: Shared) -> None:
     figures = rotations.race(shared, rounds=4)
 
     assert broken_promises(figures) == []
@@ -65,9 +65,7 @@ def test_no_walk_loses_a_row_or_keeps_one_twice_without_saying_so() -> None:
     assert broken_promises(walks.figures_of(tallies)) == []
 
 
-def test_slices_are_loaded_in_spite_of_refusals_at_half_as_many_requests_again(
-    database_url: str, tmp_path: Path
-) -> None:
+def test_slices_are_loaded_despite_refusals_with_half_more_requests(database_url: str, tmp_path: Path) -> None:
     figures = refusals.load_in_spite(database_url, tmp_path, slices=len(refusals.SLICES))
 
     assert broken_promises(figures) == []

@@ -127,7 +127,7 @@ def test_a_connection_nobody_approved_leaves_nothing_behind(shell: Shell) -> Non
     assert shell.query("SELECT name FROM platform.connections") == []
 
 
-def test_doctor_finds_nothing_wrong_with_a_sound_installation_and_shows_no_secret(shell: Shell) -> None:
+def test_doctor_finds_no_problem_in_a_sound_installation_nor_shows_secrets(shell: Shell) -> None:
     shell.connect_both()
     run(["sync", "--dataset", "orders", *MONTH], shell.bare)
 

@@ -71,7 +71,7 @@ class EveryFourth:
         return next(self._names) if is_due else None
 
 
-def test_everything_comes_whole_though_every_fourth_answer_breaks_and_the_parts_are_killed(tmp_path: Path) -> None:
+def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path: Path) -> None:
     plan = EveryFourth()
     with (
         deployment(tmp_path / "a home", "--accounts", "2", "--months", "3") as place,

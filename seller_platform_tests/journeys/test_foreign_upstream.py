@@ -105,7 +105,7 @@ def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
     assert "seller-platform connect" in result.stderr
 
 
-def test_statistics_that_the_upstream_does_not_offer_are_named_and_stop_nothing(
+def test_statistics_that_are_not_offered_are_named_and_stop_nothing(
     upstream: independent_upstream.IndependentUpstream, variables: dict[str, str]
 ) -> None:
     upstream.missing = ("/sales/statistics-dashboard",)

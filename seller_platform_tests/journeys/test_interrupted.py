@@ -25,9 +25,7 @@ def _rows(url: str) -> dict[tuple[str, str], Fingerprint]:
         return fingerprints(database, LISTS)
 
 
-def test_a_sync_that_is_killed_at_any_moment_ends_in_the_same_rows_when_run_again(
-    postgres: EmbeddedServer, tmp_path: Path
-) -> None:
+def test_a_killed_sync_ends_in_the_same_rows_when_run_again(postgres: EmbeddedServer, tmp_path: Path) -> None:
     chance = random.Random(7)
     urls = {name: postgres.database(name, template="template_seller") for name in ("unharmed", "harmed")}
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:

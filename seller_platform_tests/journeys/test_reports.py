@@ -56,7 +56,7 @@ defs = dg.Definitions.merge(
 """
 
 
-def test_a_report_lands_although_the_daemon_and_the_run_that_loads_it_are_killed(
+def test_a_report_lands_although_daemon_and_run_are_killed(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     downloads, let_go = threading.Semaphore(0), threading.Event()

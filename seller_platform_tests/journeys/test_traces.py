@@ -100,7 +100,7 @@ def traced() -> Iterator[Collector]:
         yield kept
 
 
-def test_a_load_is_traced_over_its_requests_into_the_service_and_tells_no_secret(
+def test_a_load_is_traced_into_the_service_without_secrets(
     traced: Collector, database: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path
 ) -> None:
     callback = f"http://127.0.0.1:{free_port()}/callback"

@@ -201,7 +201,7 @@ def test_nothing_connected_is_said(tmp_path: Path, database_url: str) -> None:
     assert "seller-platform connect" in result.stderr
 
 
-def test_an_upstream_that_spells_its_values_otherwise_is_equal_all_the_same(database_url: str, tmp_path: Path) -> None:
+def test_an_upstream_with_other_spellings_of_values_is_equal(database_url: str, tmp_path: Path) -> None:
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
         variables = environment(
             tmp_path,

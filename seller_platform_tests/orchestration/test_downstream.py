@@ -75,7 +75,7 @@ def test_an_arrow_input_is_exact(landed: Platform) -> None:
     assert Decimal(told["total"]) == 2 * Decimal("-4835.92") - Decimal("0.1")
 
 
-def test_months_before_snapshots_marts_and_what_has_no_partitions_are_read_together(landed: Platform) -> None:
+def test_months_snapshots_marts_and_unpartitioned_tables_are_read_together(landed: Platform) -> None:
     profit = mart_named("account_profit_daily")
     built = build_partition(landed.database, profit, KEYS[0], MONTHS[1], parameters={}, run_id=None)
 

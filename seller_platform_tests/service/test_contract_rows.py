@@ -360,7 +360,7 @@ def test_the_values_of_an_enumeration_come_as_they_are_named(
         ("parent_asin", {"group_by": "parent_asin"}, ["P0"]),
     ],
 )
-def test_a_product_of_the_statistics_is_identified_by_what_it_is_grouped_by(
+def test_a_product_of_the_statistics_is_identified_by_its_group(
     ann: httpx.Client, field: str, query: dict[str, str], value: list[str]
 ) -> None:
     path, asked = _LISTS["statistics"]

@@ -199,9 +199,7 @@ def test_report_state_none_becomes_processing_by_a_request(idle: Served) -> None
     assert (status["status"], status["progress"] < 100) == ("processing", True)
 
 
-def test_report_state_processing_stays_while_it_is_written_and_becomes_completed(
-    idle: Served, database_url: str
-) -> None:
+def test_report_state_processing_lasts_while_written_then_is_completed(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client:
         report_id = client.post(REQUEST, params={**US, "product_sku": MUG}).json()["report_id"]
         before = client.get(STATUS, params={**US, "report_id": report_id}).json()["progress"]

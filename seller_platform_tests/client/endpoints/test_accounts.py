@@ -34,7 +34,7 @@ def test_accounts_become_keys_and_rows() -> None:
     assert found.facts.notes == {"unknown_fields": ["plan"]}
 
 
-def test_accounts_of_one_seller_and_marketplace_have_keys_and_selections_of_their_own() -> None:
+def test_accounts_of_one_seller_and_marketplace_have_own_keys() -> None:
     found = discovered(ACCOUNT | {"id": 8, "account_title": "Coffee"}, ACCOUNT)
 
     assert [account.key for account in found.accounts] == ["S1.M1", "account-8"]

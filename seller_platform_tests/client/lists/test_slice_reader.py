@@ -150,7 +150,7 @@ def test_a_window_of_few_pages_is_split_by_days_at_no_more_requests() -> None:
     assert [asked["page"] for asked in upstream.requests] == ["1", "1", "1"]
 
 
-def test_a_longer_list_is_read_in_windows_of_one_page_where_that_costs_no_more_than_two_walks() -> None:
+def test_a_long_list_is_read_in_one_page_windows_unless_walks_are_cheaper() -> None:
     upstream, sink = platform_orders(orders(4400), page_size=500), KeptRows()
 
     reading = read(upstream, ORDERS, sink, look_ahead=4)
@@ -204,7 +204,7 @@ def test_a_wrong_total_is_a_mismatch_and_no_error() -> None:
     assert (sink.count, reading.announced, reading.verdict) == (5, 6, CountVerdict.MISMATCH)
 
 
-def test_equal_entries_of_a_ledger_are_all_kept_on_whichever_pages_they_lie() -> None:
+def test_equal_ledger_entries_are_all_kept_on_any_pages() -> None:
     upstream, sink = ledger(orders(1200, minutes=1), page_size=500), KeptRows()
     for number in range(498, 503):
         upstream.rows[number] = upstream.rows[498]
@@ -215,7 +215,7 @@ def test_equal_entries_of_a_ledger_are_all_kept_on_whichever_pages_they_lie() ->
     assert reading.notes == {"attempts": 2, "duplicate_keys": 4}
 
 
-def test_an_upstream_that_ignores_the_page_number_is_a_mismatch_and_no_endless_loop() -> None:
+def test_an_upstream_that_ignores_page_numbers_is_a_mismatch() -> None:
     upstream, sink = ledger(orders(1200, minutes=1), page_size=500), KeptRows()
     upstream.page = lambda asked, page=upstream.page: page(dict(asked) | {"page": "1"})  # type: ignore[method-assign, misc]
 

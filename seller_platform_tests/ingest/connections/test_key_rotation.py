@@ -127,9 +127,7 @@ def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(datab
     assert Grants(database, secret_box(home, None)).current("ana")[0].generation > 15
 
 
-def test_what_is_sealed_with_the_old_key_and_stored_while_the_key_changes_is_encrypted_anew(
-    database: Database, home: Path
-) -> None:
+def test_secrets_stored_during_a_key_change_are_encrypted_anew(database: Database, home: Path) -> None:
     save_connection(database, KnownConnection("new", "http://api", "http://api", "client"))
     box = secret_box(home, None)
 
@@ -159,7 +157,7 @@ def test_a_box_that_is_open_follows_the_file_and_forgets_no_key(database: Databa
     assert secret_box(home, None).open(box.seal(b"new"), "it") == b"new"
 
 
-def test_a_rotation_that_was_cut_off_is_brought_to_its_end_with_the_same_key(database: Database, home: Path) -> None:
+def test_an_interrupted_rotation_is_completed_with_the_same_key(database: Database, home: Path) -> None:
     new, old = new_key(), key_file(home).read_text()
     write_keys(key_file(home), (new, old))
     Grants(database, SecretBox.of_file(key_file(home))).store("ana", PAIR)

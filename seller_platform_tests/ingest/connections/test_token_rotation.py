@@ -105,7 +105,7 @@ def test_of_many_keepers_with_a_rejected_token_one_refreshes(bench: Bench) -> No
     assert {pair.access_token for pair in pairs} == {"access-2"}
 
 
-def test_a_grant_that_is_refused_stays_refused_until_it_is_authorised_again(bench: Bench) -> None:
+def test_a_refused_grant_stays_refused_until_authorised_again(bench: Bench) -> None:
     bench.issuer.valid = "another"
 
     with pytest.raises(ReauthorizationRequiredError, match="seller-platform connect"):

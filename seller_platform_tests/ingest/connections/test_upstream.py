@@ -45,7 +45,7 @@ def test_a_stored_connection_needs_no_setting_and_heeds_none(stored: Database, m
     assert upstream_of("ana", other, stored, BOX) == STORED
 
 
-def test_a_connection_of_before_takes_its_secret_from_the_settings_of_its_own_application(
+def test_an_old_connection_takes_its_secret_from_matching_settings(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_connection(database, KnownConnection("old", "http://api.one", "http://auth.one", "one"))

@@ -186,7 +186,7 @@ def desk(database: Database) -> Iterator[Desk]:
 
 @pytest.mark.parametrize("deletes", ["by date", "everything", "not"])
 @pytest.mark.parametrize("reads_until_applied", [0, 5])
-def test_an_upstream_that_replaces_all_periods_and_applies_later_holds_in_the_end(
+def test_costs_hold_with_an_upstream_that_replaces_all_periods_later(
     desk: Desk, deletes: str, reads_until_applied: int
 ) -> None:
     desk.shop.replaces_all, desk.shop.deletes = True, deletes
@@ -202,7 +202,7 @@ def test_an_upstream_that_replaces_all_periods_and_applies_later_holds_in_the_en
 
 
 @pytest.mark.parametrize("deletes", ["by date", "everything"])
-def test_an_upstream_that_refuses_overlaps_is_rid_of_what_stands_in_the_way(desk: Desk, deletes: str) -> None:
+def test_overlapping_periods_are_deleted_first_where_they_are_refused(desk: Desk, deletes: str) -> None:
     desk.shop.deletes = deletes
     plan = desk.plan(A=NEW)
 
@@ -212,7 +212,7 @@ def test_an_upstream_that_refuses_overlaps_is_rid_of_what_stands_in_the_way(desk
     assert desk.shop.costs == {"A": NEW}
 
 
-def test_costs_that_never_arrive_are_unconfirmed_and_hold_when_the_plan_is_applied_later(desk: Desk) -> None:
+def test_costs_that_never_arrive_are_unconfirmed_until_applied_again(desk: Desk) -> None:
     plan = desk.plan(A=NEW)
     desk.shop.reads_until_applied = 1_000
 
@@ -252,7 +252,7 @@ def test_a_sku_whose_new_costs_are_not_stored_gets_back_its_old_ones(desk: Desk,
     assert desk.shop.costs == {"A": OLD, "B": NEW if went_on else OLD}
 
 
-def test_a_sku_that_could_not_be_written_is_written_when_the_plan_is_applied_again(desk: Desk) -> None:
+def test_a_failed_sku_is_written_when_the_plan_is_applied_again(desk: Desk) -> None:
     plan = desk.plan(A=NEW)
     desk.shop.faults["POST"] = [refuse]
     desk.apply(plan)
@@ -288,7 +288,7 @@ def test_a_refusal_before_anything_was_changed_leaves_everything_as_it_was(desk:
     assert desk.shop.costs == {"A": OLD}
 
 
-def test_costs_that_cannot_even_be_put_back_are_told_and_are_still_in_the_plan(desk: Desk) -> None:
+def test_costs_that_cannot_be_restored_are_reported_and_kept_in_the_plan(desk: Desk) -> None:
     plan = desk.plan(A=NEW)
     desk.shop.faults["POST"] = [refuse, break_down]
 
@@ -326,7 +326,7 @@ def test_a_process_that_is_killed_anywhere_is_gone_on_with(desk: Desk, method: s
     assert all(write.read_back is not None for write in applied.plan.writes)
 
 
-def test_a_broken_off_plan_is_not_gone_on_with_over_what_somebody_else_has_written(desk: Desk) -> None:
+def test_an_interrupted_plan_does_not_overwrite_costs_of_others(desk: Desk) -> None:
     plan = desk.plan(A=NEW)
     desk.shop.faults["POST"] = [kill]
     with pytest.raises(Killed):
@@ -339,7 +339,7 @@ def test_a_broken_off_plan_is_not_gone_on_with_over_what_somebody_else_has_writt
     assert desk.shop.costs == {"A": {"2026-08-01..2026-08-31": "7.00"}}
 
 
-def test_a_plan_is_not_begun_where_somebody_has_deleted_a_part_of_what_it_replaces(desk: Desk) -> None:
+def test_a_plan_does_not_begin_where_its_old_costs_were_deleted(desk: Desk) -> None:
     plan = desk.plan(A=NEW)
     desk.shop.costs["A"] = dict([*OLD.items()][:1])
 
@@ -375,7 +375,7 @@ def test_a_broken_off_plan_can_be_taken_back(desk: Desk) -> None:
     assert desk.shop.costs == {"A": OLD}
 
 
-def test_an_upstream_that_is_away_when_it_is_read_first_has_nothing_written(desk: Desk) -> None:
+def test_an_upstream_that_cannot_be_read_first_gets_no_costs(desk: Desk) -> None:
     plan = desk.plan(A=NEW)
     desk.shop.faults["GET"] = [break_down]
 

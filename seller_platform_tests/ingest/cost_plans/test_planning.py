@@ -118,7 +118,7 @@ def test_what_holds_already_makes_no_plan(desk: Desk) -> None:
     assert desk.shop.query("SELECT count(*) FROM platform.cost_plans") == [(0,)]
 
 
-def test_a_product_that_the_upstream_does_not_know_is_told_and_its_refusal_stops_no_other(desk: Desk) -> None:
+def test_an_unknown_product_is_reported_and_stops_no_other(desk: Desk) -> None:
     planned = desk.plan({(US, "misspelt"): (costs(JANUARY, "1"),), (US, SKU): (costs(JANUARY, "2"),)})
     assert planned.plan is not None
 
@@ -170,7 +170,7 @@ def test_several_accounts_and_connections_are_written_by_one_plan(desk: Desk) ->
         assert desk.shop.sums(sku, account) == {"2026-01-01..2026-12-31": Decimal(f"{SKUS.index(sku)}.50")}
 
 
-def test_a_product_that_is_to_have_no_costs_loses_them_and_others_keep_theirs(desk: Desk) -> None:
+def test_a_product_planned_without_costs_loses_them_and_others_keep_theirs(desk: Desk) -> None:
     for sku in SKUS[:2]:
         desk.shop.write(period("2026-01-01", "2026-01-31"), sku=sku)
 
@@ -180,7 +180,7 @@ def test_a_product_that_is_to_have_no_costs_loses_them_and_others_keep_theirs(de
     assert (desk.shop.read(), len(desk.shop.read(SKUS[1]))) == ([], 1)
 
 
-def test_amounts_that_the_upstream_computes_are_sent_as_given_and_agree_to_the_cent(desk: Desk) -> None:
+def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(desk: Desk) -> None:
     element = CostElement(
         "Freight",
         Decimal("3.6666666667"),
@@ -231,7 +231,7 @@ def test_what_somebody_else_has_written_meanwhile_needs_no_writing(desk: Desk) -
     assert (write.state, write.written_at) == (WriteState.HOLDS, None)
 
 
-def test_a_period_without_a_last_day_is_not_replaced_for_it_could_not_be_put_back(desk: Desk) -> None:
+def test_a_period_without_a_last_day_is_not_replaced(desk: Desk) -> None:
     desk.shop.write(period("2026-01-01", "2026-01-31"))
     execute(desk.shop.service.database, "UPDATE seller.cost_periods SET to_date = NULL")
 
@@ -273,9 +273,7 @@ def test_two_who_apply_do_not_write_the_same_account_at_once(desk: Desk) -> None
     assert applied.problem is None
 
 
-def test_a_plans_file_is_applied_where_it_was_made_and_elsewhere_but_not_edited(
-    desk: Desk, tmp_path: Path, database: Database
-) -> None:
+def test_a_plan_file_is_applied_anywhere_but_not_if_edited(desk: Desk, tmp_path: Path, database: Database) -> None:
     plan = desk.planned({(US, SKUS[2]): (costs(JANUARY, "5.10", notes='"ü"'),), (US, SKU): (costs(JANUARY, "5"),)})
     file = tmp_path / "plan.json"
     document = plan_document(plan)

@@ -43,7 +43,7 @@ def _load(shop: Shop) -> Receipt:
         return load_costs(api, shop.warehouse, shop.known(), now=NOW, run_id="run")
 
 
-def test_the_costs_of_every_product_are_the_accounts_snapshot_of_its_own_day(shop: Shop) -> None:
+def test_costs_of_all_products_are_a_snapshot_of_the_accounts_own_day(shop: Shop) -> None:
     shop.stock(US, [*SKUS, "not known upstream"])
     shop.write(period("2026-01-01", "2026-01-31", 2.1), period("2026-02-01", "2026-02-28", 3))
     shop.write(period("2026-01-01", "2026-12-31", 0.005), sku=SKUS[2])
@@ -170,7 +170,7 @@ def test_every_form_in_which_periods_are_sent_is_read(database: Database, form: 
     assert receipt.notes == {"products": 2, "unknown_products": 0}
 
 
-def test_amounts_are_exact_and_fields_that_nobody_declared_are_kept_and_told(database: Database) -> None:
+def test_amounts_are_exact_and_undeclared_fields_are_kept_and_reported(database: Database) -> None:
     body = (
         '[{"from_date": "2026-01-01", "to_date": null, "approved": true, "cost_elements": '
         '[{"cost_element": "A", "amount": "1,234,567.8900000001", "currency": "EUR", "colour": [1.10]},'

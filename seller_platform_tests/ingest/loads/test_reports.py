@@ -145,7 +145,7 @@ def test_what_cannot_be_requested_is_refused_before_anything_is_stored(
     assert desk.poll(hours=1) == 0
 
 
-def test_a_report_that_is_open_is_not_requested_again_and_one_that_is_done_is(desk: Desk) -> None:
+def test_an_open_report_is_not_requested_again_and_a_completed_one_is(desk: Desk) -> None:
     first, same, other = desk.request(), desk.request(), desk.request(known=AUCKLAND)
     desk.poll(seconds=5)
     while_ready = desk.request()
@@ -249,7 +249,7 @@ def test_a_report_that_vanished_is_asked_for_once_more(desk: Desk, vanishes: int
     assert (job.problem or "").startswith("the upstream does not know report 2 any more") == (state is JobState.FAILED)
 
 
-def test_a_report_that_vanishes_before_it_is_downloaded_is_asked_for_once_more(desk: Desk) -> None:
+def test_a_report_that_vanishes_before_download_is_requested_once_more(desk: Desk) -> None:
     desk.request()
     desk.poll(seconds=5)
     desk.upstream.vanishes = 1
@@ -277,7 +277,7 @@ def test_a_report_that_never_ends_is_given_up(desk: Desk) -> None:
     assert desk.request() is not None
 
 
-def test_a_report_that_is_ready_after_all_is_not_given_up_because_nobody_asked(desk: Desk) -> None:
+def test_a_ready_report_is_not_given_up_for_lack_of_polls(desk: Desk) -> None:
     desk.request()
 
     desk.poll(days=3)
@@ -357,7 +357,7 @@ def test_a_process_that_ends_before_it_asks_leaves_a_job_that_is_taken_up(desk: 
     assert len(desk.upstream.asked) == 1
 
 
-def test_a_process_that_ends_after_it_asked_leaves_an_orphan_and_no_second_job(desk: Desk) -> None:
+def test_a_process_that_ends_after_its_request_leaves_no_second_job(desk: Desk) -> None:
     before = open_job(
         desk.database, "S1.US", "dps_date", "2026-03-09", "json",
         give_up_after=timedelta(hours=6), now=NOON, next_poll_at=NOON,
@@ -431,7 +431,7 @@ def test_reports_of_one_day_are_all_kept_and_each_is_replaced_alone(desk: Desk) 
     ]  # fmt: skip
 
 
-def test_a_report_that_is_loaded_on_another_day_replaces_what_was_loaded_before(desk: Desk) -> None:
+def test_a_report_loaded_on_another_day_replaces_its_earlier_rows(desk: Desk) -> None:
     desk.request()
     desk.poll(seconds=5)
     desk.load()
@@ -514,7 +514,7 @@ def test_hundreds_of_reports_are_polled_in_turns_the_longest_due_first(desk: Des
 
 
 @pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=400)], ids=str)
-def test_a_report_that_a_clock_that_was_ahead_put_off_is_followed_by_the_right_one(desk: Desk, jump: timedelta) -> None:
+def test_a_report_put_off_by_a_clock_ahead_is_followed_at_the_right_time(desk: Desk, jump: timedelta) -> None:
     desk.upstream.clock, desk.upstream.lasts = lambda: NOON, timedelta(minutes=10)
     desk.now += jump
     desk.request()
@@ -534,7 +534,7 @@ def test_a_report_that_a_clock_that_was_ahead_put_off_is_followed_by_the_right_o
     assert ready.state is JobState.READY
 
 
-def test_a_report_that_hangs_is_given_up_in_time_though_the_clock_was_ahead_when_it_was_requested(desk: Desk) -> None:
+def test_a_hanging_report_requested_by_a_clock_ahead_is_given_up_in_time(desk: Desk) -> None:
     desk.upstream.lasts = timedelta(days=999)
     desk.now += timedelta(days=30)
     desk.request()

@@ -58,7 +58,7 @@ def test_a_snapshot_is_of_the_accounts_today(database: Database) -> None:
     assert _window(database, SliceRequest(STOCK, TOKYO.key, None), whole=False) == Window.day(date(2026, 3, 11))
 
 
-def test_days_that_may_have_changed_are_read_again_and_a_sum_of_the_month_as_a_whole(database: Database) -> None:
+def test_days_that_may_have_changed_are_read_again_sums_as_whole_months(database: Database) -> None:
     february = Window.month_of(date(2026, 2, 1))
     _read(database, february, datetime(2026, 3, 2, tzinfo=UTC))
 
@@ -185,7 +185,7 @@ def test_a_slice_is_loaded_again_when_the_warehouse_is_back() -> None:
 
 
 @pytest.mark.parametrize(("wish", "least", "asked"), [(None, 0, 2), (0.5, 0.5, 2), (3600, 0, 1)])
-def test_a_slice_is_loaded_once_more_when_the_upstream_wishes_or_not_at_all(
+def test_a_slice_is_loaded_once_more_after_the_pause_the_upstream_asks_for(
     wish: float | None, least: float, asked: int
 ) -> None:
     times: list[float] = []

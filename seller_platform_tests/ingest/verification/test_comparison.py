@@ -182,7 +182,7 @@ def test_the_velocity_is_asked_for_the_newest_days_that_are_stored() -> None:
     assert _asked(receipts=receipts[:1], has_velocity=True) == []
 
 
-def test_costs_are_asked_of_every_product_and_not_where_they_were_never_read() -> None:
+def test_costs_are_compared_for_all_products_where_they_were_read() -> None:
     (never,) = _asked(COSTS, receipts=())
     (once,) = _asked(COSTS, receipts=(_receipt(COSTS, Window.day(TODAY)),))
 

@@ -149,7 +149,7 @@ def installed(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         yield installation
 
 
-def test_each_connection_is_asked_at_its_own_upstream_without_a_setting_in_the_environment(
+def test_each_connection_uses_its_own_upstream_without_settings(
     installed: Installation,
 ) -> None:
     result = installed.discover()
@@ -183,7 +183,7 @@ def accounts_with_a_grant(database: Database) -> list[str]:
         return list(connection.execute(text(statement)).scalars())
 
 
-def test_of_two_connections_one_that_was_revoked_is_named_and_the_other_still_loads(installed: Installation) -> None:
+def test_a_revoked_connection_is_named_and_the_other_still_loads(installed: Installation) -> None:
     installed.discover()
     installed.revoke("ben")
 
@@ -260,7 +260,7 @@ def test_the_sensor_asks_every_hour_and_not_between(installed: Installation) -> 
     assert "2 of 2 connections were asked" in str(after.skip_reason.skip_message)
 
 
-def test_a_connection_that_a_clock_that_was_ahead_put_off_is_asked_when_the_clock_is_right(
+def test_a_connection_put_off_by_a_clock_ahead_is_asked_at_the_right_time(
     installed: Installation,
 ) -> None:
     installed.tick(minutes=60 * 24 * 400)
@@ -274,7 +274,7 @@ def test_a_connection_that_a_clock_that_was_ahead_put_off_is_asked_when_the_cloc
     assert "0 of 2 connections were asked" in str(next_tick.skip_reason.skip_message)
 
 
-def test_an_account_that_is_gone_is_retired_and_comes_back_with_everything_it_had(installed: Installation) -> None:
+def test_a_missing_account_is_retired_and_returns_with_its_rows(installed: Installation) -> None:
     installed.tick()
     installed.run_january(ORDERS)
     rows = "SELECT count(*) FROM seller.orders WHERE account = :account"
@@ -293,7 +293,7 @@ def test_an_account_that_is_gone_is_retired_and_comes_back_with_everything_it_ha
     assert installed.partitions() == sorted([OF_ANA, OF_BEN])
 
 
-def test_a_new_account_gets_its_partition_even_if_somebody_else_discovered_it(installed: Installation) -> None:
+def test_a_new_account_gets_its_partition_whichever_process_found_it(installed: Installation) -> None:
     installed.upstreams["ana"].accounts = []
     installed.tick()
     before = installed.partitions()
@@ -309,7 +309,7 @@ def test_a_new_account_gets_its_partition_even_if_somebody_else_discovered_it(in
     assert installed.partitions() == sorted([OF_BEN, "found.elsewhere"])
 
 
-def test_one_connection_that_hangs_does_not_keep_the_other_from_being_asked(installed: Installation) -> None:
+def test_a_hanging_connection_does_not_delay_the_other(installed: Installation) -> None:
     with installed.upstreams["ana"].lock:  # its token endpoint answers when the lock is free
         installed.upstreams["ana"].access.clear()
 
@@ -336,7 +336,7 @@ def test_an_upstream_that_is_away_is_no_matter_of_authorisation(installed: Insta
     assert installed.keys() == sorted([OF_ANA, OF_BEN])
 
 
-def test_a_grant_that_is_refused_between_two_discoveries_is_told_within_a_tick_and_once(
+def test_a_grant_refused_between_discoveries_is_reported_once_in_a_tick(
     installed: Installation,
 ) -> None:
     installed.tick()
@@ -356,7 +356,7 @@ def test_a_grant_that_is_refused_between_two_discoveries_is_told_within_a_tick_a
     assert installed.evaluations()[0].passed
 
 
-def test_an_application_that_the_upstream_does_not_know_is_named_until_it_is_mended(installed: Installation) -> None:
+def test_an_unknown_application_is_named_until_it_is_fixed(installed: Installation) -> None:
     installed.tick()
     upstream = installed.upstreams["ben"]
     url = f"{upstream.url}/api"
@@ -397,7 +397,7 @@ def test_a_grant_that_nobody_has_used_for_weeks_is_warned_of(installed: Installa
     assert "connect --connection ben" in str(told.description)
 
 
-def test_an_account_that_two_connections_see_stays_with_the_one_that_reads_it(installed: Installation) -> None:
+def test_an_account_of_two_connections_stays_with_the_one_that_reads_it(installed: Installation) -> None:
     installed.tick()
 
     installed.upstreams["ben"].accounts = [GERMAN, AUSTRALIAN]

@@ -60,7 +60,7 @@ def test_an_honest_slice_passes_every_check_of_its_dataset(platform: Platform, l
         assert evaluation.target_materialization_data is not None
 
 
-def test_rows_that_never_add_up_to_the_total_are_read_once_more_and_then_fail(
+def test_rows_that_never_match_the_total_are_read_once_more_then_fail(
     platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(independent_upstream, "_page", _lying(independent_upstream._page, 1_000))

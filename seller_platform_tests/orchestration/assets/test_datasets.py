@@ -147,9 +147,7 @@ def test_an_account_that_cannot_be_read_fails_with_the_reason(platform: Platform
 
 
 @pytest.mark.parametrize("dataset", LISTS, ids=lambda dataset: dataset.name)
-def test_every_list_has_an_asset_with_columns_a_check_and_a_backfill_policy(
-    platform: Platform, dataset: Dataset
-) -> None:
+def test_every_list_has_an_asset_with_columns_check_and_backfill_policy(platform: Platform, dataset: Dataset) -> None:
     asset = platform.assets[dataset.name]
     spec = asset.get_asset_spec()
 

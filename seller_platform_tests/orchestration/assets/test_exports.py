@@ -128,7 +128,7 @@ def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platfor
     assert restated == {str(first)}
 
 
-def test_there_is_an_asset_for_every_dataset_with_accounts_but_none_without_a_folder(tmp_path: Path) -> None:
+def test_exports_exist_for_every_dataset_with_accounts_if_a_folder_is_set(tmp_path: Path) -> None:
     resources = dg.Definitions(resources={"warehouse": WarehouseResource()})
     defs = dg.Definitions.merge(export_definitions(HISTORY_START, tmp_path), resources)
     specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.group_name == GROUP}

@@ -122,7 +122,7 @@ def _as_key(partition: str) -> str:
 
 
 @_EVERY_MART
-def test_every_mart_is_an_asset_with_columns_lineage_checks_and_a_condition(marts: Marts, mart: Mart) -> None:
+def test_every_mart_is_an_asset_with_columns_lineage_checks_and_condition(marts: Marts, mart: Mart) -> None:
     asset = marts.asset(mart)
     spec = asset.get_asset_spec(mart_key(mart))
 
@@ -146,7 +146,7 @@ def test_every_mart_is_an_asset_with_columns_lineage_checks_and_a_condition(mart
     assert asset.backfill_policy.max_partitions_per_run == (35 if mart.is_monthly else 99)
 
 
-def test_a_run_over_a_range_reports_every_partition_with_its_chart_and_checks(marts: Marts) -> None:
+def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: Marts) -> None:
     _sell(marts.database, "S1.US", "2026-01-05", "10.00")
     _sell(marts.database, "S2.DE", "2026-02-05", "20.00")
 
@@ -247,7 +247,7 @@ def _built(marts: Marts) -> None:
     assert marts.tick() == {}
 
 
-def test_an_input_that_was_loaded_again_and_is_what_it_was_asks_for_nothing(marts: Marts) -> None:
+def test_an_input_loaded_again_without_change_requests_nothing(marts: Marts) -> None:
     _built(marts)
 
     marts.load("transactions", "S1.US", FEBRUARY, "1")
@@ -280,7 +280,7 @@ def test_an_input_that_changed_has_what_was_made_of_it_built_again(marts: Marts)
     }
 
 
-def test_new_costs_have_all_months_of_the_account_built_again_and_of_no_other(marts: Marts) -> None:
+def test_new_costs_rebuild_all_months_of_the_account_and_of_no_other(marts: Marts) -> None:
     _built(marts)
 
     marts.load("cost_periods", "S1.US", None, "1")

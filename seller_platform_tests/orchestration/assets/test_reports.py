@@ -135,7 +135,7 @@ def reports(
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_a_report_of_our_service_is_requested_followed_and_landed_as_it_is_served(
+def test_a_report_of_our_service_is_requested_followed_and_landed(
     postgres: EmbeddedServer, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
@@ -179,9 +179,7 @@ def _tick_until_asked(reports: Reports) -> list[dg.RunRequest]:
     raise AssertionError(reports.rows("SELECT * FROM platform.report_jobs"))
 
 
-def test_reports_of_every_account_are_requested_and_landed_each_in_a_run_of_its_own(
-    reports: Reports, upstream: ReportUpstream
-) -> None:
+def test_reports_of_all_accounts_land_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:
     requested = reports.request()
     reports.clock.now += timedelta(seconds=5)
 
@@ -300,7 +298,7 @@ def test_a_config_that_cannot_be_followed_requests_nothing(
     assert reports.states() == []
 
 
-def test_a_ready_report_whose_run_a_clock_that_was_ahead_asked_for_is_loaded_by_the_right_one(reports: Reports) -> None:
+def test_a_ready_report_requested_by_a_clock_ahead_is_loaded(reports: Reports) -> None:
     reports.request(accounts=["S1.US"])
     reports.clock.now += timedelta(days=400)
     asked = reports.tick()

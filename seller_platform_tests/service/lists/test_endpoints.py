@@ -184,7 +184,7 @@ def test_the_parts_of_a_list_add_up_to_it(reading: Served, dataset: Dataset) -> 
     assert all(parts)
 
 
-def test_without_dates_the_week_until_today_is_listed_in_each_accounts_calendar(reading: Served) -> None:
+def test_the_default_week_ends_today_in_each_accounts_calendar(reading: Served) -> None:
     american = _body(_get(reading, DAILY, start_date=None, end_date=None))
     german = _body(_get(reading, DAILY, account_title="Shop DE", start_date=None, end_date=None))
 

@@ -73,7 +73,7 @@ def test_ending_an_access_ends_everything_the_application_holds(service: Served)
     assert _status(service, _approve(service)["access_token"]) == 200
 
 
-def test_an_application_is_listed_once_with_its_days_and_the_users_own_accounts(service: Served) -> None:
+def test_an_application_is_listed_once_with_days_and_the_users_accounts(service: Served) -> None:
     pair = _approve(service)
     _approve(service)
     with _log_in(service) as browser:

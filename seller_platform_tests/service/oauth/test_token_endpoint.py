@@ -332,7 +332,7 @@ def test_a_revoked_token_is_dead(reading: Served, kind: str) -> None:
     assert (refreshed.status_code == 200) is (kind == "access_token")
 
 
-def test_revoking_a_refresh_token_ends_every_token_of_its_grant_and_no_other(reading: Served) -> None:
+def test_revoking_a_refresh_token_ends_all_tokens_of_its_consent_only(reading: Served) -> None:
     with reading.client() as browser, reading.client() as other:
         first, kept = _pair(reading, browser), _pair(reading, other)
         second = reading.refresh(browser, first["refresh_token"]).json()

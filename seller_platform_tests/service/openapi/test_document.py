@@ -154,7 +154,7 @@ def test_the_rules_that_a_caller_must_know_stand_in_the_description(
     assert told.replace("`", "") in page
 
 
-def test_the_velocity_does_not_say_that_it_is_over_30_days_where_others_were_asked_for(
+def test_the_velocity_names_30_days_only_by_default(
     document: dict[str, Any],
 ) -> None:
     told = document["components"]["schemas"]["InventoryRow"]["properties"]["velocity_30_days"]["description"]

@@ -490,9 +490,7 @@ def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: s
     assert _count(idle.database, "service.report_jobs", "state = 'completed'") == 100
 
 
-def test_no_report_is_lost_or_doubled_when_the_server_is_killed_with_its_worker(
-    idle: Served, database_url: str
-) -> None:
+def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Served, database_url: str) -> None:
     _fill(idle.database, "S1.US", 4_000)
     expected = 4_003
     ids: list[str] = []

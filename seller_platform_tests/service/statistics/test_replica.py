@@ -136,7 +136,7 @@ def test_fees_in_another_currency_are_converted_at_the_rate_of_their_day(service
     assert "on 2026-03-02 the exchange rate of USD is not known" in answer.text
 
 
-def test_a_period_without_rows_has_none_and_the_next_is_compared_with_nothing(service: Served) -> None:
+def test_a_period_without_rows_is_absent_and_the_next_has_no_comparison(service: Served) -> None:
     for day, units in (("2026-02-27", 4), ("2026-02-28", 2), ("2026-03-01", 3), ("2026-03-03", 5)):
         _sell(service, day, "A", units, "0.00")
 

@@ -227,7 +227,7 @@ def test_a_disk_that_is_full_is_told_and_stores_nothing(database: Database) -> N
     assert [name for name, _ in _stored(database)] == ["order-1"]
 
 
-def test_a_disk_that_fills_up_with_the_last_rows_is_told_when_they_are_wanted(database: Database) -> None:
+def test_a_disk_filled_by_the_last_rows_is_reported_when_they_are_read(database: Database) -> None:
     """The last rows may still lie in a buffer when they were written, and need the disk only when they are read."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 

@@ -48,9 +48,7 @@ def test_no_check_finds_a_contradiction_and_costs_alone_are_lacking(built: Built
 
 
 @pytest.mark.parametrize("days", [-1, 1])
-def test_a_snapshot_of_an_account_whose_day_is_another_than_the_upstreams_contradicts_nothing(
-    database: Database, days: int
-) -> None:
+def test_a_snapshot_on_another_day_than_the_upstreams_contradicts_nothing(database: Database, days: int) -> None:
     report = load_sandbox(database, accounts=2, months=3, today=TODAY)
     with database.begin() as connection:
         connection.execute(text("UPDATE seller.inventory SET local_day = local_day + :days"), {"days": days})

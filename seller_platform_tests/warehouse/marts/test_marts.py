@@ -35,7 +35,7 @@ def _element(amount: str, currency: str | None = "USD") -> str:
     return f'{{"cost_element": "Goods", "amount": {amount}{told}}}'
 
 
-def test_profit_is_sales_less_the_cost_of_the_day_and_the_fees_posted_that_day(shop: Shop) -> None:
+def test_profit_is_sales_less_cost_of_the_day_and_fees_posted_that_day(shop: Shop) -> None:
     shop.sell("2026-03-01", "A", 2, "30.00")
     shop.sell("2026-03-01", "A", 1, "15.00", channel="non-platform")
     shop.sell("2026-03-02", "A", 1, "15.00")
@@ -241,9 +241,7 @@ def test_the_risk_of_a_stock_out_follows_from_cover_and_demand(shop: Shop) -> No
     ("burst", "agrees"),
     [("2026-02-27", False), ("2026-02-28", True), ("2026-03-01", True), ("2026-04-01", True), ("2026-04-02", False)],
 )
-def test_a_stated_velocity_may_be_that_of_thirty_days_that_end_a_day_later_or_two_days_earlier(
-    shop: Shop, burst: str, agrees: bool
-) -> None:
+def test_a_stated_velocity_may_cover_30_days_one_later_or_two_earlier(shop: Shop, burst: str, agrees: bool) -> None:
     for day in range(2, 31):
         shop.sell(f"2026-03-{day:02}", "EVERY DAY", 1, "1.00")
     shop.sell(burst, "BURST", 30, "1.00")
@@ -259,7 +257,7 @@ def test_a_stated_velocity_may_be_that_of_thirty_days_that_end_a_day_later_or_tw
     assert [row["sku"] for row in finding.examples] == ([] if agrees else ["BURST"])
 
 
-def test_an_order_is_due_when_the_position_covers_lead_time_and_safety_only(shop: Shop) -> None:
+def test_an_order_is_due_when_stock_covers_only_lead_time_and_safety(shop: Shop) -> None:
     for sku in ("LATE", "SOON", "LATER"):
         shop.sell("2026-03-20", sku, 60, "1.00")  # two a day
     shop.stock("LATE", 10, inbound=10)

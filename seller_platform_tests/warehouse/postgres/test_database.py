@@ -14,6 +14,6 @@ from seller_platform.warehouse.postgres.database import Database
         ("postgresql://me@/warehouse?host=one&host=two&password=canary", "postgres://one:5432/warehouse.seller.orders"),
     ],
 )
-def test_the_uri_of_a_table_names_server_and_database_and_neither_user_nor_password(url: str, uri: str) -> None:
+def test_the_uri_of_a_table_names_server_and_database_but_no_user(url: str, uri: str) -> None:
     with Database(url) as database:
         assert database.uri_of("seller.orders") == uri

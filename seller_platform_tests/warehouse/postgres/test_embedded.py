@@ -75,7 +75,7 @@ def test_a_user_that_was_killed_is_forgotten(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
-def test_a_server_is_stopped_although_a_folder_above_it_was_closed_to_others(tmp_path: Path) -> None:
+def test_a_server_stops_although_a_folder_above_it_was_closed(tmp_path: Path) -> None:
     server = EmbeddedServer(tmp_path / "above" / "postgres")
 
     (tmp_path / "above").chmod(0o700)

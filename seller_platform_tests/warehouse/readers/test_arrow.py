@@ -140,7 +140,7 @@ def test_a_reader_that_stops_gives_the_connection_back(database: Database) -> No
     assert (first.num_rows, again.num_rows) == (10, 25)
 
 
-def test_a_number_that_arrow_cannot_hold_is_refused_and_whole_as_text_and_in_a_frame(database: Database) -> None:
+def test_a_number_too_large_for_arrow_is_refused_and_exact_as_text(database: Database) -> None:
     total = Decimal("0.1234567890123456789012")
     _insert(database, ORDERS, [_order("o", "2026-03-01", total)])
 

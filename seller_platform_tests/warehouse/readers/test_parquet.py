@@ -135,9 +135,7 @@ with Database(sys.argv[1]) as database:
 """
 
 
-def test_an_export_that_is_killed_leaves_the_old_file_and_the_next_one_clears_up(
-    database: Database, tmp_path: Path
-) -> None:
+def test_a_killed_export_leaves_the_old_file_and_the_next_cleans_up(database: Database, tmp_path: Path) -> None:
     folder = tmp_path / "lake"
     _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
     exported = export_month(database, ORDERS, ACCOUNT, MARCH, folder)
