@@ -5,6 +5,7 @@ from seller_platform_tests.structure.names import (
     broken_paths,
     imported_conftests,
     largest_folder,
+    long_test_names,
     mentioned_paths,
     repeated_classes,
     repeated_prefixes,
@@ -58,6 +59,10 @@ def test_every_path_named_in_files_and_texts_can_be_imported() -> None:
         "seller_platform.orchestration.celery_runs",
         "seller_platform.service.app:app_from_environment",
     } <= paths
+
+
+def test_names_of_tests_are_short_enough_to_read() -> None:
+    assert long_test_names() == []
 
 
 def test_no_module_imports_a_conftest() -> None:
