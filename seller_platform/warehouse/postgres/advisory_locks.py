@@ -37,12 +37,12 @@ def lock_number(connection: Connection, number: int) -> None:
 
 
 def share_number(connection: Connection, number: int) -> None:
-    """Hold the lock of a number, together with others that share it, until the transaction ends."""
+    """Share the lock of a number until the transaction ends. Only `lock_number` waits for that."""
     connection.exec_driver_sql(_SHARE_NUMBER, {"number": number})
 
 
 def try_lock(connection: Connection, name: str) -> bool:
-    """Return whether the lock of a name was free; if so, hold it until the transaction ends."""
+    """Return whether the lock of a name was free. If so, hold it until the transaction ends."""
     return bool(connection.exec_driver_sql(TRY_LOCK, {"name": name}).scalar_one())
 
 
@@ -50,7 +50,7 @@ def try_lock(connection: Connection, name: str) -> bool:
 def releasing(connection: Connection) -> Iterator[None]:
     """Release what `hold` and `try_hold` have locked when the block ends, after a rollback.
 
-    A connection that is lost releases its locks too, so that the death of a process leaves none.
+    A lost connection releases its locks too: a process that is killed leaves none behind.
     """
     try:
         yield
@@ -62,10 +62,10 @@ def releasing(connection: Connection) -> Iterator[None]:
 
 
 def hold(connection: Connection, name: str) -> None:
-    """Wait for the lock of a name and hold it until it is released, over any number of transactions."""
+    """Wait for the lock of a name and hold it until it is released. It outlasts transactions."""
     connection.exec_driver_sql(_HOLD, {"name": name})
 
 
 def try_hold(connection: Connection, name: str) -> bool:
-    """Return whether the lock of a name was free; if so, hold it until it is released."""
+    """Return whether the lock of a name was free. If so, hold it until it is released."""
     return bool(connection.exec_driver_sql(_TRY_HOLD, {"name": name}).scalar_one())

@@ -13,9 +13,9 @@ from seller_platform.warehouse.postgres.embedded import postgres_library
 
 
 def back_up(url: str, file: Path) -> None:
-    """Write everything in a database to a file, as of one moment; reading and writing go on meanwhile.
+    """Write the whole database to a file, as of one moment.
 
-    A failure leaves the file as it was.
+    Other programs may read and write meanwhile. A failure leaves the file as it was.
 
     Raises:
         BackupError: It cannot be written, or PostgreSQL refused.
@@ -37,28 +37,36 @@ def restore(url: str, file: Path) -> None:
     if not file.is_file():
         raise BackupError(str(file), "there is no such file")
     with Database(url) as database, database.begin() as connection:
-        found = connection.execute(
+        tables = connection.execute(
             text("SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
         ).scalar_one()
-    if found:
+    if tables:
         raise BackupError(
-            str(file), f"the database {database.where} has {found} tables already; name one that is empty"
+            str(file), f"the database {database.where} has {tables} tables already; name one that is empty"
         )
     _run("pg_restore", url, "--exit-on-error", "--single-transaction", "--no-owner", str(file))
 
 
 def _run(program: str, url: str, *options: str) -> None:
-    """Run a program of PostgreSQL's; the password goes by the environment, where no list of processes shows it."""
+    """Run one of PostgreSQL's programs.
+
+    The password is passed in the environment: a list of processes shows arguments to every user.
+    """
     parsed = driver_url(url, "psycopg")
     host = parsed.host or str(parsed.query.get("host", ""))
-    named = {"PGHOST": host, "PGPORT": str(parsed.port or ""), "PGUSER": parsed.username, "PGPASSWORD": parsed.password}
-    environment = {**os.environ, **{name: value for name, value in named.items() if value}}
-    place = f"--dbname={parsed.database}"
+    variables = {
+        "PGHOST": host,
+        "PGPORT": str(parsed.port or ""),
+        "PGUSER": parsed.username,
+        "PGPASSWORD": parsed.password,
+    }
+    environment = {**os.environ, **{name: value for name, value in variables.items() if value}}
+    target = f"--dbname={parsed.database}"
     package = postgres_library().__file__
     assert package is not None
     newest = max(Path(package).parent.glob(f"pginstall*/bin/{program}"))
     try:
-        subprocess.run([newest, place, *options], env=environment, check=True, capture_output=True, text=True)
+        subprocess.run([newest, target, *options], env=environment, check=True, capture_output=True, text=True)
     except subprocess.CalledProcessError as error:
-        problem = (str(error.stderr).strip().splitlines() or ["no word of it"])[0]
+        problem = (str(error.stderr).strip().splitlines() or ["no message"])[0]
         raise BackupError(parsed.database or "", f"{program} said: {problem}") from None

@@ -1,4 +1,4 @@
-"""A database of ours: its engine, its migrations, and its errors made ours at the edge."""
+"""A PostgreSQL database: its connections, transactions, migrations and errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ _HEAD = "head"
 
 
 class Database:
-    """A PostgreSQL database with our schemas, and a pool of connections to it."""
+    """A PostgreSQL database with the platform's schemas, and a pool of connections to it."""
 
     def __init__(self, url: str, *, connections: int = 8) -> None:
         """Prepare the pool; nothing connects yet.
@@ -44,7 +44,7 @@ class Database:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Open a transaction, which is committed when the block ends and rolled back when it raises.
+        """Open a transaction. It is committed when the block ends and rolled back when it raises.
 
         Raises:
             WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
@@ -69,20 +69,20 @@ class Database:
 
     @property
     def where(self) -> str:
-        """The place of the database, without user and password."""
+        """The host and the name of the database, without user and password."""
         url = self.engine.url
         return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
 
     def uri_of(self, table: str) -> str:
-        """Return what names a table wherever it is known, `postgres://host:port/database.schema.table`, without user.
+        """Return the URI of a table, without a user: `postgres://host:port/database.schema.table`.
 
-        Of a server on a socket, the socket's folder is the host, escaped.
+        Where the server is reached through a socket, the host is the socket's folder, escaped.
         """
         url = self.engine.url
-        told = url.host or url.query.get("host") or "localhost"
-        host = told if isinstance(told, str) else told[0]
-        place = quote(host, safe="") if host.startswith("/") else f"{host}:{url.port or _PORT}"
-        return f"postgres://{place}/{url.database}.{table}"
+        hosts = url.host or url.query.get("host") or "localhost"
+        host = hosts if isinstance(hosts, str) else hosts[0]
+        server = quote(host, safe="") if host.startswith("/") else f"{host}:{url.port or _PORT}"
+        return f"postgres://{server}/{url.database}.{table}"
 
     def migrate(self, *, to: str = _HEAD) -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.
@@ -103,10 +103,10 @@ class Database:
         with self.begin() as connection:
             lock_number(connection, _MIGRATION_LOCK)
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {VERSION_SCHEMA}"))
-            found = _version(connection)
-            if found is not None and found not in revisions():
-                raise SchemaVersionError(found)
-            if found != revisions()[-1]:
+            version = _version(connection)
+            if version is not None and version not in revisions():
+                raise SchemaVersionError(version)
+            if version != revisions()[-1]:
                 config = Config()
                 config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
                 config.attributes["connection"] = connection
@@ -134,12 +134,12 @@ def driver_of(connection: Connection) -> psycopg.Connection[Any]:
 
 
 def is_declared(name: str | None, kind: str, _: object) -> bool:
-    """Whether something in the database is declared in our tables; those of the job queue are its library's own."""
+    """Whether the platform declares a thing in the database. The job queue's tables are its library's."""
     return not (kind == "table" and name is not None and name.startswith("procrastinate_"))
 
 
 def driver_url(url: str, driver: str) -> sqlalchemy.URL:
-    """Return the URL with the driver named, so that nobody's default decides.
+    """Return the URL with the driver named, so that no default decides.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL. Its text, which may hold a password, is not repeated.
@@ -156,19 +156,21 @@ def driver_url(url: str, driver: str) -> sqlalchemy.URL:
 
 
 def conninfo(url: str) -> str:
-    """Return the connection string of a URL, for psycopg alone; a URL that SQLAlchemy wrote is not one for libpq.
+    """Return the connection string of a URL, for psycopg without SQLAlchemy.
+
+    libpq cannot read every URL that SQLAlchemy writes.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
     parsed = driver_url(url, "psycopg")
-    named = {"host": parsed.host, "port": parsed.port, "user": parsed.username, "password": parsed.password}
-    return make_conninfo("", **{**named, "dbname": parsed.database, **dict(parsed.query)})  # type: ignore[arg-type]  # libpq reads every option as text
+    options = {"host": parsed.host, "port": parsed.port, "user": parsed.username, "password": parsed.password}
+    return make_conninfo("", **{**options, "dbname": parsed.database, **dict(parsed.query)})  # type: ignore[arg-type]  # libpq reads every option as text
 
 
 @cache
 def revisions() -> tuple[str, ...]:
-    """Return the migrations that this program knows, oldest first: the numbers that their files begin with."""
+    """Return the numbers of this program's migrations, oldest first. Their files begin with them."""
     return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
 
 

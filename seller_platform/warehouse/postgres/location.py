@@ -1,4 +1,4 @@
-"""Where our databases are: the server that the settings name, else the embedded one in the home folder."""
+"""URLs of the databases: on the settings' server, else on the home folder's embedded one."""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ SANDBOX = "sandbox"
 def warehouse_url(settings: Settings) -> str:
     """Return the URL of the warehouse, where Dagster keeps its own tables too.
 
-    The embedded server is started if it has to be, and stays up until this process ends.
+    The embedded server is started if it does not run, and runs until this process ends.
 
     Raises:
         EmbeddedServerError: The embedded server does not start.

@@ -1,4 +1,4 @@
-"""Locks that live as long as the process that holds them, on whatever machine: how others can tell it is alive."""
+"""Locks that a process holds while it runs. Other machines see by them whether it does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,20 +9,20 @@ from seller_platform.warehouse.postgres.database import Database
 
 @contextmanager
 def hold_run(database: Database, run_id: str) -> Iterator[None]:
-    """Hold the run's lock until the block ends, or this process does."""
+    """Hold the lock of a run until the block or this process ends."""
     with _hold(database, f"run|{run_id}"):
         yield
 
 
 @contextmanager
 def hold_queue(database: Database, queue: str) -> Iterator[None]:
-    """Be the only process that sets up the queue, until the block ends or this process does."""
+    """Let only this process set up the queue, until the block or the process ends."""
     with _hold(database, f"queue|{queue}"):
         yield
 
 
 def is_held(database: Database, run_id: str) -> bool:
-    """Whether some process works on the run."""
+    """Whether any process works on the run."""
     with database.begin() as connection:
         return not try_lock(connection, f"run|{run_id}")
 
