@@ -36,7 +36,7 @@ class KnownAccount:
 
 
 def save_connection(database: Database, connection: KnownConnection) -> None:
-    """Store a connection, or what changed of it; what is None stays as it was."""
+    """Store a connection. A field that is None keeps its stored value."""
     values = {name: value for name, value in asdict(connection).items() if value is not None}
     statement = insert(CONNECTIONS).values(values)
     with database.begin() as transaction:
@@ -44,7 +44,7 @@ def save_connection(database: Database, connection: KnownConnection) -> None:
 
 
 def save_user(database: Database, connection: str, user_id: int | None, user_name: str | None) -> None:
-    """Note whose accounts a connection reads."""
+    """Store the API user whose accounts a connection reads."""
     with database.begin() as transaction:
         transaction.execute(
             update(CONNECTIONS).where(CONNECTIONS.c.name == connection).values(user_id=user_id, user_name=user_name)
@@ -52,7 +52,7 @@ def save_user(database: Database, connection: str, user_id: int | None, user_nam
 
 
 def save_client_secret(database: Database, box: SecretBox, connection: str, client_secret: str) -> None:
-    """Keep the secret of the application as which a connection calls, encrypted."""
+    """Store the client secret of a connection's application, encrypted."""
     with sealing(database) as transaction:
         transaction.execute(
             update(CONNECTIONS)
@@ -62,27 +62,30 @@ def save_client_secret(database: Database, box: SecretBox, connection: str, clie
 
 
 def client_secret_of(database: Database, box: SecretBox, connection: str) -> str | None:
-    """Return the secret of a connection's application; None where none is kept.
+    """Return the client secret of a connection's application; None where none is stored.
 
     Raises:
-        SecretKeyError: It was sealed with another key.
+        SecretKeyError: It was encrypted with another key.
     """
     statement = select(CONNECTIONS.c.client_secret).where(CONNECTIONS.c.name == connection)
     with database.begin() as transaction:
         sealed = transaction.execute(statement).scalar_one_or_none()
-    return None if sealed is None else box.open(bytes(sealed), _what(connection)).decode()
+    return None if sealed is None else box.open(bytes(sealed), _secret_name(connection)).decode()
 
 
 def reseal_client_secrets(transaction: Connection, box: SecretBox) -> int:
-    """Encrypt every kept secret with the first key of the box, in a transaction of `resealing`; return their number.
+    """Encrypt every stored secret with the first key of the box and return their number.
+
+    Args:
+        transaction: One of `resealing`.
 
     Raises:
-        SecretKeyError: One was sealed with none of its keys.
+        SecretKeyError: One was encrypted with none of its keys.
     """
-    kept = select(CONNECTIONS.c.name, CONNECTIONS.c.client_secret).where(CONNECTIONS.c.client_secret.is_not(None))
-    rows = transaction.execute(kept.with_for_update()).all()
+    stored = select(CONNECTIONS.c.name, CONNECTIONS.c.client_secret).where(CONNECTIONS.c.client_secret.is_not(None))
+    rows = transaction.execute(stored.with_for_update()).all()
     for name, sealed in rows:
-        resealed = box.reseal(bytes(sealed), _what(name))
+        resealed = box.reseal(bytes(sealed), _secret_name(name))
         transaction.execute(update(CONNECTIONS).where(CONNECTIONS.c.name == name).values(client_secret=resealed))
     return len(rows)
 
@@ -96,10 +99,10 @@ def connections(database: Database) -> tuple[KnownConnection, ...]:
 
 
 def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[str, Account]]) -> None:
-    """Make the registry say what a connection sees now; accounts it no longer sees are retired, never deleted.
+    """Store which accounts a connection lists now. The others of its accounts are retired, never deleted.
 
-    An account that several connections see stays with the one that reads it, for as long as that one lists it and
-    its grant is honoured.
+    Several connections may list an account. It stays with the connection that reads it, while that one lists it and its
+    grant is honoured.
 
     Args:
         accounts: Each account with its key.
@@ -119,10 +122,10 @@ def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[
             seen = {**values, "last_seen_at": func.now(), "retired_at": None}
             statement = insert(ACCOUNTS).values(values)
             transaction.execute(statement.on_conflict_do_update(index_elements=[ACCOUNTS.c.key], set_=seen))
-        gone = ACCOUNTS.c.key.not_in(keys)
+        not_listed = ACCOUNTS.c.key.not_in(keys)
         transaction.execute(
             update(ACCOUNTS)
-            .where(ACCOUNTS.c.connection == connection, ACCOUNTS.c.retired_at.is_(None), gone)
+            .where(ACCOUNTS.c.connection == connection, ACCOUNTS.c.retired_at.is_(None), not_listed)
             .values(retired_at=func.now())
         )
 
@@ -131,7 +134,7 @@ def accounts(database: Database) -> tuple[KnownAccount, ...]:
     """Return the accounts that are listed today, by key."""
     statement = select(ACCOUNTS).where(ACCOUNTS.c.retired_at.is_(None)).order_by(ACCOUNTS.c.key)
     with database.begin() as transaction:
-        return tuple(_known(row) for row in transaction.execute(statement).mappings())
+        return tuple(_account(row) for row in transaction.execute(statement).mappings())
 
 
 def account_of(database: Database, key: str) -> KnownAccount:
@@ -143,14 +146,14 @@ def account_of(database: Database, key: str) -> KnownAccount:
     with database.begin() as transaction:
         row = transaction.execute(select(ACCOUNTS).where(ACCOUNTS.c.key == key)).mappings().one_or_none()
     if row is None:
-        raise UnknownAccountError(key, [known.key for known in accounts(database)])
-    return _known(row)
+        raise UnknownAccountError(key, [listed.key for listed in accounts(database)])
+    return _account(row)
 
 
-def _known(row: RowMapping) -> KnownAccount:
+def _account(row: RowMapping) -> KnownAccount:
     account = Account(**{name: row[name] for name in Account.__dataclass_fields__})
     return KnownAccount(row["key"], row["connection"], account)
 
 
-def _what(connection: str) -> str:
+def _secret_name(connection: str) -> str:
     return f"the client secret of connection {connection!r}"

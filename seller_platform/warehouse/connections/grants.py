@@ -1,4 +1,4 @@
-"""Grants at rest: the current token pair of each connection, encrypted, changed only under its row lock."""
+"""The current token pair of each connection: encrypted, and changed only under its row lock."""
 
 import json
 from collections.abc import Iterator
@@ -30,12 +30,12 @@ class GrantFacts:
 
     @property
     def dies_at(self) -> datetime:
-        """When the refresh token can no longer be expected to work, unless it is rotated before."""
+        """When the refresh token stops working, unless it is rotated before."""
         return self.issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)
 
 
 class LockedGrant:
-    """A grant under its row lock: whoever holds it is the only one who may rotate."""
+    """A grant under its row lock. Only the holder of the lock may rotate it."""
 
     def __init__(self, transaction: Connection, box: SecretBox, name: str, row: RowMapping) -> None:
         self._transaction, self._box, self._name = transaction, box, name
@@ -43,14 +43,14 @@ class LockedGrant:
         self.refused: str | None = row["refused"]
 
     def replace(self, pair: TokenPair) -> None:
-        """Keep a new pair in place of the old; it holds once the lock is released."""
+        """Store a new pair in place of the old. It is committed when the lock is released."""
         self._transaction.execute(
             update(GRANTS).where(GRANTS.c.connection == self._name).values(**_sealed(self._box, pair), refused=None)
         )
         self.pair = pair
 
     def refuse(self, reason: str) -> None:
-        """Note that the upstream will not honour the grant again. Its tokens are kept."""
+        """Store why the upstream refused the grant for good. Its tokens are kept."""
         self._transaction.execute(update(GRANTS).where(GRANTS.c.connection == self._name).values(refused=reason))
 
 
@@ -61,14 +61,14 @@ class Grants:
         self._database, self._box = database, box
 
     def store(self, connection: str, pair: TokenPair) -> None:
-        """Keep the first pair of a new authorisation, in place of any grant the connection had."""
+        """Store the first pair of a new authorisation. It replaces any grant of the connection."""
         with sealing(self._database) as transaction:
             values = {**_sealed(self._box, pair), "refused": None}
             statement = insert(GRANTS).values(connection=connection, **values)
             transaction.execute(statement.on_conflict_do_update(index_elements=[GRANTS.c.connection], set_=values))
 
     def current(self, connection: str) -> tuple[TokenPair, str | None]:
-        """Return the pair that is kept now, and why it was refused if it was.
+        """Return the stored pair, and why it was refused; None if it was not.
 
         Raises:
             NotConnectedError: The connection has no grant.
@@ -81,7 +81,7 @@ class Grants:
 
     @contextmanager
     def locked(self, connection: str) -> Iterator[LockedGrant]:
-        """Hold the row lock of a grant; what is replaced inside is committed at the end of the block.
+        """Hold the row lock of a grant; the end of the block commits its changes.
 
         Raises:
             NotConnectedError: The connection has no grant.
@@ -101,14 +101,17 @@ class Grants:
 
 
 def reseal_grants(transaction: Connection, box: SecretBox) -> int:
-    """Encrypt every grant with the first key of the box, in a transaction of `resealing`, and return their number.
+    """Encrypt every grant with the first key of the box and return their number.
+
+    Args:
+        transaction: One of `resealing`.
 
     Raises:
-        SecretKeyError: A grant was sealed with none of its keys.
+        SecretKeyError: A grant was encrypted with none of its keys.
     """
     rows = transaction.execute(select(GRANTS.c.connection, GRANTS.c.token_pair).with_for_update()).all()
     for name, sealed in rows:
-        resealed = box.reseal(bytes(sealed), _what(name))
+        resealed = box.reseal(bytes(sealed), _grant_name(name))
         transaction.execute(update(GRANTS).where(GRANTS.c.connection == name).values(token_pair=resealed))
     return len(rows)
 
@@ -125,13 +128,13 @@ def seal_pair(box: SecretBox, pair: TokenPair) -> bytes:
     return box.seal(json.dumps(facts).encode())
 
 
-def open_pair(box: SecretBox, sealed: bytes, what: str) -> TokenPair:
-    """Return the pair that `seal_pair` sealed.
+def open_pair(box: SecretBox, sealed: bytes, name: str) -> TokenPair:
+    """Return the pair that `seal_pair` encrypted.
 
     Raises:
-        SecretKeyError: It was sealed with another key.
+        SecretKeyError: It was encrypted with another key; `name` is in the message.
     """
-    facts = json.loads(box.open(sealed, what))
+    facts = json.loads(box.open(sealed, name))
     facts["issued_at"] = datetime.fromisoformat(facts["issued_at"])
     return TokenPair(**facts)
 
@@ -150,8 +153,8 @@ def _sealed(box: SecretBox, pair: TokenPair) -> dict[str, object]:
 
 
 def _opened(box: SecretBox, name: str, row: RowMapping) -> TokenPair:
-    return open_pair(box, bytes(row["token_pair"]), _what(name))
+    return open_pair(box, bytes(row["token_pair"]), _grant_name(name))
 
 
-def _what(connection: str) -> str:
+def _grant_name(connection: str) -> str:
     return f"the grant of connection {connection!r}"

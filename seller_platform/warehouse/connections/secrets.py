@@ -1,7 +1,7 @@
-"""Encryption of what must not be readable in a dump: MultiFernet over the keys of the installation.
+"""Encryption of stored secrets: MultiFernet over the keys of the installation.
 
-Keys may change while programs run. Where they lie in the home folder, a box notices a new file by itself; whoever
-seals something for the database does so in a transaction of `sealing`, which a change of keys waits for.
+Keys may change while programs run. A box reads a key file again when it was replaced. A secret for the database is
+sealed in a transaction of `sealing`; a change of keys waits until such transactions have ended.
 """
 
 import threading
@@ -28,7 +28,7 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, repr=False)
 class _Ring:
-    """Keys as they were found: those that hold now, and those that held before in the same process."""
+    """The keys in use, and those that this process used before."""
 
     keys: tuple[str, ...]
     former: tuple[str, ...] = ()
@@ -50,13 +50,13 @@ class SecretBox:
         """
         self._file: Path | None = None
         self._lock = threading.Lock()
-        self._hold(_Ring(split_keys(keys)))
+        self._use(_Ring(split_keys(keys)))
 
     @classmethod
     def of_file(cls, file: Path) -> Self:
-        """Return a box with the keys of a file, which reads them again whenever the file was replaced.
+        """Return a box with the keys of a file. It reads the file again when it was replaced.
 
-        What was read before, sealed with keys that are in the file no longer, can be opened all the same.
+        Secrets that were sealed with earlier keys can still be opened, if the box has read those keys.
 
         Raises:
             InvalidSettingError: One of them is not a Fernet key.
@@ -64,56 +64,56 @@ class SecretBox:
         stamp = _stamp_of(file)
         box = cls(file.read_text())
         box._file = file
-        box._hold(replace(box._ring, stamp=stamp))
+        box._use(replace(box._ring, stamp=stamp))
         return box
 
     @property
     def key_count(self) -> int:
-        self._look()
+        self._current()
         return len(self._ring.keys)
 
     def seal(self, secret: bytes) -> bytes:
         """Return the secret, encrypted."""
-        return self._look().encrypt(secret)
+        return self._current().encrypt(secret)
 
-    def open(self, sealed: bytes, what: str) -> bytes:
+    def open(self, sealed: bytes, name: str) -> bytes:
         """Return the secret.
 
         Raises:
-            SecretKeyError: It was sealed with another key; `what` names it in the message.
+            SecretKeyError: It was encrypted with another key; the message names it.
         """
         try:
-            return self._look().decrypt(sealed)
+            return self._current().decrypt(sealed)
         except InvalidToken:
-            raise SecretKeyError(what) from None
+            raise SecretKeyError(name) from None
 
-    def reseal(self, sealed: bytes, what: str) -> bytes:
+    def reseal(self, sealed: bytes, name: str) -> bytes:
         """Return the same secret, encrypted with the first key.
 
         Raises:
-            SecretKeyError: It was sealed with another key; `what` names it in the message.
+            SecretKeyError: It was encrypted with another key; the message names it.
         """
         try:
-            return self._look().rotate(sealed)
+            return self._current().rotate(sealed)
         except InvalidToken:
-            raise SecretKeyError(what) from None
+            raise SecretKeyError(name) from None
 
     def first(self) -> "SecretBox":
-        """Return a box with the first key alone, which opens only what is sealed with it."""
-        self._look()
+        """Return a box with the first key alone. It opens only what that key sealed."""
+        self._current()
         return SecretBox(self._ring.keys[0])
 
-    def _look(self) -> MultiFernet:
-        """Return what encrypts and decrypts, after a look at the file."""
+    def _current(self) -> MultiFernet:
+        """Return the encryption with the present keys: a replaced file is read again."""
         stamp = _stamp_of(self._file) if self._file is not None else None
         if self._file is not None and stamp is not None and stamp != self._ring.stamp:
             with self._lock:
                 keys = split_keys(self._file.read_text())
                 former = (key for key in (*self._ring.keys, *self._ring.former) if key not in keys)
-                self._hold(_Ring(keys, tuple(former), stamp))
+                self._use(_Ring(keys, tuple(former), stamp))
         return self._fernet
 
-    def _hold(self, ring: _Ring) -> None:
+    def _use(self, ring: _Ring) -> None:
         self._ring, self._fernet = ring, ring.fernet
 
 
@@ -121,15 +121,15 @@ def split_keys(keys: str) -> tuple[str, ...]:
     """Return the Fernet keys of a text.
 
     Raises:
-        InvalidSettingError: One of them is none.
+        InvalidSettingError: One of them is not a Fernet key.
     """
-    found = tuple(key.strip() for key in keys.split(","))
+    fernet_keys = tuple(key.strip() for key in keys.split(","))
     try:
-        for key in found:
+        for key in fernet_keys:
             Fernet(key)
     except ValueError:
         raise InvalidSettingError(_SETTING, "is not a Fernet key: 32 bytes in URL-safe base64") from None
-    return found
+    return fernet_keys
 
 
 def new_key() -> str:
@@ -138,7 +138,10 @@ def new_key() -> str:
 
 
 def secret_box(home: Path, configured: str | None) -> SecretBox:
-    """Return the box of this installation: the configured key, else the one in the home folder, made on first use."""
+    """Return the box with the configured key, else with the home folder's key file.
+
+    The file is created on first use.
+    """
     if configured:
         return SecretBox(configured)
     path = key_file(home)
@@ -149,18 +152,21 @@ def secret_box(home: Path, configured: str | None) -> SecretBox:
 
 
 def key_file(home: Path) -> Path:
-    """Return where the keys of an installation lie whose settings name none."""
+    """Return the path of the key file. It is used where the settings name no key."""
     return home / _KEY_FILE
 
 
 def write_keys(path: Path, keys: Sequence[str]) -> None:
-    """Replace the key file, for us alone to read; whoever reads it finds the old or the new content."""
+    """Replace the key file, which only this user may read.
+
+    A process that reads it meanwhile gets the old or the new keys, never a part.
+    """
     write_atomically(path, ",".join(keys).encode(), 0o600)
 
 
 @contextmanager
 def sealing(database: Database) -> Iterator[Connection]:
-    """Open a transaction in which secrets may be sealed and stored: the keys do not change until it has ended."""
+    """Open a transaction to seal and store secrets. The keys do not change until it ends."""
     with database.begin() as transaction:
         share_number(transaction, _SEALING_LOCK)
         yield transaction
@@ -168,21 +174,24 @@ def sealing(database: Database) -> Iterator[Connection]:
 
 @contextmanager
 def resealing(database: Database) -> Iterator[Connection]:
-    """Open a transaction in which the keys may change: nobody seals anything for the database until it has ended."""
+    """Open a transaction to change the keys. No secret is sealed for the database until it ends."""
     with database.begin() as transaction:
         lock_number(transaction, _SEALING_LOCK)
         yield transaction
 
 
 def make_home(home: Path) -> None:
-    """Make the home folder, which others cannot list; the embedded server's own user has to pass through it."""
+    """Make the home folder, which other users cannot list.
+
+    The embedded server's own user has to pass through it.
+    """
     home.mkdir(mode=0o711, parents=True, exist_ok=True)
 
 
 def _stamp_of(file: Path) -> _Stamp | None:
-    """Return what tells one version of a file from the next; None where there is none."""
+    """Return facts that change when a file is replaced; None where there is no file."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

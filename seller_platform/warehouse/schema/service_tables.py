@@ -1,4 +1,4 @@
-"""The tables of schema `service`: what the API served over a database needs beside the datasets."""
+"""The tables of schema `service`: what the REST API needs beside the datasets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The tables: those of schema `seller` follow from the contract, those of schema `platform` stand here."""
+"""The tables of schema `seller`, which follow from the contract, and of schema `platform`."""
 
 from typing import Any
 
@@ -163,7 +163,10 @@ LOADS = Table(
 
 
 def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> ColumnElement[bool]:
-    """Return the condition for receipts of a dataset and account, of windows that share a day with `window`."""
+    """Return the condition for receipts of a dataset and account.
+
+    With a window, only those whose own window shares a day with it.
+    """
     condition = and_(LOADS.c.dataset == dataset.name, LOADS.c.account == account)
     if window is None:
         return condition
