@@ -1,7 +1,7 @@
-"""Plans of costs to write, and the proof of what was written: for each SKU the state before, wanted and read back.
+"""Plans of costs to write, and for each SKU the proof of what was written.
 
-A plan never changes once it is stored; what becomes of its writes is noted one by one, so that a process that ends in
-the middle leaves behind how far it came.
+A stored plan never changes. The outcome of each write is stored by itself, so that a process that ends in the middle
+leaves behind how far it came.
 """
 
 import re
@@ -47,9 +47,9 @@ _TABLE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_$]*)\.([A-Za-z_][A-Za-z0-9_$]*)"
 class WriteState(Enum):
     """How far a write is.
 
-    `planned`: nothing was sent. `begun`: requests were sent, and their end is not known. `holds`: the upstream was
-    read, and says what was wanted. `unconfirmed`: it was written, but did not say so in time. `restored`: it could
-    not be written, and the state before holds. `lost`: neither could be made to hold.
+    `planned`: nothing was sent. `begun`: requests were sent; their outcome is not known. `holds`: the upstream was read
+    and has the planned periods. `unconfirmed`: they were written, but the upstream did not show them in time.
+    `restored`: they could not be written, and the state before is back. `lost`: neither state could be written.
     """
 
     PLANNED = "planned"
@@ -167,32 +167,32 @@ def plan_of(database: Database, number: int) -> CostPlan:
             raise UnknownCostPlanError(number)
         order = (func.convert_to(COST_WRITES.c[name], "UTF8") for name in ("account", "sku"))
         statement = select(COST_WRITES).where(COST_WRITES.c.plan == number).order_by(*order)
-        writes = tuple(map(_write, connection.execute(statement).mappings()))
+        writes = tuple(map(_write_of_row, connection.execute(statement).mappings()))
     return CostPlan(**plan, writes=writes)
 
 
 def plan_with_uid(database: Database, uid: UUID) -> CostPlan | None:
-    """Return the plan of that name; None where it was never stored here."""
+    """Return the plan with that UUID; None where it was never stored here."""
     with database.begin() as connection:
         number = connection.execute(select(COST_PLANS.c.id).where(COST_PLANS.c.uid == uid)).scalar_one_or_none()
     return None if number is None else plan_of(database, number)
 
 
 def note_writes(database: Database, plan: CostPlan, writes: Sequence[CostWrite]) -> None:
-    """Store what became of some of a plan's writes."""
+    """Store the outcomes of some of a plan's writes."""
     columns = COST_WRITES.c
     with database.begin() as connection:
         for write in writes:
-            mine = (columns.plan == plan.id, columns.account == write.account, columns.sku == write.sku)
-            connection.execute(update(COST_WRITES).where(*mine).values(_outcome(write)))
+            key = (columns.plan == plan.id, columns.account == write.account, columns.sku == write.sku)
+            connection.execute(update(COST_WRITES).where(*key).values(_outcome(write)))
 
 
 @contextmanager
 def hold_costs(database: Database, accounts: Sequence[str]) -> Iterator[None]:
-    """Let nobody else write costs of these accounts until the block ends, or this process does.
+    """Let only this process write costs of these accounts, until the block or process ends.
 
     Raises:
-        CostWritesBusyError: Somebody is writing costs of one of them.
+        CostWritesBusyError: Another process writes costs of one of them.
     """
     with database.connect() as connection, releasing(connection):
         for account in sorted(accounts):
@@ -203,7 +203,7 @@ def hold_costs(database: Database, accounts: Sequence[str]) -> Iterator[None]:
 
 
 def looks_like_a_table(name: str) -> bool:
-    """Whether a text has the form of a table's name with its schema."""
+    """Whether a text has the form `schema.table`."""
     return _TABLE_NAME.fullmatch(name) is not None
 
 
@@ -213,18 +213,18 @@ def read_table(database: Database, name: str) -> tuple[tuple[str, ...], list[tup
     Raises:
         UnknownTableError: There is none of that name.
     """
-    found = _TABLE_NAME.fullmatch(name)
+    parts = _TABLE_NAME.fullmatch(name)
     with database.begin() as connection:
-        exists = found and connection.execute(text("SELECT to_regclass(:name)"), {"name": name}).scalar_one()
-        if not found or not exists:
+        exists = parts and connection.execute(text("SELECT to_regclass(:name)"), {"name": name}).scalar_one()
+        if not parts or not exists:
             raise UnknownTableError(name)
-        wanted = table(found[2].lower(), schema=found[1].lower())
-        result: Result[Any] = connection.execute(select(literal_column("*")).select_from(wanted))
+        source = table(parts[2].lower(), schema=parts[1].lower())
+        result: Result[Any] = connection.execute(select(literal_column("*")).select_from(source))
         return tuple(result.keys()), [tuple(row) for row in result]
 
 
 def periods_document(periods: Periods) -> list[dict[str, Any]]:
-    """Return periods as JSON, with amounts as text, which no reader turns into floats."""
+    """Return periods as JSON. Amounts are text, which no reader turns into floats."""
     return [
         {
             "from_date": str(period.from_date),
@@ -239,7 +239,7 @@ def periods_of_document(document: Sequence[Mapping[str, Any]]) -> Periods:
     """Return the periods that `periods_document` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError, ArithmeticError: It did not write this.
+        KeyError, TypeError, ValueError, ArithmeticError: The document has another form.
     """
     return tuple(
         CostPeriod(
@@ -248,7 +248,7 @@ def periods_of_document(document: Sequence[Mapping[str, Any]]) -> Periods:
             tuple(
                 CostElement(
                     **{name: element[name] for name in _TEXTS if name in element},
-                    **{name: Decimal(element[name]) for name in _NUMBERS if name in element},  # type: ignore[arg-type]  # mypy does not tell numbers from texts
+                    **{name: Decimal(element[name]) for name in _NUMBERS if name in element},  # type: ignore[arg-type]  # mypy does not know which names are numbers
                 )
                 for element in period["cost_elements"]
             ),
@@ -263,9 +263,9 @@ _NUMBERS = ("amount", "total_amount", "units", "conversion_rate")
 
 def _element_document(element: CostElement) -> dict[str, str]:
     numbers = {name: getattr(element, name) for name in _NUMBERS}
-    told = {name: getattr(element, name) for name in _TEXTS}
-    told |= {name: None if number is None else format(number, "f") for name, number in numbers.items()}
-    return {name: value for name, value in told.items() if value is not None}
+    values = {name: getattr(element, name) for name in _TEXTS}
+    values |= {name: None if number is None else format(number, "f") for name, number in numbers.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _outcome(write: CostWrite) -> dict[str, object]:
@@ -280,7 +280,7 @@ def _outcome(write: CostWrite) -> dict[str, object]:
     }
 
 
-def _write(row: RowMapping) -> CostWrite:
+def _write_of_row(row: RowMapping) -> CostWrite:
     values: dict[str, Any] = dict(row)
     del values["plan"]
     for name in ("before", "wanted", "read_back"):

@@ -1,7 +1,7 @@
-"""The jobs of reports: what was requested of the upstream, how far it is, and what became of it.
+"""Report jobs: which reports were requested from the upstream, and how far they are.
 
-A job is written before its report is requested, so that nothing that was begun is forgotten. Whoever moves a job
-names the job as it was; if another has moved it meanwhile, nothing is changed.
+A job is stored before its report is requested, so that no request is forgotten. To change a job, a process names its
+state before; if another process has changed it meanwhile, nothing is stored.
 """
 
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ from seller_platform.warehouse.schema.tables import ACCOUNTS, METADATA, PLATFORM
 class JobState(Enum):
     """How far a job is.
 
-    `requested`: it is written down, and the upstream may or may not know of it. `pending`: the upstream gave the
-    report a number. `ready`: the report can be downloaded. The others are ends.
+    `requested`: it is stored, and the upstream may or may not have the request. `pending`: the upstream gave the report
+    a number. `ready`: the report can be downloaded. The others are final.
     """
 
     REQUESTED = "requested"
@@ -139,7 +139,7 @@ def open_job(
     now: datetime,
     next_poll_at: datetime,
 ) -> ReportJob | None:
-    """Write down that a report is wanted and return its job; None where such a job is open already."""
+    """Store the job of a report and return it; None where one is open already."""
     statement = (
         insert(REPORT_JOBS)
         .values(
@@ -167,11 +167,11 @@ def open_job(
 def claim_due(
     database: Database, *, now: datetime, until: datetime, latest: datetime, limit: int
 ) -> tuple[ReportJob, ...]:
-    """Return jobs whose poll is due, the longest due first, each to one claimant only.
+    """Return jobs whose poll is due, the longest due first, each to one process only.
 
     Args:
-        until: When a job whose claimant was killed becomes due again.
-        latest: The latest that a poll can lie ahead. A job put off further was so by a clock that was wrong; it is due.
+        until: When a job becomes due again if the process that claims it is killed.
+        latest: The latest moment of a next poll. A later one was stored by a wrong clock; such a job is due.
     """
     due = (
         select(REPORT_JOBS.c.id)
@@ -186,11 +186,11 @@ def claim_due(
 
 
 def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
-    """Store what changed of a job, and return whether it was still as it had been before."""
+    """Store the changes of a job, and return False if another process had changed it."""
     changed = {name: _stored(getattr(after, name)) for name in _FIELDS if getattr(after, name) != getattr(before, name)}
     if not changed:
         return True
-    # What loads a job and what asks for its runs do not stand in each other's way.
+    # The asset that loads a job and the sensor that requests its runs change different columns, and neither refuses the other.
     guards = ["id", "state", "attempt", "polls", *(name for name in ("runs", "told_at") if name in changed)]
     as_before = (REPORT_JOBS.c[name].is_not_distinct_from(_stored(getattr(before, name))) for name in guards)
     statement = update(REPORT_JOBS).where(*as_before).values(changed)
@@ -200,22 +200,25 @@ def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
 
 def ready_jobs(database: Database, account: str) -> tuple[ReportJob, ...]:
     """Return the account's reports that can be downloaded, in the order of their requests."""
-    return _found(database, REPORT_JOBS.c.account == account, _in([JobState.READY]))
+    return _select(database, REPORT_JOBS.c.account == account, _in([JobState.READY]))
 
 
 def untold_jobs(database: Database, account: str) -> tuple[ReportJob, ...]:
-    """Return the account's reports that came to nothing and of which no run has told yet."""
-    return _found(database, REPORT_JOBS.c.account == account, _is_untold())
+    """Return the account's failed reports that no run has reported yet."""
+    return _select(database, REPORT_JOBS.c.account == account, _is_untold())
 
 
 def jobs_for_runs(database: Database) -> tuple[ReportJob, ...]:
-    """Return every job that needs a run, to load it or to tell of its failure, in the order of the requests."""
-    return _found(database, or_(_in([JobState.READY]), _is_untold()))
+    """Return every job that needs a run, in the order of the requests.
+
+    The run loads the report or reports its failure.
+    """
+    return _select(database, or_(_in([JobState.READY]), _is_untold()))
 
 
 def job_of(database: Database, job_id: int) -> ReportJob:
     """Return the job of that number, which must exist."""
-    return _found(database, REPORT_JOBS.c.id == job_id)[0]
+    return _select(database, REPORT_JOBS.c.id == job_id)[0]
 
 
 _FIELDS = tuple(field.name for field in fields(ReportJob))
@@ -233,7 +236,7 @@ def _is_untold() -> ColumnElement[bool]:
     return and_(_in(LOST), REPORT_JOBS.c.told_at.is_(None))
 
 
-def _found(database: Database, *where: ColumnElement[bool]) -> tuple[ReportJob, ...]:
+def _select(database: Database, *where: ColumnElement[bool]) -> tuple[ReportJob, ...]:
     statement = select(REPORT_JOBS).where(*where).order_by(REPORT_JOBS.c.id)
     with database.begin() as connection:
         return _jobs(connection.execute(statement).mappings().all())
