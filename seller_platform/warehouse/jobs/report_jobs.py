@@ -190,7 +190,7 @@ def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
     changed = {name: _stored(getattr(after, name)) for name in _FIELDS if getattr(after, name) != getattr(before, name)}
     if not changed:
         return True
-    # The asset that loads a job and the sensor that requests its runs change different columns, and neither refuses the other.
+    # The asset that loads a job and the sensor that requests its runs must not refuse each other.
     guards = ["id", "state", "attempt", "polls", *(name for name in ("runs", "told_at") if name in changed)]
     as_before = (REPORT_JOBS.c[name].is_not_distinct_from(_stored(getattr(before, name))) for name in guards)
     statement = update(REPORT_JOBS).where(*as_before).values(changed)
