@@ -65,7 +65,7 @@ def _told(origin: Provenance, settings: Settings) -> dict[str, Any]:
         "row": dict(origin.row),
         "extra": origin.extra,
         "account": origin.account,
-        origin.dataset.slice_column: str(origin.place),
+        origin.dataset.slice_column: str(origin.slice_value),
         "page": origin.page,
         "load_id": origin.load_id,
         "load": receipt and _load(receipt),

@@ -1,4 +1,4 @@
-"""Rows on their way into PostgreSQL: COPY's text format, and the digest of a slice.
+"""Rows in the text format of PostgreSQL's COPY, and the digest of a slice.
 
 A *row* is a tuple: the values of `dataset.columns`, then the local day that places it (for accounts: the name of
 the connection). Values are `str`, `int`, `Decimal`, `bool`, `date`, an ISO 8601 `str` with offset for a
@@ -27,7 +27,7 @@ _DIGEST_BITS = 128
 class RowDigest:
     """An order-independent digest of rows: the sum of their XXH3 hashes modulo 2**128.
 
-    Equal rows count as often as they occur. It tells chance changes, not forgeries.
+    Equal rows count as often as they occur. It detects accidental changes, not forgeries.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class RowDigest:
 
     @property
     def value(self) -> bytes:
-        """The digest of the rows so far: 16 bytes of it, after 8 of their count."""
+        """The digest of the rows so far: 8 bytes count them, 16 are the sum."""
         return self.count.to_bytes(8, "big") + self._sum.to_bytes(_DIGEST_BITS // 8, "big")
 
 
@@ -88,7 +88,7 @@ class RowWriter:
         ]
 
     def _are_plain(self, rows: Sequence[Row], lines: Sequence[str]) -> bool:
-        """Whether surely no value of the rows needs an escape, judged for the whole batch at the speed of C."""
+        """Whether surely no value needs an escape. The whole batch is tested at the speed of C."""
         text = "\n".join(lines)
         return (
             "\\" not in text
@@ -101,7 +101,7 @@ class RowWriter:
 
     @staticmethod
     def block(lines: Sequence[str], *, account: str, load_id: int, page: int) -> bytes:
-        """Return the lines of one page, each with its account, load and page, ready for COPY."""
+        """Return the lines of one page for COPY, each with its account, load and page."""
         if not lines:
             return b""
         end = f"\t{_escaped(account)}\t{load_id}\t{page}\n"

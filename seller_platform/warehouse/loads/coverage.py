@@ -1,4 +1,4 @@
-"""Coverage: what is stored of each dataset and account, how whole it is, and how old."""
+"""What is stored of each dataset and account: days, rows, verdict and age."""
 
 from dataclasses import dataclass
 from datetime import date, datetime

@@ -1,8 +1,8 @@
-"""Daily counts and fees: what the service keeps summed so that no answer has to count all rows again.
+"""Daily counts and fees, stored so that no answer has to count all rows.
 
-Loading pays nothing for them. They are brought up to date when somebody asks, from the receipts: each load that
-changed rows since makes the days of its window be summed again. An account without receipts is summed by whoever
-wrote its rows, at the end of the same transaction, or not at all.
+Loading does not write them. The service brings them up to date for a request, from the receipts: it sums again the days
+of each load that changed rows since. The sums of an account without receipts are written by the program that wrote its
+rows, at the end of the same transaction, or not at all.
 
 The statements are psycopg's, because both the service (asynchronous) and the sandbox (not) run them.
 """
@@ -20,20 +20,20 @@ from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.service_tables import DAILY_COUNTS, DAILY_FEES, SERVICE, SUMMARIES
 from seller_platform.warehouse.schema.tables import SELLER
 
-# A load that was stored before another began may be numbered after it: only the set of receipts tells what is in. Those
-# that are in may be pruned later, so that their number tells nothing.
+# Loads are not stored in the order of their numbers, so only the set of receipts says which of them are summed. Their
+# count does not say it either: receipts that are summed may be pruned later.
 IS_CURRENT = """NOT EXISTS (
         SELECT load.id FROM platform.loads AS load
         WHERE load.dataset = summary.dataset AND load.account = summary.account AND load.changed
         EXCEPT SELECT unnest(summary.loads)
     )"""
-"""Whether the sums of `summary` are those of the stored rows: a condition on a row of service.summaries."""
+"""Condition on a row `summary` of service.summaries: its sums are those of the stored rows."""
 
 _FORGET = "DELETE FROM service.summaries WHERE account = %(account)s"
 
 # Everything in one statement, so of one moment. What is inserted does not see what is deleted, and need not.
 _SUM = """
-WITH told AS MATERIALIZED (
+WITH receipts AS MATERIALIZED (
     SELECT id, daterange(window_start, window_end) AS days
     FROM platform.loads
     WHERE dataset = %(dataset)s AND account = %(account)s AND changed
@@ -44,7 +44,7 @@ kept AS MATERIALIZED (
 windows AS MATERIALIZED (
     SELECT coalesce(lower(part), '-infinity') AS first_day, coalesce(upper(part), 'infinity') AS end_day
     FROM unnest((
-        SELECT range_agg(told.days) FROM told WHERE told.id NOT IN (SELECT unnest(loads) FROM kept)
+        SELECT range_agg(receipts.days) FROM receipts WHERE receipts.id NOT IN (SELECT unnest(loads) FROM kept)
     )) AS part
     WHERE EXISTS (SELECT FROM kept)
     UNION ALL
@@ -65,7 +65,7 @@ counted AS (
     GROUP BY stored.local_day, {part}
 ){fees}
 INSERT INTO service.summaries (account, dataset, loads)
-SELECT %(account)s, %(dataset)s, coalesce((SELECT array_agg(id) FROM told), '{{}}')
+SELECT %(account)s, %(dataset)s, coalesce((SELECT array_agg(id) FROM receipts), '{{}}')
 ON CONFLICT (account, dataset) DO UPDATE SET loads = excluded.loads
 """
 
@@ -113,14 +113,14 @@ def sum_statement(dataset: Dataset) -> sql.Composed:
 
 
 def forget_sums(connection: Connection, accounts: Sequence[str]) -> None:
-    """Let the sums of accounts count for nothing, and nobody make others before the transaction ends."""
+    """Invalidate the sums of accounts. No others are written before the transaction ends."""
     for account in accounts:
         lock(connection, lock_name(account))
         driver_of(connection).execute(_FORGET, {"account": account})
 
 
 def write_sums(connection: Connection, accounts: Sequence[str]) -> None:
-    """Sum the rows of accounts whose sums were forgotten in the same transaction."""
+    """Sum the rows of accounts whose sums `forget_sums` invalidated in the same transaction."""
     driver = driver_of(connection)
     for account in accounts:
         for dataset in LISTS:

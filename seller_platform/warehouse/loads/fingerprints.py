@@ -13,18 +13,18 @@ Fingerprint = tuple[int, str]
 
 
 def fingerprints(database: Database, datasets: Sequence[Dataset]) -> dict[tuple[str, str], Fingerprint]:
-    """Return rows and a digest of their values, for each dataset and account; of snapshots the newest.
+    """Return the number of rows and a digest of their values, by dataset and account.
 
-    The digest covers the contract's columns and the local day, not who loaded a row when. It does not depend on
-    the order of rows, nor on trailing zeros of amounts.
+    Of snapshots only the newest counts. The digest covers the contract's columns and the local day, not the load of a
+    row. It does not depend on the order of rows, nor on trailing zeros of amounts.
     """
-    found = {}
+    prints = {}
     with database.begin() as connection:
         connection.execute(text("SET LOCAL TIME ZONE 'UTC'"))
         for dataset in datasets:
             for account, rows, digest in connection.execute(_statement(dataset)):
-                found[(dataset.name, account)] = (rows, str(digest))
-    return found
+                prints[(dataset.name, account)] = (rows, str(digest))
+    return prints
 
 
 def _statement(dataset: Dataset) -> Select[Any]:

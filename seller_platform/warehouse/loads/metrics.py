@@ -1,4 +1,4 @@
-"""Measures for monitoring, from the receipts alone: cheap to ask for, however many rows there are."""
+"""Measures for monitoring, read from the receipts alone, however many rows there are."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,25 +32,22 @@ class LoadMeasures:
 
 def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
     """Return the measures of every dataset and account that was ever loaded."""
-    place = (LOADS.c.dataset, LOADS.c.account)
+    pair = (LOADS.c.dataset, LOADS.c.account)
     sums = (
         select(
-            *place,
+            *pair,
             func.count(),
             func.sum(LOADS.c.requests),
             func.sum(LOADS.c.body_bytes),
             func.extract("epoch", func.sum(LOADS.c.finished_at - LOADS.c.started_at)),
             func.max(LOADS.c.finished_at),
         )
-        .group_by(*place)
-        .order_by(*place)
+        .group_by(*pair)
+        .order_by(*pair)
     )
     windows = (LOADS.c.window_start, LOADS.c.window_end)
     newest = (
-        select(*place, LOADS.c.verdict)
-        .distinct(*place, *windows)
-        .order_by(*place, *windows, LOADS.c.id.desc())
-        .subquery()
+        select(*pair, LOADS.c.verdict).distinct(*pair, *windows).order_by(*pair, *windows, LOADS.c.id.desc()).subquery()
     )
     counted = select(*newest.c, func.count()).group_by(*newest.c)
     verdicts: dict[tuple[str, str], dict[str, int]] = {}

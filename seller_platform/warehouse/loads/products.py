@@ -1,4 +1,4 @@
-"""The products of an account: whether they are known, and whose costs are read."""
+"""The products of an account: whether they are stored, and their SKUs."""
 
 from sqlalchemy import func, select, union
 
@@ -11,7 +11,7 @@ from seller_platform.warehouse.schema.tables import table_for
 
 
 def accounts_with_products(database: Database) -> frozenset[str]:
-    """Return the keys of the accounts whose products are known by themselves; those of a replica are not."""
+    """Return the keys of the accounts in service.products; a replica has none."""
     with database.begin() as connection:
         return frozenset(connection.execute(select(PRODUCTS.c.account).distinct()).scalars())
 

@@ -1,4 +1,4 @@
-"""Provenance: from a stored row to the load, the page and the request that brought it."""
+"""Where a stored row came from: its load, its page and its request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class Request:
 
     Attributes:
         params: Its query parameters.
-        is_exact: True where it asks for the page that brought the row; otherwise the list may have been read in parts,
-            and this asks for the days of the rows that came with it.
+        is_exact: True where it asks for the page that brought the row. Otherwise the list may have been read in parts,
+            and it asks for the days of the rows on that page.
     """
 
     url: str
@@ -60,7 +60,7 @@ class Provenance:
     Attributes:
         row: Its values, by column of the contract.
         extra: Fields that the contract does not know.
-        place: The local day, or for an account of `seller.accounts` the connection.
+        slice_value: The local day, or for an account of `seller.accounts` the connection.
         page: The page that brought it, counted through the load.
         receipt: The load that brought it; None where its receipt was pruned.
         request: None for a row whose load is not known.
@@ -71,7 +71,7 @@ class Provenance:
     row: Mapping[str, Any]
     extra: Mapping[str, Any] | None
     account: str
-    place: date | str
+    slice_value: date | str
     load_id: int
     page: int
     receipt: Receipt | None
@@ -84,23 +84,24 @@ class Provenance:
         return tuple(each for each in self.history if each.id > self.load_id and not each.changed)
 
 
-def conditions_of(dataset: Dataset, words: Sequence[str]) -> dict[str, str]:
-    """Return the columns and values that the words of a key name.
+def conditions_of(dataset: Dataset, key: Sequence[str]) -> dict[str, str]:
+    """Return the values of a row's key by column.
 
-    A word `column=value` names its column; the others are the dataset's key columns, as far as they go, in order.
+    A part `column=value` names its column; the others are values of the dataset's key columns, in their order. Key
+    columns at the end may be left out.
 
     Raises:
-        InvalidRowKeyError: More words than key columns, or a column named twice.
+        InvalidRowKeyError: There are more parts than key columns, or a column is named twice.
     """
     columns = _columns(dataset)
     conditions: dict[str, str] = {}
     unnamed = list(dataset.key)
-    for word in words:
-        name, equals, value = word.partition("=")
+    for part in key:
+        name, equals, value = part.partition("=")
         if not (equals and name in columns):
             if not unnamed:
-                raise InvalidRowKeyError(dataset.name, f"{word!r} is of no key column", dataset.key, columns)
-            name, value = unnamed.pop(0), word
+                raise InvalidRowKeyError(dataset.name, f"{part!r} is of no key column", dataset.key, columns)
+            name, value = unnamed.pop(0), part
         if name in conditions:
             raise InvalidRowKeyError(dataset.name, f"{name} is given twice", dataset.key, columns)
         conditions[name] = value
@@ -115,44 +116,46 @@ def explain(
     account: str | None = None,
     at_most: int = ROWS_AT_MOST,
 ) -> tuple[int, tuple[Provenance, ...]]:
-    """Return how many stored rows meet the conditions, and where the first of them came from.
+    """Return how many stored rows meet the conditions, and the origin of the first ones.
 
-    Of snapshots those of an account's newest count, unless a condition says which day or load is meant.
+    Of snapshots only each account's newest counts, unless a condition names a day or a load.
 
     Args:
         conditions: Values by column, spelled as PostgreSQL reads them.
-        account: The account's key; every account's rows without.
+        account: The key of the account; None for the rows of every account.
 
     Raises:
-        InvalidRowKeyError: A value is none that the column could have.
+        InvalidRowKeyError: A value cannot be one of its column.
         RowNotFoundError: No stored row meets them.
         UnknownAccountError: No account has that key.
     """
     if account is not None:
         account_of(database, account)
     table = table_for(dataset)
-    known = {each.name: each for each in connections(database)}
+    connection_of = {connection.name: connection for connection in connections(database)}
     try:
         with database.begin() as connection:
             connection.execute(text("SET LOCAL timezone = 'UTC'"))
-            wanted = _wanted(dataset, table, conditions, account)
-            count = connection.execute(select(func.count()).select_from(table).where(wanted)).scalar_one()
+            condition = _condition(dataset, table, conditions, account)
+            count = connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
             order = [table.c.account, *(table.c[name] for name in (*dataset.order, _LOAD_ID, _PAGE))]
-            rows = connection.execute(select(table).where(wanted).order_by(*order).limit(at_most)).mappings().all()
-            found = [_found(connection, dataset, table, row) for row in rows]
+            rows = connection.execute(select(table).where(condition).order_by(*order).limit(at_most)).mappings().all()
+            stored = [_stored_row(connection, dataset, table, row) for row in rows]
     except DataError as error:
         reason = str(error.orig).partition("\n")[0]
         raise InvalidRowKeyError(dataset.name, reason, dataset.key, _columns(dataset)) from None
-    if not found:
+    if not stored:
         raise RowNotFoundError(dataset.name, conditions, account)
-    return count, tuple(_provenance(database, dataset, known, each) for each in found)
+    return count, tuple(_provenance(database, dataset, connection_of, row) for row in stored)
 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:
     return (*(column.name for column in (*dataset.columns, *dataset.tags)), dataset.slice_column, _LOAD_ID, _PAGE)
 
 
-def _wanted(dataset: Dataset, table: Table, conditions: Mapping[str, str], account: str | None) -> ColumnElement[bool]:
+def _condition(
+    dataset: Dataset, table: Table, conditions: Mapping[str, str], account: str | None
+) -> ColumnElement[bool]:
     met = [table.c[name] == cast(literal(value, Text()), table.c[name].type) for name, value in conditions.items()]
     if account is not None:
         met.append(table.c.account == account)
@@ -178,7 +181,7 @@ def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple
     return tuple(Receipt.of(each) for each in rows)
 
 
-def _found(connection: Connection, dataset: Dataset, table: Table, row: RowMapping) -> _StoredRow:
+def _stored_row(connection: Connection, dataset: Dataset, table: Table, row: RowMapping) -> _StoredRow:
     same_list = and_(table.c.account == row["account"], table.c.load_id == row[_LOAD_ID])
     if dataset.split_by and dataset.split_by.column:
         same_list = and_(same_list, table.c[dataset.split_by.column].is_not_distinct_from(row[dataset.split_by.column]))
@@ -194,30 +197,33 @@ def _found(connection: Connection, dataset: Dataset, table: Table, row: RowMappi
 
 
 def _provenance(
-    database: Database, dataset: Dataset, known: Mapping[str, KnownConnection], found: _StoredRow
+    database: Database, dataset: Dataset, connection_of: Mapping[str, KnownConnection], stored: _StoredRow
 ) -> Provenance:
-    row = found.row
-    receipt = next((each for each in found.history if each.id == row[_LOAD_ID]), None)
+    row = stored.row
+    receipt = next((each for each in stored.history if each.id == row[_LOAD_ID]), None)
     account = account_of(database, row["account"])
     return Provenance(
         dataset=dataset,
         row={column.name: row[column.name] for column in (*dataset.columns, *dataset.tags)},
         extra=row[_EXTRA],
         account=account.key,
-        place=row[dataset.slice_column],
+        slice_value=row[dataset.slice_column],
         load_id=row[_LOAD_ID],
         page=row[_PAGE],
         receipt=receipt,
-        request=_request(dataset, account, known[account.connection], found, receipt) if receipt else None,
-        history=found.history,
+        request=_request(dataset, account, connection_of[account.connection], stored, receipt) if receipt else None,
+        history=stored.history,
     )
 
 
 def _request(
-    dataset: Dataset, known: KnownAccount, connection: KnownConnection, found: _StoredRow, receipt: Receipt
+    dataset: Dataset, account: KnownAccount, connection: KnownConnection, stored: _StoredRow, receipt: Receipt
 ) -> Request:
-    """Return the request; pages of a load are counted through all of its lists, those of a list from 1."""
-    url, row, selection = connection.base_url + dataset.path, found.row, known.account.selection
+    """Return the request that brought a row.
+
+    A load counts its pages through all of its lists; each list counts its own from 1.
+    """
+    url, row, selection = connection.base_url + dataset.path, stored.row, account.account.selection
     match dataset.source:
         case Source.DISCOVERY:
             return Request(url, {}, is_exact=True)
@@ -227,13 +233,13 @@ def _request(
             return Request(url, {**selection, _SKU: row[_SKU]}, is_exact=True)
     params = {**dict(dataset.parameters), **selection}
     # A list of days that does not fit a page may have been read in smaller windows, each with a page 1 of its own.
-    is_exact = found.first_page == found.last_page or not dataset.is_divisible
+    is_exact = stored.first_page == stored.last_page or not dataset.is_divisible
     if dataset.is_dated:
-        window = receipt.window if is_exact or found.days is None else found.days
+        window = receipt.window if is_exact or stored.days is None else stored.days
         params |= {"start_date": window.start.isoformat(), "end_date": window.last_day.isoformat()}
     if dataset.page_sizes:
         params["per_page"] = str(max(dataset.page_sizes))
     if dataset.split_by and dataset.split_by.column and row[dataset.split_by.column] is not None:
         params[dataset.split_by.parameter] = row[dataset.split_by.column]
-    number = row[_PAGE] - found.first_page + 1 if is_exact else 1
+    number = row[_PAGE] - stored.first_page + 1 if is_exact else 1
     return Request(url, {**params, "page": str(number)}, is_exact=is_exact)

@@ -1,4 +1,4 @@
-"""What the receipts say: which days are covered, which may have changed since, and how loads of a run went."""
+"""Reads the receipts: covered days, days that may have changed since, loads of a run."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, loads_of
 
 CLOCKS_DIFFER = timedelta(days=1)
-"""A load that began further ahead of now than this was made by a clock that was wrong: it counts for nothing."""
+"""A load that began further ahead of now was stored by a wrong clock and does not count."""
 
 
 def receipts_of_run(database: Database, run_id: str) -> tuple[Receipt, ...]:
@@ -43,7 +43,7 @@ def latest_receipts(database: Database) -> tuple[Receipt, ...]:
 
 
 def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
-    """Return the receipt of the last load of each account of a dataset; of a list of accounts, of each connection."""
+    """Return the receipt of the last load of each account; of `accounts`, of each connection."""
     statement = (
         select(LOADS)
         .distinct(LOADS.c.account)
@@ -55,7 +55,10 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
 
 
 def was_loaded(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> bool:
-    """Return whether the dataset was ever loaded for an account, or any day of a window, be it empty."""
+    """Return whether the dataset was ever loaded for an account, be it empty.
+
+    With a window, whether any of its days was.
+    """
     with database.begin() as connection:
         return connection.execute(
             select(select(LOADS.c.id).where(loads_of(dataset, account, window)).exists())
@@ -65,7 +68,7 @@ def was_loaded(database: Database, dataset: Dataset, account: str, window: Windo
 def days_read(
     database: Database, dataset: Dataset, account: str, window: Window, zone: ZoneInfo, *, now: datetime
 ) -> dict[date, date]:
-    """Return, for each covered day of the window, the local day on which it was last read."""
+    """Return the local day on which each covered day of the window was last read."""
     statement = select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at)).where(
         loads_of(dataset, account, window), LOADS.c.started_at < now + CLOCKS_DIFFER
     )
@@ -78,9 +81,9 @@ def days_read(
 
 
 def unsettled(dataset: Dataset, window: Window, read: dict[date, date]) -> Window | None:
-    """Return the part of a window that may have changed since it was read; None if nothing may have.
+    """Return the part of a window that may have changed since; None if none may.
 
-    A day is settled once it was read after the dataset's lookback had passed over it. The part is the smallest
+    A day is settled once it was read later than the dataset's lookback after it. The part is the smallest
     window with every unsettled day in it.
     """
     lookback = timedelta(days=dataset.lookback_days)
@@ -90,7 +93,7 @@ def unsettled(dataset: Dataset, window: Window, read: dict[date, date]) -> Windo
 
 @dataclass(frozen=True)
 class AccountDay:
-    """The local day that an account is in at some moment.
+    """The local day of an account at a moment.
 
     Attributes:
         moment: The moment itself; that of a late tick of a schedule may be past.
@@ -142,12 +145,12 @@ _DUE = text("""
 def days_due(
     database: Database, datasets: Sequence[Dataset], days: Sequence[AccountDay], *, since: date, again: bool = False
 ) -> dict[tuple[str, str], tuple[Window, ...]]:
-    """Return the days that a refresh has to read, by name of dataset and account; those without any are left out.
+    """Return the days that a refresh has to read, by name of dataset and account.
 
-    A day is due if it is not settled (see `unsettled`) and was not read since its account's today began. Of a
-    snapshot only today can be due. One statement asks for all accounts; where a zone's clock was changed between a
-    load and today, it takes a load that was made within an hour of midnight for one of the day before, so that days
-    may be read once too often and never once too seldom.
+    Pairs without such days are left out. A day is due if it is not settled (see `unsettled`) and was not read since its
+    account's today began. Of a snapshot only today can be due. One statement serves all accounts. Where a zone changed
+    its clocks between a load and today, the statement takes a load within an hour of midnight for one of the day
+    before: a day may be read once too often, never once too seldom.
 
     Args:
         since: The first day of interest of dated datasets.
@@ -173,7 +176,7 @@ def days_due(
 
 
 def pairs_read(database: Database, datasets: Sequence[Dataset]) -> frozenset[tuple[str, str]]:
-    """Return the datasets, by name, and the accounts of which anything was ever read."""
+    """Return each pair of a dataset's name and an account that was ever read."""
     statement = select(LOADS.c.dataset, LOADS.c.account).distinct()
     with database.begin() as connection:
         rows = connection.execute(statement.where(LOADS.c.dataset.in_([dataset.name for dataset in datasets])))

@@ -1,4 +1,4 @@
-"""Retention: old snapshots thinned to one a month, and receipts that nothing refers to any more."""
+"""Deletes old snapshots but one a month, and receipts that nothing refers to any more."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -24,10 +24,10 @@ class Pruned:
 
 
 def prune(database: Database, *, snapshots_before: date, receipts_before: date, dry: bool) -> Pruned:
-    """Remove what is older than its time, and return how much that was.
+    """Delete old snapshots and receipts, and return how many rows were deleted.
 
-    Of snapshots taken before a day the last of each month stays. Of receipts written before a day those stay that
-    tell when a window was last read, and those that stored rows refer to.
+    Of snapshots taken before a day, the last of each month stays. Of receipts written before a day, those stay that say
+    when a window was last read, and those that stored rows refer to.
 
     Args:
         dry: Count only.

@@ -1,8 +1,8 @@
 """Slices: replaced whole, in one transaction, with a receipt.
 
-A slice is read from the upstream into a `Spool` first, and only a slice that was read whole touches the database:
-transactions stay short, a failed walk costs the database nothing, and rows that are stored already are not
-written again.
+A slice is first read from the upstream into a `Spool`. Only a slice that was read whole touches the database:
+transactions stay short, a failed reading costs the database nothing, and rows that are stored already are not written
+again.
 """
 
 import re
@@ -88,13 +88,13 @@ class Receipt:
 
 
 class Spool:
-    """The rows of one slice on their way in: in memory while they are few, in a temporary file beyond 8 MiB.
+    """The rows of a slice during reading: in memory, above 8 MiB in a file.
 
-    It is where a reader writes; `restart` forgets an attempt that came to nothing.
+    A reader writes to it; `restart` deletes the rows of a failed attempt.
     """
 
-    def __init__(self, wanted: Slice, load_id: int) -> None:
-        self.slice, self.load_id = wanted, load_id
+    def __init__(self, slice_: Slice, load_id: int) -> None:
+        self.slice, self.load_id = slice_, load_id
         self._writers: dict[tuple[str | None, ...], RowWriter] = {}
         self._digest = RowDigest()
         self._file = tempfile.SpooledTemporaryFile(_SPOOL_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
@@ -109,9 +109,9 @@ class Spool:
         return self._digest.value
 
     def restart(self) -> None:
-        """Forget every row."""
+        """Delete every row."""
         self._digest = RowDigest()
-        with self._told():
+        with self._spool_errors():
             self._file.seek(0)
             self._file.truncate()
 
@@ -124,7 +124,7 @@ class Spool:
         page: int,
         account: str | None = None,
     ) -> None:
-        """Append the rows of one page; `account` is given where it is not the slice's own."""
+        """Append the rows of one page. `account` is given where it is not the slice's own."""
         key = tuple(tags)
         if key not in self._writers:
             self._writers[key] = RowWriter(self.slice.dataset, key)
@@ -132,24 +132,24 @@ class Spool:
         lines = writer.lines(rows, extras)
         self._digest.add(lines)
         block = writer.block(lines, account=account or self.slice.account, load_id=self.load_id, page=page)
-        with self._told():
+        with self._spool_errors():
             self._file.write(block)
 
     def chunks(self) -> Iterator[bytes]:
         """Yield everything that was written, from the start."""
-        with self._told():
+        with self._spool_errors():
             self._file.seek(0)
         while chunk := self._file.read(_COPY_CHUNK_BYTES):
             yield chunk
 
     def close(self) -> None:
-        """Give memory and file back."""
-        with suppress(OSError):  # on a full disk it tries once more to write what nobody wants any more
+        """Close the file and free the memory."""
+        with suppress(OSError):  # on a full disk it tries once more to write rows that are not needed any more
             self._file.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn what the file system refuses into our error; a write may be refused as late as by the step after it."""
+    def _spool_errors(self) -> Iterator[None]:
+        """Turn an OSError into a SpoolError. A write may fail as late as in the step after it."""
         try:
             yield
         except OSError as error:
@@ -158,13 +158,13 @@ class Spool:
 
 
 class Load:
-    """The replacement of one slice: a spool to read into, and `store` to make the slice equal to it."""
+    """The replacement of one slice: rows are read into its `spool`, and `store` writes them."""
 
-    def __init__(self, connection: Connection, wanted: Slice, load_id: int) -> None:
-        self.slice = wanted
-        self.spool = Spool(wanted, load_id)
+    def __init__(self, connection: Connection, slice_: Slice, load_id: int) -> None:
+        self.slice = slice_
+        self.spool = Spool(slice_, load_id)
         self._connection = connection
-        self._table = table_for(wanted.dataset)
+        self._table = table_for(slice_.dataset)
 
     def store(self, facts: LoadFacts, *, started_at: datetime, run_id: str | None = None) -> Receipt:
         """Make the stored slice equal to the spool and write the receipt, in one transaction.
@@ -183,7 +183,6 @@ class Load:
             if changed:
                 self._replace()
             restatement = None if previous is None else _restatement(before, self._amounts() if before else None)
-            report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
             row = self._connection.execute(
                 insert(LOADS).returning(LOADS),
                 {
@@ -238,29 +237,30 @@ class Load:
     def _amounts(self) -> dict[tuple[str, str], Decimal]:
         """Return the rows stored now, and the sum of each money column by currency."""
         counted = self._connection.execute(select(func.count()).where(self._inside()).select_from(self._table))
-        found = {("rows", ""): Decimal(counted.scalar_one())}
+        amounts = {("rows", ""): Decimal(counted.scalar_one())}
         for column in self.slice.dataset.money:
             currency = self._table.c[column.currency] if column.currency else literal("")
             sums = select(currency, func.sum(self._table.c[column.name])).where(self._inside()).group_by(currency)
             for code, amount in self._connection.execute(sums):
-                found[(column.name, code or "")] = amount or Decimal(0)
-        return found
+                amounts[(column.name, code or "")] = amount or Decimal(0)
+        return amounts
 
 
 @contextmanager
-def open_load(database: Database, wanted: Slice) -> Iterator[Load]:
-    """Queue for a slice and hold it until the block ends: one load of a slice at a time, anywhere.
+def open_load(database: Database, slice_: Slice) -> Iterator[Load]:
+    """Wait for the lock of a slice and hold it until the block ends.
 
-    The lock lives as long as its connection does, so a loader that is killed leaves it behind for nobody.
+    Only one load of a slice runs at a time, on any machine. The lock ends with its connection, so a loader that is
+    killed leaves none behind.
 
     Raises:
         WarehouseUnavailableError: The server cannot be reached.
     """
     with database.connect() as connection, releasing(connection):
-        for window in wanted.window.months():
-            hold(connection, f"{wanted.dataset.name}|{wanted.account}|{Window.month_of(window.start).start:%Y-%m}")
+        for window in slice_.window.months():
+            hold(connection, f"{slice_.dataset.name}|{slice_.account}|{Window.month_of(window.start).start:%Y-%m}")
         load_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))"))
-        load = Load(connection, wanted, load_id.scalar_one())
+        load = Load(connection, slice_, load_id.scalar_one())
         connection.commit()
         try:
             yield load
@@ -268,14 +268,14 @@ def open_load(database: Database, wanted: Slice) -> Iterator[Load]:
             load.spool.close()
 
 
-def _latest_receipt(connection: Connection, wanted: Slice) -> Receipt | None:
+def _latest_receipt(connection: Connection, slice_: Slice) -> Receipt | None:
     """Return the last load that wrote or confirmed any day of the window.
 
-    Numbers are given out under the slice's lock: unlike times, they are in order even where a clock was set back.
+    Receipts are numbered under the slice's lock: unlike times, numbers are in order even where a clock was set back.
     """
-    statement = select(LOADS).where(loads_of(wanted.dataset, wanted.account, wanted.window))
-    if wanted.report_id is not None:
-        statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == wanted.report_id)
+    statement = select(LOADS).where(loads_of(slice_.dataset, slice_.account, slice_.window))
+    if slice_.report_id is not None:
+        statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == slice_.report_id)
     row = connection.execute(statement.order_by(LOADS.c.id.desc()).limit(1)).mappings().one_or_none()
     return None if row is None else Receipt.of(row)
 
@@ -294,6 +294,6 @@ def _restatement(
 
 def _refusal(error: psycopg.DataError) -> str:
     """Say where PostgreSQL refused a value, without repeating the value."""
-    place = re.search(r"line (\d+)(?:, column (\w+))?", error.diag.context or "")
-    line, column = place.groups() if place else ("?", None)
+    position = re.search(r"line (\d+)(?:, column (\w+))?", error.diag.context or "")
+    line, column = position.groups() if position else ("?", None)
     return f"row {line}{f', column {column}' if column else ''}: not a value PostgreSQL takes ({error.sqlstate})"
