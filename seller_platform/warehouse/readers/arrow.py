@@ -1,4 +1,4 @@
-"""Reading back: stored rows as Arrow, with types that lose nothing."""
+"""Reads stored rows as Arrow tables, with types that lose nothing."""
 
 from collections.abc import Iterable, Iterator
 
@@ -30,8 +30,7 @@ def read_arrow(
 ) -> pa.Table:
     """Return the rows of the parts, by account and then as the API lists them.
 
-    The columns are those of `schema_of`. A part that has no rows, or an account that nothing was ever loaded of, adds
-    none.
+    The columns are those of `schema_of`. A part without rows adds none, nor does an account that was never loaded.
 
     Args:
         parts: None asks for every account.
@@ -54,7 +53,7 @@ def read_batches(
     beside: Iterable[tuple[str, Kind]] = (),
     rows_per_batch: int = ROWS_PER_BLOCK,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the parts in batches, so that any number of them takes the memory of one batch.
+    """Yield the rows of the parts in batches, of which one is in memory.
 
     Args:
         beside: Further columns of the table, which come last.
@@ -66,7 +65,7 @@ def read_batches(
     columns = (*relation.columns, *beside)
     names = [name for name, _ in columns]
     as_sent = _schema(columns, numbers_as_text=True)
-    wanted = _schema(columns, numbers_as_text=numbers_as_text)
+    schema = _schema(columns, numbers_as_text=numbers_as_text)
     for block in read_blocks(database, relation, parts, names, rows_per_block=rows_per_batch):
         table = csv.read_csv(
             pa.BufferReader(block),
@@ -82,13 +81,13 @@ def read_batches(
             ),
         )
         (batch,) = table.combine_chunks().to_batches()
-        yield batch if numbers_as_text else _as_decimals(relation, batch, wanted)
+        yield batch if numbers_as_text else _as_decimals(relation, batch, schema)
 
 
 def schema_of(relation: Relation, *, numbers_as_text: bool = False) -> pa.Schema:
     """Return the columns that a reader gets, with their types.
 
-    The account comes first, and where it is no column of the relation's own, the local day second. Money and numbers
+    The account comes first. The local day comes second, unless it is a column of the relation's own. Money and numbers
     are `decimal128(38, 18)`, or their digits as text; timestamps are in UTC; JSON is its text.
     """
     return _schema(relation.columns, numbers_as_text=numbers_as_text)

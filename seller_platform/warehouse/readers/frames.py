@@ -1,4 +1,4 @@
-"""Reading back: stored rows as pandas DataFrames."""
+"""Reads stored rows as pandas DataFrames."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -19,14 +19,14 @@ if TYPE_CHECKING:  # pandas takes half a second to import, and most processes ne
 
 
 def read_frame(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> "pd.DataFrame":
-    """Return an account's rows, ordered as the API lists them, with one column per column of the contract.
+    """Return an account's rows with the contract's columns, ordered as the API lists them.
 
-    The types are those of `read_frames`, but for timestamps, which are on the account's own clock:
+    The types are those of `read_frames`, except timestamps. Those are in the account's own zone:
     `datetime64[us, <its zone>]`.
 
     Args:
-        window: The local days wanted. Without one: every day of a dated dataset and every report, the newest snapshot
-            of another.
+        window: The local days to read. Without one: every day of a dated dataset and every report, and of the others
+            the newest snapshot.
 
     Raises:
         RequestError: The dataset has no rows by account.
@@ -38,10 +38,10 @@ def read_frame(database: Database, dataset: Dataset, account: str, window: Windo
 
 
 def read_mart(database: Database, mart: Mart, account: str, window: Window | None = None) -> "pd.DataFrame":
-    """Return an account's rows of a mart, ordered by its key, in the types of `read_frame`.
+    """Return an account's rows of a mart, ordered by key, with `read_frame`'s types.
 
     Args:
-        window: The local days wanted, of a monthly mart; of one whose rows stand for months, by their first days.
+        window: The local days to read of a monthly mart. A row of a whole month is read by its first day.
 
     Raises:
         RequestError: A window is given for a mart that has no days.
@@ -53,12 +53,12 @@ def read_mart(database: Database, mart: Mart, account: str, window: Window | Non
 
 
 def read_frames(database: Database, relation: Relation, parts: Iterable[Selection] | None) -> "pd.DataFrame":
-    """Return the rows of any number of parts, by account and then as the API lists them, read by one statement.
+    """Return the rows of several parts, by account and then as the API lists them.
 
-    The account key is the first column, the row's local day the second unless the relation has a day of its own.
-    Text is `string`, integers `Int64`, booleans `boolean`, dates `datetime64[s]` without a zone, timestamps
-    `datetime64[us, UTC]`; money and numbers are `object` columns of `Decimal`, exact as sent; JSON is what it says,
-    its numbers `Decimal`; nulls are `<NA>`, `NaT` and None.
+    One statement reads them. The account key is the first column, the row's local day the second unless the relation
+    has a day of its own. Text is `string`, integers `Int64`, booleans `boolean`, dates `datetime64[s]` without a zone,
+    timestamps `datetime64[us, UTC]`. Money and numbers are `object` columns of `Decimal`, exact as sent. JSON is
+    decoded, its numbers as `Decimal`. Nulls are `<NA>`, `NaT` and None.
 
     Args:
         parts: None asks for every account.

@@ -1,9 +1,9 @@
-"""Slices as Parquet files, replaced by path.
+"""Writes slices as Parquet files, each replaced as a whole.
 
 The layout is Hive's, `<folder>/<dataset>/account=<key>/month=2026-03/part.parquet`, and `day=2026-03-01` for a
-snapshot: account, month and day are read from the path, and stand in no file. A reader never meets half a file, since
-each is written beside its place under a name that readers pass over, and moved there whole. Equal rows of the same
-loads give the same bytes, and a file that would not change is left alone.
+snapshot. Account, month and day are read from the path; the files do not contain them. A reader never meets half a
+file: each is written under a name that readers ignore, and then renamed. Equal rows of the same loads give the same
+bytes, and a file that would not change is not replaced.
 """
 
 import filecmp
@@ -44,7 +44,7 @@ _BESIDE = (("extra", Kind.JSON), (_LOAD_ID, Kind.INTEGER))
 
 @dataclass(frozen=True)
 class Exported:
-    """What became of one slice.
+    """The file of one slice after an export.
 
     Attributes:
         digest: Of the rows as they are written; equal rows have equal digests, whatever loads brought them.
@@ -69,14 +69,14 @@ def export_month(database: Database, dataset: Dataset, account: str, month: Wind
     """
     if not was_loaded(database, dataset, account, month):
         raise NotLoadedError(dataset.name, f"{dataset.name} of {account}, {month}")
-    with _place(database, folder, dataset, account, f"month={month.start:%Y-%m}") as place:
-        return _replace(database, dataset, Selection(account, month), place)
+    with _slice_folder(database, folder, dataset, account, f"month={month.start:%Y-%m}") as slice_folder:
+        return _replace(database, dataset, Selection(account, month), slice_folder)
 
 
 def export_snapshots(database: Database, dataset: Dataset, account: str, folder: Path) -> tuple[Exported, ...]:
-    """Make the files of an account's snapshots equal to those that are stored, and return each, oldest first.
+    """Make an account's files equal to its stored snapshots; return them, oldest first.
 
-    The newest has a file even if it has no rows. A day whose rows were thinned out of the warehouse loses its file.
+    The newest has a file even if it has no rows. The file of a day whose rows were deleted by `prune` is deleted.
 
     Raises:
         ExportFolderError: The folder cannot be written to.
@@ -92,36 +92,36 @@ def export_snapshots(database: Database, dataset: Dataset, account: str, folder:
         raise NotLoadedError(dataset.name, f"{dataset.name} of {account}")
     exported = []
     for day in sorted(days):
-        with _place(database, folder, dataset, account, f"day={day}") as place:
-            exported.append(_replace(database, dataset, Selection(account, Window.day(day)), place))
-    with _place(database, folder, dataset, account) as place:
-        for stale in sorted(set(place.glob("day=*")) - {place / f"day={day}" for day in days}):
+        with _slice_folder(database, folder, dataset, account, f"day={day}") as slice_folder:
+            exported.append(_replace(database, dataset, Selection(account, Window.day(day)), slice_folder))
+    with _slice_folder(database, folder, dataset, account) as slice_folder:
+        for stale in sorted(set(slice_folder.glob("day=*")) - {slice_folder / f"day={day}" for day in days}):
             shutil.rmtree(stale)
     return tuple(exported)
 
 
 def path_of(folder: Path, dataset: Dataset, account: str, name: str = "") -> Path:
-    """Return the folder of an account's slice; what a path cannot hold is percent-encoded, as Hive does."""
+    """Return the folder of an account's slice, percent-encoded as Hive does."""
     key = quote(account, safe=" !#$&()+,-.;@_~")
     return folder / dataset.name / f"account={key}" / name
 
 
 @contextmanager
-def _place(database: Database, folder: Path, dataset: Dataset, account: str, name: str = "") -> Iterator[Path]:
-    """Lend the folder of a slice, to one export at a time, whatever machine it runs on."""
-    place = path_of(folder, dataset, account, name)
+def _slice_folder(database: Database, folder: Path, dataset: Dataset, account: str, name: str = "") -> Iterator[Path]:
+    """Lend the folder of a slice to one export at a time, on any machine."""
+    slice_folder = path_of(folder, dataset, account, name)
     with database.begin() as connection:
-        lock(connection, f"export|{place.relative_to(folder)}")
+        lock(connection, f"export|{slice_folder.relative_to(folder)}")
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            yield place
+            slice_folder.mkdir(parents=True, exist_ok=True)
+            yield slice_folder
         except OSError as error:
-            raise ExportFolderError(str(error.filename or place), error.strerror or str(error)) from error
+            raise ExportFolderError(str(error.filename or slice_folder), error.strerror or str(error)) from error
 
 
-def _replace(database: Database, dataset: Dataset, part: Selection, place: Path) -> Exported:
-    target = place / FILE
-    with draft_beside(target, place / _DRAFT) as draft:
+def _replace(database: Database, dataset: Dataset, part: Selection, slice_folder: Path) -> Exported:
+    target = slice_folder / FILE
+    with draft_beside(target, slice_folder / _DRAFT) as draft:
         rows, digest, load_ids = _write(database, dataset, part, draft)
         reach("export.drafted")
         replaced = not target.exists() or not filecmp.cmp(draft, target, shallow=False)
@@ -131,7 +131,10 @@ def _replace(database: Database, dataset: Dataset, part: Selection, place: Path)
 
 
 def _write(database: Database, dataset: Dataset, part: Selection, path: Path) -> tuple[int, str, tuple[int, ...]]:
-    """Write the rows into a file that is on disk when this returns; return their number, digest and loads."""
+    """Write the rows into a file and return their number, digest and loads.
+
+    The file is on disk when this returns.
+    """
     relation, rows, loads = relation_of(dataset), 0, set[int]()
     fields = [field for field in schema_of(relation) if field.name != ACCOUNT]
     schema = pa.schema([*fields, pa.field("extra", pa.string())])
@@ -159,7 +162,7 @@ def _write(database: Database, dataset: Dataset, part: Selection, path: Path) ->
 
 
 class _Digesting(io.RawIOBase):
-    """A file that knows the digest of what was written to it."""
+    """A file that computes the digest of what is written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._hash = file, sha256()

@@ -1,7 +1,7 @@
-"""Reading back: which stored rows are wanted, and how they leave PostgreSQL.
+"""Selects stored rows of datasets and marts, and reads them in blocks.
 
-Datasets and marts are read alike, as *relations*. What is wanted of one is any number of *parts*, which one statement
-reads; the rows come as blocks of CSV, a few thousand at a time, and nothing holds more of them than one block.
+Datasets and marts are read alike, as *relations*. A reader asks for any number of *parts* of one, and a single
+statement reads them. The rows come as blocks of CSV, a few thousand at a time; only one block is in memory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ _EVERY_DAY = Window(date.min, date.max)
 
 @dataclass(frozen=True)
 class Selection:
-    """What is wanted of a relation: an account's rows, of some local days.
+    """A part of a relation: an account's rows of some local days.
 
     Attributes:
         window: Without one every day that is stored; of a snapshot the newest.
@@ -64,7 +64,7 @@ class Relation:
 
     @property
     def columns(self) -> tuple[tuple[str, Kind], ...]:
-        """What a reader gets: the account, the local day where it is no column of the relation's own, and its own."""
+        """The columns that a reader gets: the account, the local day, and the relation's own."""
         own = tuple((column.name, column.kind) for column in self.own)
         day = () if self.day is None or self.day in dict(own) else ((self.day, Kind.DATE),)
         return ((ACCOUNT, Kind.TEXT), *day, *own)
@@ -91,15 +91,15 @@ def relation_at(path: Sequence[str]) -> Relation:
     """Return the table of an asset key, such as `seller/orders`.
 
     Raises:
-        UnknownRelationError: It is no asset of ours.
+        UnknownRelationError: The platform has no such asset.
     """
     sources: tuple[Dataset | Mart, ...] = (*DATASETS, *MARTS)
     relations = {relation.table: relation for relation in map(relation_of, sources)}
     try:
         return relations[".".join(path)]
     except KeyError:
-        known = [table.replace(".", "/") for table in relations]
-        raise UnknownRelationError("/".join(path), known) from None
+        paths = [table.replace(".", "/") for table in relations]
+        raise UnknownRelationError("/".join(path), paths) from None
 
 
 def read_blocks(
@@ -110,9 +110,9 @@ def read_blocks(
     *,
     rows_per_block: int = ROWS_PER_BLOCK,
 ) -> Iterator[bytes]:
-    """Yield the rows of the parts as blocks of CSV: by account, then as the API lists them.
+    """Yield the rows of parts as CSV: by account, then as the API lists them.
 
-    A null is nothing at all and an empty text `""`; timestamps are in UTC. Rows that several parts ask for come once.
+    A null is an empty field, an empty text is `""`, and timestamps are in UTC. Rows of several parts come once.
 
     Args:
         parts: None asks for every account.
@@ -156,7 +156,7 @@ JOIN {table} AS stored
 ORDER BY {order}
 """
 
-# A snapshot that came without rows is the newest all the same: the receipts know of it.
+# The newest snapshot may have no rows: the receipts have its day.
 _SNAPSHOTS = """
 SELECT {columns}
 FROM {parts}
@@ -201,20 +201,20 @@ def _query(
         bounds = (every.start, every.end) if every else (None, None)
         given = sql.SQL(_EVERY_ACCOUNT).format(first=sql.Literal(bounds[0]), end=sql.Literal(bounds[1]))
     else:
-        wanted = _merged(relation, parts, every)
+        selections = _merged(relation, parts, every)
         given = sql.Composed([sql.SQL(_GIVEN)])
         bindings = {
-            "accounts": [part.account for part in wanted],
-            "firsts": [part.window and part.window.start for part in wanted],
-            "ends": [part.window and part.window.end for part in wanted],
+            "accounts": [selection.account for selection in selections],
+            "firsts": [selection.window and selection.window.start for selection in selections],
+            "ends": [selection.window and selection.window.end for selection in selections],
         }
     template = _SNAPSHOTS if relation.keeps_snapshots else _DAYS if relation.day else _PARTS
     return sql.SQL(template).format(parts=given, **filled), bindings
 
 
 def _merged(relation: Relation, parts: Iterable[Selection], every: Window | None) -> list[Selection]:
-    """Return parts that ask for the same rows, none of them twice."""
-    found: list[Selection] = []
+    """Return parts that select the same rows, none of them twice."""
+    selections: list[Selection] = []
     for account, group in groupby(sorted(parts, key=lambda part: part.account), key=lambda part: part.account):
         windows = [part.window for part in group]
         if relation.day is None and any(windows):
@@ -223,12 +223,12 @@ def _merged(relation: Relation, parts: Iterable[Selection], every: Window | None
         if whole and every is None and any(windows):
             raise RequestError(f"{relation.table}: ask either for the newest snapshot of {account} or for days")
         merged = whole or _joined([window for window in windows if window is not None])
-        found += [Selection(account, window) for window in merged]
-    return found
+        selections += [Selection(account, window) for window in merged]
+    return selections
 
 
 def _joined(windows: Sequence[Window]) -> list[Window]:
-    """Return windows that share no day and have the days of all of these, oldest first."""
+    """Return the same days as windows that share none, oldest first."""
     joined: list[Window] = []
     for window in sorted(windows):
         if joined and window.start <= joined[-1].end:
