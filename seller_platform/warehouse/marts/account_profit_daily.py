@@ -1,4 +1,4 @@
-"""What an account earned, day by day."""
+"""Sales, cost, fees and profit of an account by day."""
 
 from dataclasses import replace
 

@@ -19,8 +19,8 @@ from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import LOADS, loads_of
 
-# A month of a large account is sorted in memory; what the planner takes for one row are thousands; and compiling a
-# statement that runs a tenth of a second is a loss.
+# A month of a large account is sorted in memory. The planner expects one row where there are thousands, and would join
+# them in loops or by merging. Compiling a statement takes longer than the tenth of a second that it runs.
 _SETTINGS = """
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
 SET LOCAL work_mem = '128MB'; SET LOCAL jit = off;
@@ -33,7 +33,7 @@ _Driver = psycopg.Connection[Any]
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found in a partition.
+    """The result of a check of a partition.
 
     Attributes:
         contradictions: How many rows its query returned.
@@ -51,13 +51,13 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Build:
-    """One build of a partition, as `platform.mart_builds` keeps it, and what was seen of the rows with it.
+    """One build of a partition, as `platform.mart_builds` keeps it, with checks and chart.
 
     Attributes:
         window: The month; None where the whole account was built.
         loads: The newest load of each dataset that was read, by the dataset's name.
         findings: One for each check of the mart.
-        chart_rows: What the mart's chart shows.
+        chart_rows: The rows of the mart's chart.
     """
 
     id: int
@@ -87,10 +87,10 @@ def build_partition(
     parameters: Mapping[str, int] | None = None,
     run_id: str | None = None,
 ) -> Build:
-    """Make a partition equal to what the datasets say now.
+    """Compute a partition from the datasets as they are now.
 
-    Rows, checks and chart are of one moment, and a reader sees the old partition or the new one. Building again
-    changes nothing but the receipt, unless the datasets changed.
+    Rows, checks and chart are of one moment, and a reader sees the old partition or the new one. Another build changes
+    nothing but the receipt, unless the datasets changed.
 
     Args:
         window: The month of a monthly mart; None for the others.
@@ -103,7 +103,11 @@ def build_partition(
     """
     chosen = chosen_parameters(mart, parameters or {})
     bindings = _bindings(mart, account, window, chosen)
-    with _held(database, mart, account, window) as connection, _told(mart, account, window), connection.begin():
+    with (
+        _locked(database, mart, account, window) as connection,
+        _mart_errors(mart, account, window),
+        connection.begin(),
+    ):
         started_at = datetime.now(UTC)
         driver = driver_of(connection)
         driver.execute(_SETTINGS)
@@ -136,13 +140,13 @@ def chosen_parameters(mart: Mart, given: Mapping[str, int]) -> dict[str, int]:
     Raises:
         RequestError: A parameter is unknown, or its value too small.
     """
-    known = {parameter.name: parameter for parameter in mart.parameters}
+    declared = {parameter.name: parameter for parameter in mart.parameters}
     for name, value in given.items():
-        if name not in known:
-            raise RequestError(f"{mart.name} has no parameter {name!r}; it has {', '.join(known) or 'none'}")
-        if value < known[name].minimum:
-            raise RequestError(f"{mart.name}: {name} is {value}; it must be at least {known[name].minimum}")
-    return {name: given.get(name, parameter.default) for name, parameter in known.items()}
+        if name not in declared:
+            raise RequestError(f"{mart.name} has no parameter {name!r}; it has {', '.join(declared) or 'none'}")
+        if value < declared[name].minimum:
+            raise RequestError(f"{mart.name}: {name} is {value}; it must be at least {declared[name].minimum}")
+    return {name: given.get(name, parameter.default) for name, parameter in declared.items()}
 
 
 def _bindings(mart: Mart, account: str, window: Window | None, parameters: Mapping[str, int]) -> dict[str, Any]:
@@ -157,11 +161,11 @@ def _bindings(mart: Mart, account: str, window: Window | None, parameters: Mappi
 
 
 @contextmanager
-def _held(database: Database, mart: Mart, account: str, window: Window | None) -> Iterator[Connection]:
-    """Queue for a partition and hold it until the block ends.
+def _locked(database: Database, mart: Mart, account: str, window: Window | None) -> Iterator[Connection]:
+    """Wait for the lock of a partition and hold it until the block ends.
 
-    The lock is the connection's, not the transaction's: a transaction sees what was committed before it began, and
-    must begin when the lock is ours.
+    The connection holds it, not the transaction: a transaction sees what was committed before it began, so it has to
+    begin after the lock was taken.
     """
     with database.connect() as connection, releasing(connection):
         hold(connection, f"{mart.table}|{account}|{window}")
@@ -170,8 +174,8 @@ def _held(database: Database, mart: Mart, account: str, window: Window | None) -
 
 
 @contextmanager
-def _told(mart: Mart, account: str, window: Window | None) -> Iterator[None]:
-    """Make what PostgreSQL refuses ours, without the rows that its details repeat."""
+def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[None]:
+    """Turn PostgreSQL's errors into MartBuildError, without the rows in their details."""
     try:
         yield
     except psycopg.OperationalError:
@@ -196,14 +200,14 @@ _FIRST_OF = "SELECT count(*) OVER () AS found_in_all, found.* FROM ({query}) AS 
 
 def _replace(connection: _Driver, mart: Mart, bindings: Mapping[str, object]) -> tuple[int, bytes]:
     """Delete the rows of the partition, write them anew, and return their number and digest."""
-    # Columns of a query have no names to rely on: they are named by their places.
-    places = sql.SQL(", ").join(sql.SQL(str(place)) for place, column in enumerate(mart.columns, start=1) if column.key)
+    # The columns of a query have no reliable names: ORDER BY takes their positions.
+    positions = (sql.SQL(str(position)) for position, column in enumerate(mart.columns, start=1) if column.key)
     parts = {
         "table": mart.identifier,
         "inside": mart.inside,
         "columns": sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns),
         "query": mart.query,
-        "key": places,
+        "key": sql.SQL(", ").join(positions),
     }
     connection.execute(sql.SQL(_DELETE).format(**parts), bindings)
     connection.execute(sql.SQL(_INSERT).format(**parts), bindings)
@@ -223,15 +227,15 @@ def _rows(connection: _Driver, query: Query, bindings: Mapping[str, object]) -> 
 
 
 def _newest_loads(connection: Connection, mart: Mart, account: str, window: Window | None) -> dict[str, int]:
-    """Return the newest load of each dataset that any row of the partition may stand on."""
-    found: dict[str, int] = {}
-    for each in mart.inputs:
-        read = each.days_read(window) if window is not None and each.dataset.is_dated else None
-        statement = select(func.max(LOADS.c.id)).where(loads_of(each.dataset, account, read))
+    """Return the newest load of each dataset that the partition may be computed from."""
+    loads: dict[str, int] = {}
+    for source in mart.inputs:
+        days = source.days_read(window) if window is not None and source.dataset.is_dated else None
+        statement = select(func.max(LOADS.c.id)).where(loads_of(source.dataset, account, days))
         newest = connection.execute(statement).scalar_one()
         if newest is not None:
-            found[each.dataset.name] = newest
-    return found
+            loads[source.dataset.name] = newest
+    return loads
 
 
 def _write_receipt(connection: Connection, build: Build, run_id: str | None) -> None:

@@ -132,7 +132,7 @@ COSTED = sql.SQL(_COSTED)
 """`costed`: the rows of `sold` with the cost of one unit; null where none is valid. It needs `costs`."""
 
 MONTH_COSTED = sql.SQL(", ").join([OWN_CURRENCY, COSTS, SOLD, COSTED])
-"""All of these."""
+"""`own`, `costs`, `sold` and `costed`."""
 
 FIGURES = sql.SQL(_FIGURES)
 """Sums over `costed`: what was sold, what it cost as far as is known, and what has no valid cost."""

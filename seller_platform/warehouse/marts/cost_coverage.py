@@ -1,4 +1,4 @@
-"""Sales of which nobody knows what the goods cost."""
+"""Sales without a valid cost of the goods."""
 
 from psycopg import sql
 

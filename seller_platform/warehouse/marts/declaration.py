@@ -1,4 +1,4 @@
-"""What a mart is: a table computed from the datasets, declared once, from which everything else follows."""
+"""What a mart is: a table that is computed from datasets and declared once."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,8 +42,8 @@ class Input:
     """A dataset that a mart reads.
 
     Attributes:
-        required: Whether there is nothing to compute before it was loaded. An input of which other months are read,
-            too, is never required: the months before the first, and those to come, are not there.
+        required: Whether there is nothing to compute before it was loaded. An input that is read for other months too
+            is never required: the month before the first one and the months to come are not loaded.
         months_before: For a monthly mart, how many months before its own it reads, too.
         months_after: How many months after its own.
     """
@@ -69,7 +69,7 @@ class Input:
 
 @dataclass(frozen=True)
 class MartParameter:
-    """A number that the computation takes, and that a run may be given another value of.
+    """A number that the query of a mart takes; a run may choose another value.
 
     Attributes:
         doc: One sentence: what it does.
@@ -84,13 +84,13 @@ class MartParameter:
 
 @dataclass(frozen=True)
 class MartCheck:
-    """A query for rows that must not be; none of them is what passes.
+    """A query for rows that must not exist; the check passes if it returns none.
 
     Attributes:
         name: In snake case, a statement.
         doc: The same as a sentence.
         contradictions: The query, with the bindings of the mart's own.
-        is_warning: True where the inputs may be to blame, and the rows are still of use.
+        is_warning: True where the inputs may be the cause and the rows are still useful.
     """
 
     name: str
@@ -108,14 +108,14 @@ class ChartForm(Enum):
 
 @dataclass(frozen=True)
 class Chart:
-    """What a person sees of a partition at once.
+    """The chart of a partition.
 
     Attributes:
         title: What is shown; the account and the month are added.
         unit: What the numbers are; `{currency}` stands for the currency of the rows.
         query: Returns a label, and one column for each series under the series' name, with the mart's bindings. A
             column `currency` is not a series.
-        when_empty: What it means that there are no rows.
+        when_empty: The sentence that replaces the chart where there are no rows.
     """
 
     form: ChartForm
@@ -136,8 +136,8 @@ class Mart:
         inputs: The datasets it is computed from.
         query: Returns the rows of a partition in the order of `columns`. It is given `account`, the parameters and,
             where the mart is monthly, `first_day` and `end_day`, the first day after the month.
-        checks: What is checked of every partition beside its keys.
-        chart: What is drawn of every partition.
+        checks: The checks of every partition, without that of its keys.
+        chart: The chart of every partition.
         day: The column whose day places a row in its month; None where a partition is a whole account.
         parameters: Numbers the query takes.
     """
@@ -173,7 +173,7 @@ class Mart:
 
     @property
     def inside(self) -> Query:
-        """The condition on which a row of the table lies in the partition that the bindings name."""
+        """The condition for rows of the partition that the bindings name."""
         account = sql.SQL("account = %(account)s")
         if self.day is None:
             return account
@@ -182,7 +182,7 @@ class Mart:
 
     @property
     def all_checks(self) -> tuple[MartCheck, ...]:
-        """The check of the keys, and those of the mart's own."""
+        """The check of the keys, then the mart's own checks."""
         doc = f"No two rows of the account have the same {', '.join(self.key)}."
         key = sql.SQL(", ").join(map(sql.Identifier, self.key))
         duplicates = sql.SQL(_DUPLICATES).format(key=key, table=self.identifier, inside=self.inside)

@@ -22,7 +22,7 @@ _OF_UNITS = ("daily_product_sales.units_ordered", "daily_product_sales.date")
 _OF_COVER = ("inventory.afn_fulfillable_quantity", *_OF_UNITS)
 _OF_RISK = ("inventory.afn_inbound_quantity", *_OF_COVER)
 
-# A stock-out further away than this is none that anybody plans for, and may lie beyond the calendar.
+# Beyond ten years of cover there is no stock-out to plan for, and its day may lie beyond the calendar.
 _QUERY = """
 WITH {stock},
 sales_days AS (

@@ -1,4 +1,4 @@
-"""How each product did in a month, and against the month before."""
+"""Sales and profit of each product in a month, compared with the month before."""
 
 from dataclasses import replace
 

@@ -16,7 +16,7 @@ MARTS: tuple[Mart, ...] = (
     SETTLEMENT_RECONCILIATION,
     COST_COVERAGE,
 )
-"""Every mart, in the order in which people meet them."""
+"""Every mart, in the order in which they are listed."""
 
 
 def mart_named(name: str) -> Mart:

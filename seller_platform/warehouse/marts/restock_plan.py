@@ -1,4 +1,4 @@
-"""What to order, how much of it, and by when."""
+"""Which products to order, how many units, and by when."""
 
 from psycopg import sql
 

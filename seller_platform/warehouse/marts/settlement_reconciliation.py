@@ -1,4 +1,4 @@
-"""Whether orders, daily sales, ledger and statistics tell the same story, and where they do not."""
+"""Differences between orders, daily sales, ledger and statistics of a day."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The tables of schema `marts`, which follow from the declarations, and the receipts of their builds."""
+"""The tables of schema `marts`, and the receipts of their builds."""
 
 from sqlalchemy import BigInteger, Column, Date, DateTime, Identity, Index, LargeBinary, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
