@@ -163,20 +163,20 @@ def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.Asset
     """Yield what the checks say of the partition whose materialization was just stored."""
     partition = partition_key(build.account, build.window)
     target = judged(instance, mart_key(build.mart), partition)
-    for finding in build.findings:
-        check = finding.check
-        metadata: dict[str, Any] = {"contradictions": finding.contradictions, "build_id": str(build.id)}
-        if not finding.passed:
-            metadata["examples"] = [_as_text(row) for row in finding.examples]
+    for result in build.check_results:
+        check = result.check
+        metadata: dict[str, Any] = {"contradictions": result.contradictions, "build_id": str(build.id)}
+        if not result.passed:
+            metadata["examples"] = [_as_text(row) for row in result.examples]
         yield dg.AssetCheckEvaluation(
             asset_key=mart_key(build.mart),
             check_name=check.name,
             partition=partition,
-            passed=finding.passed,
+            passed=result.passed,
             severity=dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR,
             description=check.doc
-            if finding.passed
-            else f"{finding.contradictions} rows of {build.mart.table} contradict this: {check.doc} The check's "
+            if result.passed
+            else f"{result.contradictions} rows of {build.mart.table} contradict this: {check.doc} The check's "
             "metadata has examples: put right what they are computed from, and build the partition again.",
             metadata=metadata,
             target_materialization_data=target,

@@ -56,7 +56,7 @@ class Build:
     Attributes:
         window: The month; None where the whole account was built.
         loads: The newest load of each dataset that was read, by the dataset's name.
-        findings: One for each check of the mart.
+        check_results: One for each check of the mart.
         chart_rows: The rows of the mart's chart.
     """
 
@@ -68,7 +68,7 @@ class Build:
     digest: bytes
     parameters: Mapping[str, int]
     loads: Mapping[str, int]
-    findings: tuple[CheckResult, ...]
+    check_results: tuple[CheckResult, ...]
     chart_rows: tuple[Mapping[str, Any], ...]
     started_at: datetime
     finished_at: datetime
@@ -114,7 +114,7 @@ def build_partition(
         build_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.mart_builds', 'id'))"))
         bindings[BUILD_ID] = build_id.scalar_one()
         rows, digest = _replace(driver, mart, bindings)
-        findings = tuple(_check(driver, check, bindings) for check in mart.all_checks)
+        check_results = tuple(_check(driver, check, bindings) for check in mart.all_checks)
         chart_rows = tuple(_rows(driver, mart.chart.query, bindings))
         build = Build(
             id=bindings[BUILD_ID],
@@ -125,7 +125,7 @@ def build_partition(
             digest=digest,
             parameters=chosen,
             loads=_newest_loads(connection, mart, account, window),
-            findings=findings,
+            check_results=check_results,
             chart_rows=chart_rows,
             started_at=started_at,
             finished_at=datetime.now(UTC),

@@ -95,7 +95,7 @@ def _march() -> Build:
         digest=b"\x01",
         parameters={},
         loads={},
-        findings=(),
+        check_results=(),
         chart_rows=tuple(rows),
         started_at=now,
         finished_at=now,

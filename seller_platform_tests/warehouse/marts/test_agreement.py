@@ -36,10 +36,10 @@ def test_no_check_finds_a_contradiction_and_costs_alone_are_lacking(built: Built
     _, builds = built
 
     failed = {
-        (mart, finding.check.name)
+        (mart, result.check.name)
         for (mart, _, _), build in builds.items()
-        for finding in build.findings
-        if not finding.passed
+        for result in build.check_results
+        if not result.passed
     }
 
     assert failed <= {("cost_coverage", "sales_are_covered")}
@@ -56,7 +56,7 @@ def test_a_snapshot_on_another_day_than_the_upstreams_contradicts_nothing(databa
     for account in report.accounts:
         build = build_partition(database, mart_named("inventory_health"), account.key, None)
 
-        assert [finding.check.name for finding in build.findings if not finding.passed] == []
+        assert [result.check.name for result in build.check_results if not result.passed] == []
 
 
 @pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)

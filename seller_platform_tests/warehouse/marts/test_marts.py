@@ -27,7 +27,7 @@ def _d(*amounts: str) -> tuple[Decimal, ...]:
 
 
 def _failed(build: Build) -> list[str]:
-    return [finding.check.name for finding in build.findings if not finding.passed]
+    return [result.check.name for result in build.check_results if not result.passed]
 
 
 def _element(amount: str, currency: str | None = "USD") -> str:
@@ -253,8 +253,8 @@ def test_a_stated_velocity_may_cover_30_days_one_later_or_two_earlier(shop: Shop
     build = shop.build(HEALTH)
 
     assert _failed(build) == ([] if agrees else ["velocity_agrees_with_the_api"])
-    (finding,) = [each for each in build.findings if each.check.name == "velocity_agrees_with_the_api"]
-    assert [row["sku"] for row in finding.examples] == ([] if agrees else ["BURST"])
+    (result,) = [each for each in build.check_results if each.check.name == "velocity_agrees_with_the_api"]
+    assert [row["sku"] for row in result.examples] == ([] if agrees else ["BURST"])
 
 
 def test_an_order_is_due_when_stock_covers_only_lead_time_and_safety(shop: Shop) -> None:
@@ -305,7 +305,7 @@ def test_orders_are_compared_with_the_daily_sales_but_for_those_cancelled(shop: 
         (*_d("0", "10.25", "10.25", "0"), "unexplained"),
     ]
     assert _failed(build) == ["everything_is_explained"]
-    assert build.findings[-1].examples[0]["comparison"] == "orders and daily sales"
+    assert build.check_results[-1].examples[0]["comparison"] == "orders and daily sales"
 
 
 def test_what_the_ledger_need_not_have_paid_yet_is_explained(shop: Shop) -> None:
