@@ -1,0 +1,61 @@
+"""Tables of datasets follow the contract, and receipts are selected by days."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from sqlalchemy import insert, select
+
+from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
+
+ORDERS = dataset_named("orders")
+APRIL = Window.month_of(date(2026, 4, 1))
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
+def test_a_dataset_has_a_table_with_its_columns_and_those_of_its_load(dataset: Dataset) -> None:
+    table = table_for(dataset)
+
+    declared = [column.name for column in (*dataset.columns, *dataset.tags)]
+    assert list(table.c.keys()) == [*declared, "extra", dataset.slice_column, "account", "load_id", "page"]
+    assert {column.name: table.c[column.name].comment for column in dataset.columns} == {
+        column.name: column.doc for column in dataset.columns
+    }
+    assert all(column.comment for column in table.c)
+
+
+def _load(database: Database, account: str, first: date, last: date) -> int:
+    moment = datetime(2026, 6, 1, tzinfo=UTC)
+    with database.begin() as connection:
+        statement = insert(LOADS).values(
+            dataset="orders",
+            account=account,
+            window_start=first,
+            window_end=last + timedelta(days=1),
+            requests=1,
+            pages=1,
+            body_bytes=1,
+            rows=0,
+            digest=b"",
+            verdict="match",
+            changed=True,
+            started_at=moment,
+            finished_at=moment,
+        )
+        return int(connection.execute(statement.returning(LOADS.c.id)).scalar_one())
+
+
+def test_receipts_of_a_window_are_those_that_share_a_day_with_it(database: Database) -> None:
+    march = _load(database, "S1.US", date(2026, 3, 1), date(2026, 3, 31))
+    over_both = _load(database, "S1.US", date(2026, 3, 31), date(2026, 4, 1))
+    last_day = _load(database, "S1.US", date(2026, 4, 30), date(2026, 4, 30))
+    may = _load(database, "S1.US", date(2026, 5, 1), date(2026, 5, 1))
+    _load(database, "S2.US", date(2026, 4, 1), date(2026, 4, 30))
+
+    with database.begin() as connection:
+        of_april = connection.execute(select(LOADS.c.id).where(loads_of(ORDERS, "S1.US", APRIL))).scalars().all()
+        of_account = connection.execute(select(LOADS.c.id).where(loads_of(ORDERS, "S1.US"))).scalars().all()
+
+    assert sorted(of_april) == [over_both, last_day]
+    assert sorted(of_account) == [march, over_both, last_day, may]
