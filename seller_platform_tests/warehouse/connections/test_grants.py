@@ -1,4 +1,4 @@
-"""Grants at rest: encrypted, one holder of the lock, and never shown."""
+"""Stored grants: encrypted, locked by one process at a time, and never shown."""
 
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -23,9 +23,9 @@ PAIR = TokenPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=
 @pytest.fixture
 def grants(database: Database, tmp_path: Path) -> Grants:
     save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
-    found = Grants(database, secret_box(tmp_path, None))
-    found.store("default", PAIR)
-    return found
+    grants = Grants(database, secret_box(tmp_path, None))
+    grants.store("default", PAIR)
+    return grants
 
 
 def test_a_pair_comes_back_as_it_was_stored(grants: Grants) -> None:

@@ -1,4 +1,4 @@
-"""Report jobs: one open for each report, claimed by one poller at a time, moved by whoever is first."""
+"""Report jobs: one is open for each report, and one process claims or changes it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

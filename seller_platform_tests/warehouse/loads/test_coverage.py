@@ -29,19 +29,19 @@ def test_missing_days_rows_and_the_worst_verdict_are_told(database: Database) ->
     _load(database, TRANSACTIONS, march.until(date(2026, 3, 5)), 2, CountVerdict.MATCH, NOON - timedelta(days=1))
     _load(database, TRANSACTIONS, march.since(date(2026, 3, 10)), 4, CountVerdict.UNVERIFIABLE, NOON)
 
-    (found,) = coverage(database)
+    (stored,) = coverage(database)
 
-    assert (found.first_day, found.last_day, found.missing_days) == (date(2026, 3, 1), date(2026, 3, 31), 5)
-    assert (found.rows, found.verdict, found.read_at) == (6, "unverifiable", NOON)
+    assert (stored.first_day, stored.last_day, stored.missing_days) == (date(2026, 3, 1), date(2026, 3, 31), 5)
+    assert (stored.rows, stored.verdict, stored.read_at) == (6, "unverifiable", NOON)
 
 
 def test_of_snapshots_the_newest_is_counted(database: Database) -> None:
     _load(database, STOCK, Window.day(date(2026, 3, 1)), 5, CountVerdict.MATCH, NOON - timedelta(days=9))
     _load(database, STOCK, Window.day(date(2026, 3, 9)), 2, CountVerdict.MATCH, NOON)
 
-    (found,) = coverage(database)
+    (stored,) = coverage(database)
 
-    assert (found.rows, found.missing_days) == (2, 0)
+    assert (stored.rows, stored.missing_days) == (2, 0)
 
 
 def test_nothing_is_covered_before_the_first_load(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""Days due: what one statement says of all accounts is what `unsettled` says of each."""
+"""Days due: one statement for all accounts returns what `unsettled` returns for each."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Receipts: which days are covered, and which may have changed since they were read."""
+"""Receipts: covered days, and days that may have changed since they were read."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo

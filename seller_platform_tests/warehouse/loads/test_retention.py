@@ -1,4 +1,4 @@
-"""Retention: one snapshot a month survives, and every receipt that something refers to."""
+"""Retention: one snapshot a month is kept, and every receipt that is still needed."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -29,8 +29,8 @@ def _snapshot(database: Database, day: date) -> int:
 
 def _days(database: Database) -> list[date]:
     with database.begin() as connection:
-        found = connection.execute(text("SELECT DISTINCT local_day FROM seller.warehouse_stock ORDER BY 1"))
-        return list(found.scalars())
+        days = connection.execute(text("SELECT DISTINCT local_day FROM seller.warehouse_stock ORDER BY 1"))
+        return list(days.scalars())
 
 
 def _receipts(database: Database) -> set[int]:

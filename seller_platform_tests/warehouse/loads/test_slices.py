@@ -1,4 +1,4 @@
-"""Slices: replaced whole, exact to the last character, with receipts that say what changed."""
+"""Slices: replaced whole, exact to the last character; receipts name what changed."""
 
 import resource
 import signal

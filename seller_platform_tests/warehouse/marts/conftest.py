@@ -16,9 +16,9 @@ from seller_platform_tests.support.shop import MONTHS, TODAY, Shop
 @pytest.fixture
 def shop(database: Database) -> Shop:
     """An account in US dollars without any rows."""
-    found = Shop(database)
-    found.insert("accounts", (1, "Shop", "US", "USD", "America/Los_Angeles", "US", "S1", "default"))
-    return found
+    shop = Shop(database)
+    shop.insert("accounts", (1, "Shop", "US", "USD", "America/Los_Angeles", "US", "S1", "default"))
+    return shop
 
 
 @pytest.fixture(scope="session")

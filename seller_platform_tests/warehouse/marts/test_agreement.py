@@ -1,4 +1,4 @@
-"""Every mart over the sandbox: nothing contradicts itself, and totals are those of the service's statistics."""
+"""Marts of the sandbox: their checks pass, and they agree with the service's statistics."""
 
 import asyncio
 import json
@@ -65,11 +65,11 @@ def test_every_mart_says_something_of_every_account(built: Built, mart: Any) -> 
     accounts = {account for _, account, _ in builds}
 
     with database.begin() as connection:
-        found = connection.execute(
+        accounts_in_mart = connection.execute(
             text(f"SELECT DISTINCT account FROM {mart.table} WHERE {_SAYS_SOMETHING[mart.name]}")
         ).scalars()
 
-        assert set(found) == accounts
+        assert set(accounts_in_mart) == accounts
 
 
 @pytest.mark.parametrize("month", MONTHS, ids=str)
@@ -77,13 +77,13 @@ def test_profit_by_day_is_that_of_the_statistics(built: Built, month: Window) ->
     database, builds = built
 
     for account in {account for _, account, _ in builds}:
-        told = _statistics(database, account, Grouping(None, "Date"), month)
+        statistics = _statistics(database, account, Grouping(None, "Date"), month)
         stored = _rows(database, "account_profit_daily", "local_day::text", account, month)
 
-        assert len(told) >= 14
-        assert [row["date"] for row in told] == sorted(row["key"] for row in stored)
+        assert len(statistics) >= 14
+        assert [row["date"] for row in statistics] == sorted(row["key"] for row in stored)
         for row in stored:
-            expected = next(each for each in told if each["date"] == row["key"])
+            expected = next(each for each in statistics if each["date"] == row["key"])
             if row["product_cost"] is None:  # of what was sold that day, nothing has a cost: there it counts as 0
                 assert row["units_without_cost"] == row["units"] > 0 == expected["product_cost"]
                 expected |= {"product_cost": None, "profit": None, "profit_margin": None}
@@ -97,34 +97,34 @@ def test_profit_by_product_is_that_of_the_statistics_where_it_is_known(built: Bu
     database, builds = built
 
     for account in {account for _, account, _ in builds}:
-        told = {row["sku"]: row for row in _statistics(database, account, Grouping("sku", "Month"), month)}
+        statistics = {row["sku"]: row for row in _statistics(database, account, Grouping("sku", "Month"), month)}
         stored = {row["key"]: row for row in _rows(database, "product_performance_monthly", "sku", account, month)}
 
         names = ("product_sales", "platform_fees")
-        assert {sku: (row["units_ordered"], *(row[name] for name in names)) for sku, row in told.items()} == {
-            sku: (row["units"], *(row[name] for name in names)) for sku, row in stored.items() if sku in told
+        assert {sku: (row["units_ordered"], *(row[name] for name in names)) for sku, row in statistics.items()} == {
+            sku: (row["units"], *(row[name] for name in names)) for sku, row in stored.items() if sku in statistics
         }
-        assert all(stored[sku]["units"] == 0 for sku in stored.keys() - told.keys())
-        known = {sku for sku, row in stored.items() if row["profit"] is not None and sku in told}
-        assert len(known) > len(told) * 0.8
-        for sku in known:
-            assert stored[sku]["profit"] == told[sku]["profit"]
+        assert all(stored[sku]["units"] == 0 for sku in stored.keys() - statistics.keys())
+        with_profit = {sku for sku, row in stored.items() if row["profit"] is not None and sku in statistics}
+        assert len(with_profit) > len(statistics) * 0.8
+        for sku in with_profit:
+            assert stored[sku]["profit"] == statistics[sku]["profit"]
         assert sum(row["product_cost"] or 0 for row in stored.values()) == sum(
-            row["product_cost"] for row in told.values()
+            row["product_cost"] for row in statistics.values()
         )
 
 
 def _rows(database: Database, mart: str, key: str, account: str, month: Window) -> list[dict[str, Any]]:
     day = next(each.day for each in MARTS if each.name == mart)
     with database.begin() as connection:
-        found = connection.execute(
+        rows = connection.execute(
             text(
                 f"SELECT {key} AS key, * FROM marts.{mart} WHERE account = :account AND {day} >= :start "
                 f"AND {day} < :end"
             ),
             {"account": account, "start": month.start, "end": month.end},
         ).mappings()
-        return [dict(row) for row in found]
+        return [dict(row) for row in rows]
 
 
 def _statistics(database: Database, account: str, grouping: Grouping, month: Window) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
 
     async def ask() -> bytes:
         async with await psycopg.AsyncConnection.connect(conninfo(database.url), autocommit=True) as connection:
-            found = await read_statistics(
+            answer = await read_statistics(
                 connection,
                 SelectedAccounts((served,)),
                 grouping,
@@ -152,7 +152,7 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
                 page=1,
                 per_page=2_000,
             )
-            return found.page.rows
+            return answer.page.rows
 
     rows: list[dict[str, Any]] = json.loads(b"[" + asyncio.run(ask()) + b"]", parse_float=Decimal)
     return rows

@@ -1,4 +1,4 @@
-"""Builds: a partition is replaced whole, once at a time, and what is not its own stays as it is."""
+"""Builds: a partition is replaced whole, one build at a time, and no other changes."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -67,10 +67,12 @@ def test_a_build_that_fails_leaves_the_partition_as_it_was(shop: Shop) -> None:
         connection.execute(text("ALTER TABLE marts.account_profit_daily ADD CHECK (product_sales < 100)"))
     shop.sell("2026-03-01", "A", 1, "200.00")
 
-    with pytest.raises(MartBuildError, match=r"of S1\.US, 2026-03-01\.\.2026-03-31 was not built: .*\(23514\)") as told:
+    with pytest.raises(
+        MartBuildError, match=r"of S1\.US, 2026-03-01\.\.2026-03-31 was not built: .*\(23514\)"
+    ) as error:
         shop.build(PROFIT)
 
-    assert "220.00" not in f"{told.value}{told.value.__cause__}"
+    assert "220.00" not in f"{error.value}{error.value.__cause__}"
     assert shop.rows(_DAYS) == [(date(2026, 3, 1), Decimal("20.00"))]
     assert shop.rows("SELECT count(*) FROM platform.mart_builds") == [(1,)]
 
@@ -101,7 +103,7 @@ def test_the_receipt_names_the_newest_load_of_each_input(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mart", "window", "parameters", "told"),
+    ("mart", "window", "parameters", "message"),
     [
         (PROFIT, None, {}, "month by month, and None is not one"),
         (PROFIT, Window(date(2026, 3, 1), date(2026, 3, 15)), {}, r"2026-03-01\.\.2026-03-14 is not one"),
@@ -112,7 +114,7 @@ def test_the_receipt_names_the_newest_load_of_each_input(shop: Shop) -> None:
     ],
 )
 def test_a_partition_or_parameter_that_makes_no_sense_is_refused(
-    shop: Shop, mart: object, window: Window | None, parameters: dict[str, int], told: str
+    shop: Shop, mart: object, window: Window | None, parameters: dict[str, int], message: str
 ) -> None:
-    with pytest.raises(RequestError, match=told):
+    with pytest.raises(RequestError, match=message):
         build_partition(shop.database, mart, ACCOUNT, window, parameters=parameters)  # type: ignore[arg-type]  # of pytest's making

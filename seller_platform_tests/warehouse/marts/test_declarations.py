@@ -1,4 +1,4 @@
-"""Every mart's declaration: everything has a sentence, and what it says of its inputs is so."""
+"""Declarations of marts: everything has a sentence, and column origins exist."""
 
 import pytest
 from sqlalchemy import text

@@ -1,4 +1,4 @@
-"""What the rows of each mart say, on rows written one by one."""
+"""The rows of each mart, computed from rows that are written one by one."""
 
 from datetime import date
 from decimal import Decimal
@@ -31,8 +31,8 @@ def _failed(build: Build) -> list[str]:
 
 
 def _element(amount: str, currency: str | None = "USD") -> str:
-    told = "" if currency is None else f', "currency": "{currency}"'
-    return f'{{"cost_element": "Goods", "amount": {amount}{told}}}'
+    currency_field = "" if currency is None else f', "currency": "{currency}"'
+    return f'{{"cost_element": "Goods", "amount": {amount}{currency_field}}}'
 
 
 def test_profit_is_sales_less_cost_of_the_day_and_fees_posted_that_day(shop: Shop) -> None:

@@ -96,8 +96,8 @@ def test_processes_that_migrate_together_wait_for_one_another(postgres: Embedded
     url = postgres.database("migrated_together")
 
     def migrate(_: int) -> None:
-        with Database(url) as each:
-            each.migrate()
+        with Database(url) as database:
+            database.migrate()
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(migrate, range(4)))

@@ -1,4 +1,4 @@
-"""Advisory locks: taken by the keys that every version takes, and released with their transaction or connection."""
+"""Advisory locks: their keys never change, and each is released at its end."""
 
 import pytest
 from sqlalchemy import text

@@ -1,4 +1,4 @@
-"""Backup and restore: everything is there again, in one step or not at all."""
+"""Backup and restore: the whole database is restored in one transaction, or nothing."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a table is called wherever it is known."""
+"""The URI of a table."""
 
 import pytest
 

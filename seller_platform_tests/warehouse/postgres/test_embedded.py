@@ -1,4 +1,4 @@
-"""The embedded server: folders that break others, many users, and who stops it."""
+"""The embedded server: unusual folders, several processes, and when it stops."""
 
 import os
 import subprocess
@@ -74,7 +74,7 @@ def test_a_user_that_was_killed_is_forgotten(tmp_path: Path) -> None:
     assert not _is_running(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
 def test_a_server_stops_although_a_folder_above_it_was_closed(tmp_path: Path) -> None:
     server = EmbeddedServer(tmp_path / "above" / "postgres")
 

@@ -1,4 +1,4 @@
-"""Any number of parts read back by one statement, as Arrow and as DataFrames: exact, ordered, none twice."""
+"""Several parts read by one statement, as Arrow and DataFrames: exact, ordered, none twice."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Slices as Parquet: read back exactly by others, replaced whole, and as they were when something goes wrong."""
+"""Parquet files: other libraries read them exactly, and a failure leaves them as they were."""
 
 import signal
 import subprocess
@@ -51,7 +51,7 @@ def test_others_read_back_what_is_stored(database: Database, tmp_path: Path) -> 
 
     exported = export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
     table, frame = parquet.read_table(exported.path, partitioning=None), pd.read_parquet(exported.path)
-    found = arrow_dataset.dataset(tmp_path / "orders", partitioning="hive").to_table()
+    hive_table = arrow_dataset.dataset(tmp_path / "orders", partitioning="hive").to_table()
 
     assert table["order_total"].to_pylist() == [Decimal("0.10"), None, None]
     assert table["order_total"].type == pa.decimal128(38, 18)
@@ -60,8 +60,8 @@ def test_others_read_back_what_is_stored(database: Database, tmp_path: Path) -> 
     assert table["local_day"].to_pylist() == [date(2026, 3, 29)] * 3
     assert table["extra"].to_pylist() == ['{"gift": 0.10}', None, None]
     assert isinstance(frame["order_total"][0], Decimal)
-    assert set(found["account"].to_pylist()) == {ACCOUNT}
-    assert set(found["month"].to_pylist()) == {"2026-03"}
+    assert set(hive_table["account"].to_pylist()) == {ACCOUNT}
+    assert set(hive_table["month"].to_pylist()) == {"2026-03"}
     facts = parquet.read_metadata(exported.path).metadata
     assert facts[b"seller_platform.load_ids"].decode() == str(load_id)
     assert facts[b"seller_platform.digest"].decode() == exported.digest
