@@ -10,9 +10,8 @@ from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
-from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
 from seller_platform.orchestration.assets.exports import export_definitions
-from seller_platform.orchestration.assets.freshness import freshness_for
 from seller_platform.orchestration.assets.marts import mart_definitions
 from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.automation.schedules import schedule_definitions

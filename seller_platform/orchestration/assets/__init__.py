@@ -1,15 +1,14 @@
 """Assets of datasets, costs, reports, marts and exports, with their checks.
 
-- `datasets`: one asset for each list
+- `datasets`: one asset for each list, and the freshness policies
 - `accounts`: discovery of accounts
 - `authorization`: the check of the connections
 - `cost_periods`: costs read, and written as a plan
-- `reports`: report jobs followed and loaded
+- `reports`: reports requested, polled and loaded
 - `marts`: one asset for each mart
 - `exports`: Parquet files
 - `checks`: checks of loads
 - `events`: materializations and evaluations of a partition
-- `partition_loop`: the loop over the partitions of a run
-- `freshness`: freshness policies
+- `partition_loop`: a loop in which one failed partition does not stop the others
 - `charts`: charts in metadata
 """

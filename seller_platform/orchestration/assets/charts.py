@@ -1,6 +1,6 @@
-"""Charts as SVG, small enough to be kept with the event that they belong to.
+"""Charts as SVG, small enough to be stored in the metadata of an event.
 
-They are drawn on white, because the Dagster UI shows them as images, which know nothing of its theme.
+They have a white background: the Dagster UI shows them as images, which do not follow its theme.
 """
 
 import math
@@ -21,12 +21,12 @@ _LONGEST_LABEL = 30
 _TICKS = 5
 _SIZES = ((1e9, "bn"), (1e6, "m"), (1e4, "k"))
 
-# Told apart by lightness, too, for those who see no difference in hue, and dark enough for text on white.
+# They differ in lightness, too, for readers who see no difference in hue, and are dark enough for text on white.
 _COLOURS = ("#1d4ed8", "#c2570c", "#0f766e", "#86198f")
 _INK, _MUTED, _GRID, _ZERO = "#111827", "#4b5563", "#e5e7eb", "#9ca3af"
 _FONT = "font-family='system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif'"
 
-# What XML 1.0 has no way to write.
+# Characters that XML 1.0 cannot represent.
 _ILLEGAL = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Value = Decimal | int | float | None
@@ -34,15 +34,15 @@ Value = Decimal | int | float | None
 
 @dataclass(frozen=True)
 class Figure:
-    """What a chart shows.
+    """The content of a chart.
 
     Attributes:
-        title: What is shown.
-        subject: Of what it is shown.
-        unit: What the numbers are.
-        labels: One for each place, days as dates.
-        series: The values of each series, one for each label; None where there is none.
-        when_empty: What is said instead where there are no labels.
+        title: The quantity that is shown.
+        subject: The account, and the month if there is one.
+        unit: The unit of the numbers.
+        labels: The labels of the axis, days as dates.
+        series: The values of each series, one for each label; None where a value is not known.
+        when_empty: The text of a chart without labels.
     """
 
     title: str
@@ -54,26 +54,26 @@ class Figure:
 
 
 def markdown_image(figure: Figure, svg: str) -> str:
-    """Return a chart as an image in Markdown, with its words for those who do not see it."""
-    words = re.sub(r"[\[\]\\`*_<>!\s]+", " ", alternative_text(figure)).strip()
-    return f"![{words}](data:image/svg+xml;base64,{b64encode(svg.encode()).decode()})"
+    """Return a chart as an image in Markdown, with its alternative text."""
+    text = re.sub(r"[\[\]\\`*_<>!\s]+", " ", alternative_text(figure)).strip()
+    return f"![{text}](data:image/svg+xml;base64,{b64encode(svg.encode()).decode()})"
 
 
 def alternative_text(figure: Figure) -> str:
-    """Return what a chart says, in a sentence."""
+    """Return the content of a chart as a sentence."""
     if not figure.labels:
         return f"{figure.title}, {figure.subject}. {figure.when_empty}"
-    told = []
+    ranges = []
     for name, values in figure.series.items():
-        known = [value for value in values if value is not None]
-        told.append(
-            f"{name} from {_short(min(known))} to {_short(max(known))}" if known else f"{name}: nothing is known"
+        numbers = [value for value in values if value is not None]
+        ranges.append(
+            f"{name} from {_short(min(numbers))} to {_short(max(numbers))}" if numbers else f"{name}: nothing is known"
         )
-    return f"{figure.title}, {figure.subject}, {figure.unit}: {'; '.join(told)}"
+    return f"{figure.title}, {figure.subject}, {figure.unit}: {'; '.join(ranges)}"
 
 
 def line_chart(figure: Figure) -> str:
-    """Draw one line for each series over the labels; a line is interrupted where a value is None."""
+    """Return a chart with a line for each series, interrupted where a value is None."""
     if not figure.labels:
         return _empty(figure)
     ticks = _ticks(_extent(figure))
@@ -81,8 +81,8 @@ def line_chart(figure: Figure) -> str:
     start = _top(figure)
     width, height = _WIDTH - _LEFT - _RIGHT, _LINE_HEIGHT - start - _BOTTOM
 
-    def x(place: int) -> float:
-        return _LEFT + (width * place / (len(figure.labels) - 1) if len(figure.labels) > 1 else width / 2)
+    def x(index: int) -> float:
+        return _LEFT + (width * index / (len(figure.labels) - 1) if len(figure.labels) > 1 else width / 2)
 
     def y(value: float) -> float:
         return start + height * (high - value) / (high - low)
@@ -95,17 +95,17 @@ def line_chart(figure: Figure) -> str:
         )
         parts.append(_text(_LEFT - 8, y(tick) + 4, _short(tick), anchor="end", colour=_MUTED))
     parts += [
-        _text(x(place), _LINE_HEIGHT - 14, _day(figure.labels[place]), anchor="middle", colour=_MUTED)
-        for place in _labelled(len(figure.labels))
+        _text(x(index), _LINE_HEIGHT - 14, _day(figure.labels[index]), anchor="middle", colour=_MUTED)
+        for index in range(0, len(figure.labels), -(-len(figure.labels) // _MOST_LABELS))
     ]
     for values, colour in zip(figure.series.values(), _colours(figure), strict=True):
-        points = [None if value is None else (x(place), y(float(value))) for place, value in enumerate(values)]
+        points = [None if value is None else (x(index), y(float(value))) for index, value in enumerate(values)]
         parts += _line(points, colour)
     return _document(figure, _LINE_HEIGHT, parts)
 
 
 def bar_chart(figure: Figure) -> str:
-    """Draw one horizontal bar for each label and series, with its value at its end."""
+    """Return a chart with a horizontal bar for each label and series, and its value."""
     if not figure.labels:
         return _empty(figure)
     low, high = _extent(figure)
@@ -121,12 +121,14 @@ def bar_chart(figure: Figure) -> str:
         return left + width * (value - low) / (high - low)
 
     parts = [*_head(figure)]
-    for place, label in enumerate(figure.labels):
-        top = start + place * row
+    for index, label in enumerate(figure.labels):
+        top = start + index * row
+        name = _day(label)
+        short_name = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
         middle = top + (row - _ROW_GAP) / 2 + 4
-        parts.append(_text(_LABEL_WIDTH - 10, middle, _cut(_day(label)), anchor="end", colour=_INK))
+        parts.append(_text(_LABEL_WIDTH - 10, middle, short_name, anchor="end", colour=_INK))
         for number, (values, colour) in enumerate(zip(figure.series.values(), _colours(figure), strict=True)):
-            parts += _bar(values[place], x, top + number * (_BAR + _BAR_GAP), colour)
+            parts += _bar(values[index], x, top + number * (_BAR + _BAR_GAP), colour)
     bottom = height - 14
     parts.append(f"<line x1='{x(0):.1f}' x2='{x(0):.1f}' y1='{start - 6}' y2='{bottom}' stroke='{_ZERO}'/>")
     return _document(figure, height, parts)
@@ -145,20 +147,20 @@ def _bar(value: Value, x: Callable[[float], float], top: float, colour: str) -> 
 
 
 def _line(points: Sequence[tuple[float, float] | None], colour: str) -> Iterator[str]:
-    stretch: list[tuple[float, float]] = []
+    run: list[tuple[float, float]] = []
     for point in [*points, None]:
         if point is not None:
-            stretch.append(point)
-        elif len(stretch) == 1:
-            yield f"<circle cx='{stretch[0][0]:.1f}' cy='{stretch[0][1]:.1f}' r='3' fill='{colour}'/>"
-            stretch = []
-        elif stretch:
-            path = " ".join(f"{left:.1f},{top:.1f}" for left, top in stretch)
+            run.append(point)
+        elif len(run) == 1:
+            yield f"<circle cx='{run[0][0]:.1f}' cy='{run[0][1]:.1f}' r='3' fill='{colour}'/>"
+            run = []
+        elif run:
+            path = " ".join(f"{left:.1f},{top:.1f}" for left, top in run)
             yield (
                 f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2' "
                 "stroke-linejoin='round' stroke-linecap='round'/>"
             )
-            stretch = []
+            run = []
 
 
 def _head(figure: Figure) -> Iterator[str]:
@@ -191,18 +193,18 @@ def _document(figure: Figure, height: float, parts: Sequence[str]) -> str:
 
 
 def _text(
-    x: float, y: float, words: str, *, colour: str, anchor: str = "start", size: int = 12, weight: str = "400"
+    x: float, y: float, text: str, *, colour: str, anchor: str = "start", size: int = 12, weight: str = "400"
 ) -> str:
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}' font-size='{size}' "
-        f"font-weight='{weight}'>{_escape(words)}</text>"
+        f"font-weight='{weight}'>{_escape(text)}</text>"
     )
 
 
 def _extent(figure: Figure) -> tuple[float, float]:
-    """Return the least and the greatest value, with 0 between them and never equal."""
-    known = [float(value) for values in figure.series.values() for value in values if value is not None]
-    low, high = min([0.0, *known]), max([0.0, *known])
+    """Return the least and the greatest value, extended to 0 and never equal."""
+    numbers = [float(value) for values in figure.series.values() for value in values if value is not None]
+    low, high = min([0.0, *numbers]), max([0.0, *numbers])
     return low, high if high > low else low + 1
 
 
@@ -216,11 +218,6 @@ def _ticks(extent: tuple[float, float]) -> list[float]:
     return [number * step for number in range(first, last + 1)]
 
 
-def _labelled(count: int) -> range:
-    """Return the places on the axis that get a label."""
-    return range(0, count, -(-count // _MOST_LABELS))
-
-
 def _colours(figure: Figure) -> Sequence[str]:
     return [_COLOURS[number % len(_COLOURS)] for number in range(len(figure.series))]
 
@@ -229,24 +226,20 @@ def _day(label: date | str) -> str:
     return f"{label.day} {label:%b}" if isinstance(label, date) else label
 
 
-def _cut(words: str) -> str:
-    return words if len(words) <= _LONGEST_LABEL else f"{words[: _LONGEST_LABEL - 1]}…"
-
-
 def _short(value: Value) -> str:
-    """Return a number as people write it on an axis: 1,250 or 12.5k or 0.75."""
+    """Return a number as text for an axis: 1,250 or 12.5k or 0.75."""
     if value is None:
         return "–"
     number = float(value)
     size, suffix = next(((size, suffix) for size, suffix in _SIZES if abs(number) >= size), (1.0, ""))
     scaled = number / (1e3 if suffix == "k" else size)
     decimals = 0 if not scaled else min(2, max(0, 2 - math.floor(math.log10(abs(scaled)))))
-    told = f"{scaled:,.{decimals}f}"
-    return (told.rstrip("0").rstrip(".") if "." in told else told) + suffix
+    digits = f"{scaled:,.{decimals}f}"
+    return (digits.rstrip("0").rstrip(".") if "." in digits else digits) + suffix
 
 
-def _escape(words: str) -> str:
-    return escape(_ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", words))
+def _escape(text: str) -> str:
+    return escape(_ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 __all__ = ["Figure", "alternative_text", "bar_chart", "line_chart", "markdown_image"]

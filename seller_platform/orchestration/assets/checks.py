@@ -1,7 +1,7 @@
-"""What is checked of every slice that a run loads: read off its receipt, or off the error that kept it from one.
+"""The checks of every loaded slice, evaluated from its receipt or from its error.
 
-Each check of a dataset is evaluated for each partition. A slice that could not be stored fails the check that its
-error belongs to, so that the check says more than that there is no materialization.
+Each check of a dataset is evaluated for each partition. A slice that could not be stored fails the check of its
+error, which then gives the reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,13 +18,13 @@ from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, judged
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.warehouse.loads.slices import Receipt
 
-# A month that had settled may still be put right by a few rows; more than this share is worth a person's look.
+# A settled month may still be corrected by a few rows; a larger share than this is reported.
 RESTATEMENT_PERCENT = Decimal(1)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a check says of a slice."""
+    """The result of a check of a slice."""
 
     passed: bool
     description: str
@@ -37,9 +37,9 @@ class SliceCheck:
     """A check of every slice of the datasets it applies to.
 
     Attributes:
-        judge: Says what a receipt means to it.
-        applies_to: Whether a dataset has it.
-        error: The error that keeps a slice from being stored and belongs to this check.
+        judge: Returns the result of the check for a receipt.
+        applies_to: Returns whether a dataset has the check.
+        error: The class of errors that fail this check when a slice cannot be stored.
     """
 
     name: str
@@ -50,10 +50,10 @@ class SliceCheck:
 
 
 def _row_count(_: Dataset, receipt: Receipt) -> Judgement:
-    told = "no total was announced" if receipt.announced is None else f"the list announced {receipt.announced}"
+    announced = "no total was announced" if receipt.announced is None else f"the list announced {receipt.announced}"
     return Judgement(
         receipt.verdict is not CountVerdict.MISMATCH,
-        f"{receipt.verdict}: {receipt.rows} rows were stored, {told}.",
+        f"{receipt.verdict}: {receipt.rows} rows were stored, {announced}.",
         metadata={"verdict": receipt.verdict.value},
     )
 
@@ -65,12 +65,14 @@ def _held_still(_: Dataset, receipt: Receipt) -> Judgement:
         before, after = (notes["moved"][name] for name in ("before", "after"))
         return Judgement(
             passed=False,
-            description=f"The total went from {before} to {after} while the parts of the list were read. "
-            "They add up to a total it had in between; the next refresh reads the days again.",
+            description=f"The total changed from {before} to {after} while the parts of the list were read. "
+            "The parts add up to a total in between; the next refresh reads the days again.",
             severity=dg.AssetCheckSeverity.WARN,
         )
-    again = "" if attempts == 1 else f", and {attempts} readings of it were made until that was sure"
-    return Judgement(passed=True, description=f"The list held still while its {receipt.pages} pages were read{again}.")
+    again = "" if attempts == 1 else f"; it was read {attempts} times to be sure"
+    return Judgement(
+        passed=True, description=f"The list did not change while its {receipt.pages} pages were read{again}."
+    )
 
 
 def _keys_are_unique(dataset: Dataset, receipt: Receipt) -> Judgement:
@@ -80,11 +82,11 @@ def _keys_are_unique(dataset: Dataset, receipt: Receipt) -> Judgement:
         return Judgement(
             passed=False,
             description=f"{duplicates} of {receipt.rows} rows share their key ({key}) with another row. They are "
-            "stored as they were sent; ask the upstream which of them holds.",
+            "stored as they were sent; ask the upstream which of them is right.",
             severity=dg.AssetCheckSeverity.WARN,
             metadata={"duplicate_keys": duplicates},
         )
-    return Judgement(passed=True, description=f"Every row has a key ({key}) of its own.")
+    return Judgement(passed=True, description=f"No two rows have the same key ({key}).")
 
 
 def _fields_are_known(dataset: Dataset, receipt: Receipt) -> Judgement:
@@ -97,60 +99,59 @@ def _fields_are_known(dataset: Dataset, receipt: Receipt) -> Judgement:
             severity=dg.AssetCheckSeverity.WARN,
             metadata={"unknown_fields": list(unknown)},
         )
-    return Judgement(passed=True, description="Every field is one that is declared, of the declared kind.")
+    return Judgement(passed=True, description="Every field is declared and has the declared kind.")
 
 
 def _restatement_is_small(_: Dataset, receipt: Receipt) -> Judgement:
     if not (receipt.notes or {}).get("was_settled"):
-        return Judgement(passed=True, description="Days that had not settled may change; these were such days.")
+        return Judgement(passed=True, description="The days had not settled, so they may change.")
     changes = {
         name: (Decimal(change["before"]), Decimal(change["after"]))
         for name, change in (receipt.restatement or {}).items()
     }
     if not changes:
         return Judgement(passed=True, description="Nothing changed since the window had settled.")
-    percent = {name: _percent(before, after) for name, (before, after) in changes.items()}
-    told = "; ".join(f"{name} from {before:,} to {after:,}" for name, (before, after) in changes.items())
+    percent = {
+        name: 100 * abs(after - before) / abs(before) if before else Decimal(100)
+        for name, (before, after) in changes.items()
+    }
+    differences = "; ".join(f"{name} from {before:,} to {after:,}" for name, (before, after) in changes.items())
     if max(percent.values()) <= RESTATEMENT_PERCENT:
-        return Judgement(passed=True, description=f"A settled window changed a little: {told}.")
+        return Judgement(passed=True, description=f"A settled window changed a little: {differences}.")
     return Judgement(
         passed=False,
-        description=f"A settled window changed by more than {RESTATEMENT_PERCENT} %: {told}. The stored rows are what "
-        "the upstream says now; reports made from the former rows no longer hold.",
+        description=f"A settled window changed by more than {RESTATEMENT_PERCENT} %: {differences}. The stored rows "
+        "are those of the upstream now; reports made from the former rows are outdated.",
         severity=dg.AssetCheckSeverity.WARN,
         metadata={"percent": {name: float(round(value, 2)) for name, value in percent.items()}},
     )
 
 
-def _percent(before: Decimal, after: Decimal) -> Decimal:
-    return 100 * abs(after - before) / abs(before) if before else Decimal(100)
-
-
 SLICE_CHECKS = (
-    SliceCheck(ROW_COUNT_CHECK, "The rows stored are as many as the list announced.", _row_count),
+    SliceCheck(ROW_COUNT_CHECK, "The number of stored rows is the total that the list announced.", _row_count),
     SliceCheck(
         "list_held_still",
-        "The list did not change while it was read, so that no row can have slipped between its pages.",
+        "The list did not change while it was read, so that no row is missing between its pages.",
         _held_still,
         applies_to=lambda dataset: dataset.source is Source.LIST,
         error=ListChangedError,
     ),
     SliceCheck(
         "keys_are_unique",
-        "Every row has a key, and no two have the same.",
+        "Every row has a key, and no two rows have the same key.",
         _keys_are_unique,
         applies_to=lambda dataset: bool(dataset.key),
     ),
     SliceCheck(
         "fields_are_known",
-        "The upstream sends the fields that are declared, of the declared kinds, and no others.",
+        "The upstream sends the declared fields, with the declared kinds, and no others.",
         _fields_are_known,
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
         error=ContractViolationError,
     ),
     SliceCheck(
         "restatement_is_small",
-        f"A window that had settled did not change by more than {RESTATEMENT_PERCENT} % of its rows or amounts.",
+        f"A settled window did not change by more than {RESTATEMENT_PERCENT} % of its rows or amounts.",
         _restatement_is_small,
         applies_to=lambda dataset: dataset.is_dated,
     ),
@@ -163,29 +164,29 @@ def checks_of(dataset: Dataset) -> tuple[SliceCheck, ...]:
 
 
 def check_specs(dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None) -> list[dg.AssetCheckSpec]:
-    """Return the checks of a dataset, as its asset declares them."""
+    """Return the specs of a dataset's checks."""
     return [
-        dg.AssetCheckSpec(each.name, asset=asset_key(dataset), description=each.doc, partitions_def=partitions)
-        for each in checks_of(dataset)
+        dg.AssetCheckSpec(check.name, asset=asset_key(dataset), description=check.doc, partitions_def=partitions)
+        for check in checks_of(dataset)
     ]
 
 
 def check_outputs(context: dg.AssetExecutionContext, dataset: Dataset) -> Iterator[dg.Output[None]]:
-    """Yield the outputs that Dagster expects of checks which report by events."""
-    for each in checks_of(dataset):
-        yield dg.Output(None, output_name=f"{context.op_def.name}_{each.name}")
+    """Yield the outputs that Dagster expects from checks, although ours yield events."""
+    for check in checks_of(dataset):
+        yield dg.Output(None, output_name=f"{context.op_def.name}_{check.name}")
 
 
 def evaluations(
     instance: dg.DagsterInstance, dataset: Dataset, receipt: Receipt, partition: str | None
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield what the checks say of the slice whose materialization was just stored."""
+    """Yield the checks' evaluations of the slice whose materialization was just stored."""
     target = judged(instance, asset_key(dataset), partition)
-    for each in checks_of(dataset):
-        judgement = each.judge(dataset, receipt)
+    for check in checks_of(dataset):
+        judgement = check.judge(dataset, receipt)
         yield dg.AssetCheckEvaluation(
             asset_key=asset_key(dataset),
-            check_name=each.name,
+            check_name=check.name,
             partition=partition,
             passed=judgement.passed,
             severity=judgement.severity,
@@ -198,25 +199,25 @@ def evaluations(
 def evaluations_of_connections(
     instance: dg.DagsterInstance, dataset: Dataset, receipts: Mapping[str, Receipt]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield what the checks say of a list without partitions, of which each connection has a part: they share a check.
+    """Yield the checks' evaluations of a list without partitions, one for all connections together.
 
     Args:
-        receipts: The last load of each connection.
+        receipts: The receipt of the last load of each connection.
     """
     target = judged(instance, asset_key(dataset), None)
-    for each in checks_of(dataset):
-        judgements = {name: each.judge(dataset, receipt) for name, receipt in sorted(receipts.items())}
+    for check in checks_of(dataset):
+        judgements = {name: check.judge(dataset, receipt) for name, receipt in sorted(receipts.items())}
         failed = {name: judgement for name, judgement in judgements.items() if not judgement.passed}
-        told = failed or judgements
-        is_error = any(judgement.severity is dg.AssetCheckSeverity.ERROR for judgement in told.values())
+        reported = failed or judgements
+        is_error = any(judgement.severity is dg.AssetCheckSeverity.ERROR for judgement in reported.values())
         yield dg.AssetCheckEvaluation(
             asset_key=asset_key(dataset),
-            check_name=each.name,
+            check_name=check.name,
             passed=not failed,
             severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-            description=" ".join(f"Connection {name}: {judgement.description}" for name, judgement in told.items()),
+            description=" ".join(f"Connection {name}: {judgement.description}" for name, judgement in reported.items()),
             metadata={
-                name: {"load_id": str(receipts[name].id), **judgement.metadata} for name, judgement in told.items()
+                name: {"load_id": str(receipts[name].id), **judgement.metadata} for name, judgement in reported.items()
             },
             target_materialization_data=target,
         )
@@ -225,12 +226,12 @@ def evaluations_of_connections(
 def evaluations_of_failure(
     dataset: Dataset, error: SellerPlatformError, partition: str | None
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the failure of the check, if there is one, that the error of a slice belongs to."""
-    for each in checks_of(dataset):
-        if each.error is not None and isinstance(error, each.error):
+    """Yield the failed evaluation of the check to which an error belongs, if any."""
+    for check in checks_of(dataset):
+        if check.error is not None and isinstance(error, check.error):
             yield dg.AssetCheckEvaluation(
                 asset_key=asset_key(dataset),
-                check_name=each.name,
+                check_name=check.name,
                 partition=partition,
                 passed=False,
                 description=str(error),

@@ -1,4 +1,4 @@
-"""Costs in Dagster: the asset that lands the cost periods of every product, and the job that writes a plan's."""
+"""The asset of cost periods, and the job that writes the costs of a plan."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from seller_platform.ingest.cost_plans.planning import changes_of
 from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import SliceRequest, load_each
 from seller_platform.orchestration.assets.checks import check_specs
-from seller_platform.orchestration.assets.datasets import report_outcomes
+from seller_platform.orchestration.assets.datasets import report_results
 from seller_platform.orchestration.assets.events import definition_metadata
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -24,31 +24,30 @@ from seller_platform.warehouse.loads.slices import Receipt
 
 # A slice is as many requests as the account has products; more at once would only queue for the request budget.
 _ACCOUNTS_AT_ONCE = 2
-# Another number than that of the inventory, so that a backfill of both makes runs of their own: within one run a step
-# waits for outputs, and our assets report by events.
+# Unlike that of the inventory, so that a backfill of both makes separate runs: within one run a step waits for outputs,
+# and our assets report by events.
 _PARTITIONS_PER_RUN = 98
-
 
 _APPLIED_BY = "dagster"
 _ROWS_SHOWN = 200
 
 
 class WriteCosts(dg.Config):
-    """Which plan to write; `seller-platform costs plan` makes it, shows it and prints its id."""
+    """The plan to write; `seller-platform costs plan` makes it, shows it and prints its id."""
 
     plan: int = Field(description="The id of the plan.")
     wait_seconds: float = Field(
-        default=WAIT_SECONDS, ge=0, description="How long the upstream may take until it says what was written."
+        default=WAIT_SECONDS, ge=0, description="How long to wait until the upstream has the written costs."
     )
 
 
 def cost_definitions() -> dg.Definitions:
-    """Return everything Dagster needs for costs, except the resources `warehouse` and `seller_api`."""
+    """Return the asset and the job of costs, without the resources `warehouse` and `seller_api`."""
     return dg.Definitions(assets=[cost_asset()], jobs=[write_job()])
 
 
 def cost_asset() -> dg.AssetsDefinition:
-    """Return the asset that lands the cost periods of every product, one snapshot of an account a day."""
+    """Return the asset that loads the cost periods of every product, as daily snapshots."""
 
     @dg.asset(
         key=asset_key(COST_PERIODS),
@@ -67,23 +66,24 @@ def cost_asset() -> dg.AssetsDefinition:
     ) -> Iterator[object]:
         database, now = warehouse.database, datetime.now(UTC)
 
-        def load(each: SliceRequest) -> Receipt:
-            known = account_of(database, each.account)
-            api = seller_api.api(known.connection)
-            return load_costs(api, database, known, now=now, run_id=context.run.run_id)
+        def load(request: SliceRequest) -> Receipt:
+            account = account_of(database, request.account)
+            api = seller_api.api(account.connection)
+            return load_costs(api, database, account, now=now, run_id=context.run.run_id)
 
-        wanted = [SliceRequest(COST_PERIODS, key, None) for key in context.partition_keys]
-        outcomes = load_each(wanted, load, at_once=_ACCOUNTS_AT_ONCE)
-        yield from report_outcomes(context, COST_PERIODS, seller_api, outcomes)
+        requests = [SliceRequest(COST_PERIODS, key, None) for key in context.partition_keys]
+        results = load_each(requests, load, at_once=_ACCOUNTS_AT_ONCE)
+        yield from report_results(context, COST_PERIODS, seller_api, results)
 
     return cost_periods
 
 
 def write_job() -> dg.JobDefinition:
-    """Return the job that applies a plan which was reviewed; without the id of one it does nothing."""
+    """Return the job that applies the reviewed plan whose id its config gives."""
 
     @dg.op(
-        description="Writes the costs of a reviewed plan, and reads them back until they hold.", out=dg.Out(dg.Nothing)
+        description="Writes the costs of a reviewed plan, and reads them back until the upstream has them.",
+        out=dg.Out(dg.Nothing),
     )
     def write(
         context: dg.OpExecutionContext, config: WriteCosts, warehouse: WarehouseResource, seller_api: SellerApiResource
@@ -110,7 +110,7 @@ def write_job() -> dg.JobDefinition:
 
 
 def _metadata(plan: CostPlan) -> dict[str, dg.MetadataValue | int | str]:
-    """Return what became of a plan, with a line for each SKU."""
+    """Return the result of a plan as metadata, with a line for each SKU."""
     lines = [
         dg.TableRecord({
             "account": each.account,

@@ -1,11 +1,11 @@
-"""One asset per dataset, all from one factory."""
+"""The assets of lists, one for each dataset, and their freshness policies."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
-from seller_platform.contract import Dataset, Slicing
+from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.errors import NotOfferedError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_wanted
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
@@ -20,12 +20,17 @@ from seller_platform.warehouse.loads.slices import Receipt
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
 _PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
 
+# When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
+_DAILY = (timedelta(hours=26), timedelta(hours=50))
+# Discovery asks every connection each hour; without it for half a day no new accounts are added.
+_DISCOVERY = (timedelta(hours=3), timedelta(hours=12))
+
 
 def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
-    """Return the asset that lands a list in its table, one slice per partition.
+    """Return the asset that loads a list into its table, one slice for each partition.
 
-    A run may ask for any number of partitions. Each is reported by itself; those that fail are named at the end
-    and do not stop the others.
+    A run may have any number of partitions. Each has events of its own. A partition that fails does not stop the
+    others, and is named at the end.
     """
     partitions = partitions_for(dataset, history_start)
 
@@ -37,7 +42,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         metadata=definition_metadata(dataset),
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
-        # For Dagster's own storage going away: what failed by itself is told by a Failure that forbids it.
+        # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         check_specs=check_specs(dataset, partitions),
         output_required=False,
@@ -45,65 +50,62 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        wanted = _newest_first(SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys)
-        yield from report_outcomes(context, dataset, seller_api, _outcomes(context, warehouse, seller_api, wanted))
+        database, run = warehouse.database, context.run
+        now, whole = datetime.now(UTC), run.tags.get(REFRESH_TAG) != CHANGED
+
+        def load(request: SliceRequest) -> Receipt | None:
+            account = account_of(database, request.account)
+            api = seller_api.api(account.connection)
+            return load_wanted(api, database, account, request, now=now, whole=whole, run_id=run.run_id)
+
+        requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
+        # Newest months first, for they are used most; Dagster lists the oldest first.
+        requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
+        yield from report_results(context, dataset, seller_api, load_each(requests, load))
 
     return land
 
 
-def _newest_first(wanted: Iterable[SliceRequest]) -> list[SliceRequest]:
-    """Return the slices in the order of their use: Dagster hands over the oldest months first."""
-    return sorted(wanted, key=lambda each: each.month.start if each.month else date.max, reverse=True)
+def freshness_for(dataset: Dataset) -> dg.FreshnessPolicy | None:
+    """Return how old the newest rows of a dataset may become; None for any age.
+
+    Dagster's daemon evaluates the policy. It is of an asset as a whole: an account that is not read does not make the
+    asset stale, its failures report that. Reports have no policy: an upstream may take days to write one, or fail.
+    """
+    if dataset.source is Source.REPORT:
+        return None
+    warn, fail = _DISCOVERY if dataset.slicing is Slicing.CONNECTION else _DAILY
+    return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)
 
 
-def _outcomes(
-    context: dg.AssetExecutionContext,
-    warehouse: WarehouseResource,
-    seller_api: SellerApiResource,
-    wanted: Sequence[SliceRequest],
-) -> Iterator[SliceResult]:
-    whole = context.run.tags.get(REFRESH_TAG) != CHANGED
-    now, database, run_id = datetime.now(UTC), warehouse.database, context.run.run_id
-
-    def load(each: SliceRequest) -> Receipt | None:
-        known = account_of(database, each.account)
-        api = seller_api.api(known.connection)
-        return load_wanted(api, database, known, each, now=now, whole=whole, run_id=run_id)
-
-    return load_each(wanted, load)
-
-
-def report_outcomes(
-    context: dg.AssetExecutionContext, dataset: Dataset, seller_api: SellerApiResource, outcomes: Iterator[SliceResult]
+def report_results(
+    context: dg.AssetExecutionContext, dataset: Dataset, seller_api: SellerApiResource, results: Iterator[SliceResult]
 ) -> Iterator[object]:
-    """Yield what Dagster is told of slices that were loaded: each by itself, and at the end those that failed.
+    """Yield the events of each slice, and fail the step if slices failed.
 
     Raises:
-        dagster.Failure: Some failed.
+        dagster.Failure: Some slices failed.
     """
     loop = PartitionLoop(context.log)
-    for outcome in outcomes:
-        key = partition_key(outcome.wanted.account, outcome.wanted.month)
-        if isinstance(outcome.error, NotOfferedError):
-            context.log.warning("%s", outcome.error)
-            metadata = {NOT_OFFERED: str(outcome.error)}
+    for result in results:
+        key = partition_key(result.wanted.account, result.wanted.month)
+        if isinstance(result.error, NotOfferedError):
+            context.log.warning("%s", result.error)
+            metadata = {NOT_OFFERED: str(result.error)}
             yield dg.AssetObservation(asset_key(dataset), partition=key, metadata=metadata)
-        elif outcome.error is not None:
-            loop.add(str(key), outcome.error, subject=str(outcome.wanted))
-            yield from evaluations_of_failure(dataset, outcome.error, key)
-        elif outcome.receipt is not None:
-            yield from _events(context, dataset, seller_api, outcome.receipt, key)
+        elif result.error is not None:
+            loop.add(str(key), result.error, subject=str(result.wanted))
+            yield from evaluations_of_failure(dataset, result.error, key)
+        elif result.receipt is not None:
+            yield from load_events(context.instance, dataset, seller_api, result.receipt, key)
     yield from check_outputs(context, dataset)
     loop.fail_partitions(f"partitions of {dataset.name} were not loaded")
 
 
-def _events(
-    context: dg.AssetExecutionContext,
-    dataset: Dataset,
-    seller_api: SellerApiResource,
-    receipt: Receipt,
-    partition: str | None,
-) -> Iterator[object]:
+def load_events(
+    instance: dg.DagsterInstance, dataset: Dataset, seller_api: SellerApiResource, receipt: Receipt, partition: str
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    """Yield the materialization of a load, and then the evaluations of its checks."""
     yield materialization(
         dataset,
         receipt,
@@ -111,4 +113,4 @@ def _events(
         endpoint_url=seller_api.url_of(receipt.account, dataset.path),
         table_uri=seller_api.warehouse.database.uri_of(dataset.table),
     )
-    yield from evaluations(context.instance, dataset, receipt, partition)
+    yield from evaluations(instance, dataset, receipt, partition)

@@ -1,7 +1,7 @@
-"""What a load tells Dagster: one materialization and one check evaluation per partition.
+"""Materializations of loads, and what their evaluations need.
 
-A run over many partitions can only report them one by one with events of its own; results returned from the
-function would give every partition the same metadata.
+A run over many partitions yields events for each of them: results returned from the function would give every
+partition the same metadata.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-# The evaluation of a partition's check must point at the materialization it judged, or the UI counts the check as
+# The evaluation of a partition's check must refer to the materialization it judged, or the UI counts the check as
 # missing. Dagster fills this in for results, not for evaluations, and has no public name for it.
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as JudgedMaterialization,
@@ -26,7 +26,7 @@ ROW_COUNT_CHECK = "row_count_matches_total"
 
 
 def table_schema(table: Table) -> dg.TableSchema:
-    """Return the columns of a table, with their sentences."""
+    """Return the columns of a table, with their comments."""
 
     def describe(column: Column[Any]) -> dg.TableColumn:
         kind = column.type.compile(postgresql.dialect()).lower()  # type: ignore[no-untyped-call]  # SQLAlchemy's
@@ -37,7 +37,7 @@ def table_schema(table: Table) -> dg.TableSchema:
 
 
 def definition_metadata(dataset: Dataset) -> dict[str, object]:
-    """Return what holds for every partition of a dataset's asset."""
+    """Return the metadata of a dataset's asset, which all its partitions share."""
     return {
         "dagster/column_schema": table_schema(table_for(dataset)),
         "dagster/table_name": dataset.table,
@@ -53,7 +53,7 @@ def materialization(
     endpoint_url: str,
     table_uri: str,
 ) -> dg.AssetMaterialization:
-    """Return the event that a slice was loaded, with the facts of its receipt."""
+    """Return the materialization of a loaded slice, with the facts of its receipt."""
     tags = {"dagster/data_version": receipt.digest.hex(), **partition_tags(partition)}
     return dg.AssetMaterialization(
         asset_key=asset_key(dataset),
@@ -74,7 +74,7 @@ def materialization(
             "requests": receipt.requests,
             "bytes": receipt.body_bytes,
             "seconds": round(receipt.seconds, 3),
-            "load_id": str(receipt.id),  # a text, for the UI plots every number
+            "load_id": str(receipt.id),  # as text, for the UI plots every number
             "receipt": f"row {receipt.id} of platform.loads",
             "digest": receipt.digest.hex(),
             "endpoint": dg.MetadataValue.url(endpoint_url),
@@ -83,20 +83,20 @@ def materialization(
 
 
 def partition_tags(partition: str | None) -> dict[str, str]:
-    """Return the tags by which Dagster knows the dimensions of a materialization's partition."""
+    """Return the tags that give Dagster the dimensions of a materialization's partition."""
     if isinstance(partition, dg.MultiPartitionKey):
         return {f"dagster/partition/{name}": key for name, key in partition.keys_by_dimension.items()}
     return {}
 
 
 def judged(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None) -> JudgedMaterialization | None:
-    """Return the newest materialization of an asset's partition, as an evaluation points at it."""
-    found = instance.fetch_materializations(
+    """Return the newest materialization of an asset's partition, as evaluations refer to it."""
+    newest = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None), limit=1
     )
-    if not found.records:
+    if not newest.records:
         return None
-    record = found.records[0]
+    record = newest.records[0]
     return JudgedMaterialization(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
 
 

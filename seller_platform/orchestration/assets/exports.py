@@ -1,7 +1,6 @@
-"""Parquet in Dagster: one asset for each dataset, which writes its slices to files and follows what is loaded.
+"""Assets that write datasets to Parquet files, for DuckDB, Spark or a lakehouse.
 
-For those who live in DuckDB, Spark or a lakehouse. There are such assets only where SELLER_PLATFORM_EXPORT_DIR names
-the folder; it may be one that is mounted on every machine that runs them.
+They exist only if SELLER_PLATFORM_EXPORT_DIR names the folder. Every machine that runs them must have it mounted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,6 @@ from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import asset_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
@@ -28,16 +26,16 @@ GROUP = "export"
 SENSOR = "exports_follow_their_inputs"
 
 EXPORTED: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.slicing is not Slicing.CONNECTION)
-"""The datasets that have files: all that have accounts."""
+"""The datasets with files: all whose slices are of an account."""
 
 _PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
 
 
 def export_definitions(history_start: date, folder: Path | None) -> dg.Definitions:
-    """Return an asset for each dataset and the sensor that requests them, without the resource `warehouse`.
+    """Return the assets and the sensor of exports, without the resource `warehouse`.
 
     Args:
-        folder: Where the files go; without one there is nothing to define.
+        folder: The folder for the files; None defines nothing.
     """
     if folder is None:
         return dg.Definitions()
@@ -47,7 +45,7 @@ def export_definitions(history_start: date, folder: Path | None) -> dg.Definitio
             following_sensor(
                 SENSOR,
                 group=GROUP,
-                description="Writes the Parquet files of slices that were loaded and are not what they were.",
+                description="Writes the Parquet files of slices that were loaded and have changed.",
             )
         ],
     )
@@ -61,8 +59,7 @@ def export_key(dataset: Dataset) -> dg.AssetKey:
 def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.AssetsDefinition:
     """Return the asset that writes a dataset's slices as Parquet, partition by partition.
 
-    A run may ask for any number of partitions. Each is reported by itself; those that fail are named at the end
-    and do not stop the others.
+    A partition that fails does not stop the others, and is named at the end.
     """
     followed = dg.AssetSelection.assets(asset_key(dataset))
 
@@ -82,8 +79,14 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
         output_required=False,
     )
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        # Its import takes a while.
+        from seller_platform.warehouse.readers.parquet import export_month, export_snapshots
+
         def write(key: str) -> Sequence["Exported"]:
-            return _export(warehouse.database, dataset, key, folder)
+            account, month = read_partition_key(key)
+            if month is None:
+                return export_snapshots(warehouse.database, dataset, account, folder)
+            return (export_month(warehouse.database, dataset, account, month, folder),)
 
         loop = PartitionLoop(context.log, f"{dataset.name} of ")
         for key, exported in loop.attempt(context.partition_keys, write):
@@ -96,9 +99,11 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
 def materialization(
     dataset: Dataset, partition: str, folder: Path, exported: Sequence["Exported"]
 ) -> dg.AssetMaterialization:
-    """Return the event that the files of a partition are what is stored."""
-    version = exported[0].digest if len(exported) == 1 else _digest_of(exported)
-    newest = exported[-1]
+    """Return the materialization of a partition whose files have the stored rows."""
+    newest, version = exported[-1], exported[-1].digest
+    if len(exported) > 1:
+        digests = "\n".join(f"{file.path.parent.name} {file.digest}" for file in exported)
+        version = sha256(digests.encode()).hexdigest()
     return dg.AssetMaterialization(
         asset_key=export_key(dataset),
         partition=partition,
@@ -109,24 +114,9 @@ def materialization(
             "path": dg.MetadataValue.path(newest.path),
             "rows": newest.rows,
             "files": len(exported),
-            "files_replaced": sum(each.replaced for each in exported),
+            "files_replaced": sum(file.replaced for file in exported),
             "load_ids": list(newest.load_ids),
             "digest": newest.digest,
             "files_of_all": dg.MetadataValue.path(folder / dataset.name / "*" / "*" / "*.parquet"),
         },
     )
-
-
-def _export(database: Database, dataset: Dataset, key: str, folder: Path) -> Sequence["Exported"]:
-    # Its import takes a while.
-    from seller_platform.warehouse.readers.parquet import export_month, export_snapshots
-
-    account, month = read_partition_key(key)
-    if month is None:
-        return export_snapshots(database, dataset, account, folder)
-    return (export_month(database, dataset, account, month, folder),)
-
-
-def _digest_of(exported: Sequence["Exported"]) -> str:
-    told = "\n".join(f"{each.path.parent.name} {each.digest}" for each in exported)
-    return sha256(told.encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""The marts in Dagster: one asset for each, which follows its inputs, and the sensor that makes it do so."""
+"""One asset for each mart, and the sensor that requests those whose inputs changed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -29,20 +29,20 @@ GROUP = "marts"
 SENSOR = "marts_follow_their_inputs"
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion. They differ from those
-# of the inputs, so that a backfill of both makes runs of their own: within one run a step waits for outputs, and our
-# assets report by events.
+# of the inputs, so that a backfill of both makes separate runs: within one run a step waits for outputs, and our assets
+# report by events.
 _MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 35, 99
 
 
 def mart_definitions(history_start: date) -> dg.Definitions:
-    """Return every mart's asset and the sensor that requests them, without the resource `warehouse`."""
+    """Return the assets and the sensor of marts, without the resource `warehouse`."""
     return dg.Definitions(
         assets=[mart_asset(mart, history_start) for mart in MARTS],
         sensors=[
             following_sensor(
                 SENSOR,
                 group=GROUP,
-                description="Builds the partitions of marts whose inputs were loaded and are not what they were.",
+                description="Builds the partitions of marts whose inputs were loaded and have changed.",
             )
         ],
     )
@@ -56,8 +56,7 @@ def mart_key(mart: Mart) -> dg.AssetKey:
 def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
     """Return the asset that builds a mart, partition by partition.
 
-    A run may ask for any number of partitions. Each is reported by itself; those that fail are named at the end
-    and do not stop the others.
+    A partition that fails does not stop the others, and is named at the end.
     """
     partitions = account_months(history_start) if mart.is_monthly else ACCOUNT_PARTITIONS
 
@@ -67,7 +66,7 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
         group_name=GROUP,
         kinds={"postgres", "sql"},
         metadata=definition_metadata(mart),
-        deps=[_dependency(mart, each) for each in mart.inputs],
+        deps=[dg.AssetDep(asset_key(each.dataset), partition_mapping=_mapping(mart, each)) for each in mart.inputs],
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.multi_run(_MONTHS_PER_RUN if mart.is_monthly else _ACCOUNTS_PER_RUN),
         automation_condition=follows(mart),
@@ -91,9 +90,9 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
             )
 
         loop = PartitionLoop(context.log, f"{mart.name} of ")
-        for _, built in loop.attempt(context.partition_keys, build_one):
-            yield materialization(built, table_uri=warehouse.database.uri_of(mart.table))
-            yield from evaluations(context.instance, built)
+        for _, result in loop.attempt(context.partition_keys, build_one):
+            yield materialization(result, table_uri=warehouse.database.uri_of(mart.table))
+            yield from evaluations(context.instance, result)
         for check in mart.all_checks:
             yield dg.Output(None, output_name=f"{context.op_def.name}_{check.name}")
         loop.fail_partitions(f"partitions of {mart.name} were not built")
@@ -102,9 +101,9 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
 
 
 def follows(mart: Mart) -> dg.AutomationCondition[dg.AssetKey]:
-    """Return the condition on which a partition is built: as its inputs are loaded, and when they change.
+    """Return the condition that requests a partition when its inputs are loaded or change.
 
-    The list of accounts asks for nothing, or each account that is added would have all marts built again.
+    The list of accounts is left out: with it, each new account would request all marts again.
     """
     return follows_inputs(
         followed=_keys(each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION),
@@ -113,7 +112,7 @@ def follows(mart: Mart) -> dg.AutomationCondition[dg.AssetKey]:
 
 
 def definition_metadata(mart: Mart) -> dict[str, object]:
-    """Return what holds for every partition of a mart's asset."""
+    """Return the metadata of a mart's asset, which all its partitions share."""
     return {
         "dagster/column_schema": table_schema(mart_table_for(mart)),
         "dagster/column_lineage": column_lineage(mart),
@@ -122,7 +121,7 @@ def definition_metadata(mart: Mart) -> dict[str, object]:
 
 
 def column_lineage(mart: Mart) -> dg.TableColumnLineage:
-    """Return the columns of the datasets from which each column of the mart is computed."""
+    """Return the columns of datasets from which each column of the mart is computed."""
     keys = {each.dataset.name: asset_key(each.dataset) for each in mart.inputs}
     return dg.TableColumnLineage(
         {
@@ -137,7 +136,7 @@ def column_lineage(mart: Mart) -> dg.TableColumnLineage:
 
 
 def materialization(build: Build, *, table_uri: str) -> dg.AssetMaterialization:
-    """Return the event that a partition was built, with its facts and its chart."""
+    """Return the materialization of a built partition, with its chart."""
     mart, partition = build.mart, partition_key(build.account, build.window)
     return dg.AssetMaterialization(
         asset_key=mart_key(mart),
@@ -152,7 +151,7 @@ def materialization(build: Build, *, table_uri: str) -> dg.AssetMaterialization:
             "loads": dg.MetadataValue.json(dict(build.loads)),
             "parameters": dg.MetadataValue.json(dict(build.parameters)),
             "seconds": round(build.seconds, 3),
-            "build_id": str(build.id),  # a text, for the UI plots every number
+            "build_id": str(build.id),  # as text, for the UI plots every number
             "receipt": f"row {build.id} of platform.mart_builds",
             "digest": build.digest.hex(),
         },
@@ -160,14 +159,16 @@ def materialization(build: Build, *, table_uri: str) -> dg.AssetMaterialization:
 
 
 def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield what the checks say of the partition whose materialization was just stored."""
+    """Yield the checks' evaluations of the partition whose materialization was just stored."""
     partition = partition_key(build.account, build.window)
     target = judged(instance, mart_key(build.mart), partition)
     for result in build.check_results:
         check = result.check
         metadata: dict[str, Any] = {"contradictions": result.contradictions, "build_id": str(build.id)}
         if not result.passed:
-            metadata["examples"] = [_as_text(row) for row in result.examples]
+            metadata["examples"] = [
+                {name: None if value is None else str(value) for name, value in row.items()} for row in result.examples
+            ]
         yield dg.AssetCheckEvaluation(
             asset_key=mart_key(build.mart),
             check_name=check.name,
@@ -177,7 +178,7 @@ def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.Asset
             description=check.doc
             if result.passed
             else f"{result.contradictions} rows of {build.mart.table} contradict this: {check.doc} The check's "
-            "metadata has examples: put right what they are computed from, and build the partition again.",
+            "metadata has examples: correct the rows they are computed from, and build the partition again.",
             metadata=metadata,
             target_materialization_data=target,
         )
@@ -191,14 +192,14 @@ def draw(build: Build) -> str:
 
 
 def figure_of(build: Build) -> Figure:
-    """Return what the chart of a build shows."""
+    """Return the title, the labels and the values of a build's chart."""
     chart: Chart = build.mart.chart
     rows = build.chart_rows
     names = [name for name in (rows[0] if rows else ()) if name not in ("label", "currency")]
-    of = f"{build.account}, {build.window.start:%B %Y}" if build.window else build.account
+    subject = f"{build.account}, {build.window.start:%B %Y}" if build.window else build.account
     return Figure(
         title=chart.title,
-        subject=of,
+        subject=subject,
         unit=chart.unit.format(currency=rows[0].get("currency", "") if rows else ""),
         labels=tuple(row["label"] for row in rows),
         series={name: tuple(row[name] for row in rows) for name in names},
@@ -206,22 +207,18 @@ def figure_of(build: Build) -> Figure:
     )
 
 
-def _dependency(mart: Mart, each: Input) -> dg.AssetDep:
-    return dg.AssetDep(asset_key(each.dataset), partition_mapping=_mapping(mart, each))
-
-
-def _mapping(mart: Mart, each: Input) -> dg.PartitionMapping | None:
-    """Return which partitions of an input a partition of a mart is made from."""
-    slicing = each.dataset.slicing
+def _mapping(mart: Mart, source: Input) -> dg.PartitionMapping | None:
+    """Return the mapping from a mart's partition to the partitions of an input."""
+    slicing = source.dataset.slicing
     if slicing is Slicing.CONNECTION:
         return None
     if mart.is_monthly != (slicing is Slicing.MONTH):
         return dg.MultiToSingleDimensionPartitionMapping(partition_dimension_name=ACCOUNT)
-    if not (each.months_before or each.months_after):
+    if not (source.months_before or source.months_after):
         return None
     months = dg.TimeWindowPartitionMapping(
-        start_offset=-each.months_before,
-        end_offset=each.months_after,
+        start_offset=-source.months_before,
+        end_offset=source.months_after,
         allow_nonexistent_upstream_partitions=True,
     )
     return dg.MultiPartitionMapping(
@@ -234,7 +231,3 @@ def _mapping(mart: Mart, each: Input) -> dg.PartitionMapping | None:
 
 def _keys(inputs: Iterator[Input]) -> dg.AssetSelection:
     return dg.AssetSelection.assets(*(asset_key(each.dataset) for each in inputs))
-
-
-def _as_text(row: Mapping[str, object]) -> dict[str, str | None]:
-    return {name: None if value is None else str(value) for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""A loop over the partitions of a run, in which one that fails does not stop the others."""
+"""A loop over partitions in which a failed partition does not stop the others."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -16,20 +16,20 @@ class PartitionLoop:
     """Collects the errors of a step's partitions and fails the step at its end.
 
     Attributes:
-        failures: The errors, by the name of the partition, or of what else the step is divided into.
+        failures: The errors by the name of their partition, or of another part of the step.
     """
 
     def __init__(self, log: dg.DagsterLogManager, prefix: str = "") -> None:
-        """Begin without failures.
+        """Start without failures.
 
         Args:
-            prefix: What comes before a name in the log.
+            prefix: The text before a name in the log.
         """
         self.failures: dict[str, SellerPlatformError] = {}
         self._log, self._prefix = log, prefix
 
     def attempt(self, items: Iterable[Item], work: Callable[[Item], Result]) -> Iterator[tuple[Item, Result]]:
-        """Yield each item with the result of its work; errors of ours are collected by the item's name."""
+        """Yield each item with the result of its work; a `SellerPlatformError` is collected instead."""
         for item in items:
             try:
                 result = work(item)
@@ -39,7 +39,7 @@ class PartitionLoop:
                 yield item, result
 
     def add(self, name: str, error: SellerPlatformError, *, subject: str | None = None) -> None:
-        """Collect an error and log it, with another subject than the name if there is one."""
+        """Collect an error and log it, under its subject or else under its name."""
         self.failures[name] = error
         self._log.error("%s: %s", subject or f"{self._prefix}{name}", error)
 
@@ -47,21 +47,21 @@ class PartitionLoop:
         """Fail the step if any of its partitions failed.
 
         Args:
-            what: What did not happen to which partitions, as it follows their number.
+            what: The end of "3 ...": which partitions, and what was not done with them.
 
         Raises:
-            dagster.Failure: One did.
+            dagster.Failure: A partition failed.
         """
         self.fail(
             f"{len(self.failures)} {what}: {', '.join(self.failures)}. All others were. "
-            "Mend the cause, then backfill the failed and missing partitions",
+            "Fix the cause, then backfill the failed and missing partitions",
         )
 
     def fail(self, message: str) -> None:
-        """Fail the step if anything in it failed, with the reason of each in the metadata.
+        """Fail the step if there are errors, with the reason of each in the metadata.
 
         Raises:
-            dagster.Failure: Something did. It is not retried here: every request was, as far as that can help.
+            dagster.Failure: There are errors. The step is not retried: requests that can succeed later already were.
         """
         if self.failures:
             raise dg.Failure(

@@ -1,8 +1,8 @@
-"""Reports in Dagster: what requests them, what follows them, and the asset that lands their rows.
+"""The job that requests reports, the sensor that polls them, and their asset.
 
-A sensor polls the jobs in `platform.report_jobs`, which is all that it remembers, and asks for one run per account
-that has something to load or a failure to tell of. Ticks that time out and runs that are killed lose nothing: what is
-still to be done stands in the table, and the next tick asks for it anew, in a run of its own key.
+The sensor keeps its state in `platform.report_jobs`. It polls the jobs of that table, and requests a run for each
+account with a report to load or a failure to report. Ticks that time out and runs that are killed lose nothing: the
+table still has the work, and the next tick requests it again, in a run with a key of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,10 +26,11 @@ from seller_platform.ingest.loads.reports import (
     request_report,
     tell_failures,
 )
-from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations
-from seller_platform.orchestration.assets.events import definition_metadata, materialization
+from seller_platform.orchestration.assets.checks import check_outputs, check_specs
+from seller_platform.orchestration.assets.datasets import load_events
+from seller_platform.orchestration.assets.events import definition_metadata
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key, partitions_for
+from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts
@@ -55,16 +56,17 @@ _UNDER_WAY = [status for status in dg.DagsterRunStatus if status not in _ENDED]
 
 
 class RequestReports(dg.Config):
-    """Which reports to request."""
+    """The reports to request."""
 
-    accounts: list[str] = Field(default=[], description="Account keys; none for every account.")
-    selector: str = Field(default=DPS_DATE, description=f"What the report holds, by one of {', '.join(SELECTORS)}.")
+    accounts: list[str] = Field(default=[], description="The keys of the accounts; by default every account.")
+    selector: str = Field(default=DPS_DATE, description=f"The content of the report: one of {', '.join(SELECTORS)}.")
     value: str | None = Field(
-        default=None, description="The selector's value; where it is a day, by default yesterday in the account's zone."
+        default=None, description="The selector's value; for a day the default is yesterday in the account's zone."
     )
-    format: str = Field(default=JSON, description=f"The form of the download, one of {', '.join(FORMATS)}.")
+    format: str = Field(default=JSON, description=f"The format of the download: one of {', '.join(FORMATS)}.")
     give_up_after_hours: float = Field(
-        default=GIVE_UP_AFTER / timedelta(hours=1), description="How long to wait for a report before it is given up."
+        default=GIVE_UP_AFTER / timedelta(hours=1),
+        description="How many hours to wait for a report before it is given up.",
     )
 
     @property
@@ -73,18 +75,20 @@ class RequestReports(dg.Config):
 
 
 def report_definitions(history_start: date, *, clock: Clock = utc_now) -> dg.Definitions:
-    """Return everything Dagster needs for reports, except the resources `warehouse` and `seller_api`."""
+    """Return the job, the schedule, the sensor and the asset of reports.
+
+    They need the resources `warehouse` and `seller_api`.
+    """
     job = _request_job(clock)
-    asset = _report_asset(history_start, clock)
     return dg.Definitions(
-        assets=[asset],
+        assets=[_report_asset(history_start, clock)],
         jobs=[job],
         schedules=[
             dg.ScheduleDefinition(
                 name="request_reports_daily",
                 job=job,
                 cron_schedule=_DAILY,
-                description="Requests the daily product sales of every account's yesterday.",
+                description="Requests yesterday's daily product sales of every account.",
                 default_status=dg.DefaultScheduleStatus.RUNNING,
             )
         ],
@@ -93,7 +97,7 @@ def report_definitions(history_start: date, *, clock: Clock = utc_now) -> dg.Def
 
 
 def _request_job(clock: Clock) -> dg.JobDefinition:
-    @dg.op(description="Requests one report for each account, unless one that holds the same is open.")
+    @dg.op(description="Requests one report for each account, unless a report with the same content is open.")
     def request(
         context: dg.OpExecutionContext,
         config: RequestReports,
@@ -102,18 +106,23 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
     ) -> None:
         database, order, now = warehouse.database, config.order, clock()
         chosen = [account_of(database, key) for key in config.accounts] or accounts(database)
-        for known in chosen:
-            order.value_for(known, now)
+        for account in chosen:
+            order.value_for(account, now)  # raises before any report is requested
 
-        def ask(known: KnownAccount) -> ReportJob | None:
-            api = seller_api.api(known.connection).impatient(REQUEST_SECONDS)
-            return request_report(api, database, known, order, now=now)
+        def request_one(account: KnownAccount) -> ReportJob | None:
+            api = seller_api.api(account.connection).impatient(REQUEST_SECONDS)
+            return request_report(api, database, account, order, now=now)
 
         loop = PartitionLoop(context.log)
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="request") as threads:
-            for known, job in zip(chosen, threads.map(ask, chosen), strict=True):
-                _log_request(context, known, job)
-                loop.failures |= {error.report: error for error in tell_failures(database, known.key, now=now)}
+            for account, job in zip(chosen, threads.map(request_one, chosen), strict=True):
+                if job is None:
+                    context.log.info("%s: a report with the same content is already open", account.key)
+                elif job.state is JobState.REQUESTED:
+                    context.log.warning("%s: it will be requested again, for %s", job, job.upstream_message)
+                else:
+                    context.log.info("%s: it is %s as report %s", job, job.state.value, job.report_id)
+                loop.failures |= {error.report: error for error in tell_failures(database, account.key, now=now)}
         _fail(loop, "reports were not requested")
 
     @dg.job(name="request_reports", description=request.description)
@@ -121,15 +130,6 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
         request()
 
     return request_reports
-
-
-def _log_request(context: dg.OpExecutionContext, known: KnownAccount, job: ReportJob | None) -> None:
-    if job is None:
-        context.log.info("%s: a report that holds the same is open already", known.key)
-    elif job.state is JobState.REQUESTED:
-        context.log.warning("%s: it will be requested again, for %s", job, job.upstream_message)
-    else:
-        context.log.info("%s: it is %s as report %s", job, job.state.value, job.report_id)
 
 
 def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
@@ -152,28 +152,20 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
         database = warehouse.database
 
         def load(job: ReportJob) -> Receipt | None:
-            known = account_of(database, job.account)
-            api = seller_api.api(known.connection)
-            return load_report(api, database, known, job, clock=clock, run_id=context.run.run_id)
+            account = account_of(database, job.account)
+            api = seller_api.api(account.connection)
+            return load_report(api, database, account, job, clock=clock, run_id=context.run.run_id)
 
         loop = PartitionLoop(context.log)
         for account in context.partition_keys:
             for _, receipt in loop.attempt(ready_jobs(database, account), load):
-                yield from _events(context, seller_api, receipt, account) if receipt else ()
+                if receipt is not None:
+                    yield from load_events(context.instance, REPORT_ROWS, seller_api, receipt, account)
             loop.failures |= {error.report: error for error in tell_failures(database, account, now=clock())}
         yield from check_outputs(context, REPORT_ROWS)
         _fail(loop, "reports were not loaded")
 
     return report_rows
-
-
-def _events(
-    context: dg.AssetExecutionContext, seller_api: SellerApiResource, receipt: Receipt, account: str
-) -> Iterator[object]:
-    endpoint_url = seller_api.url_of(account, REPORT_ROWS.path)
-    table_uri = seller_api.warehouse.database.uri_of(REPORT_ROWS.table)
-    yield materialization(REPORT_ROWS, receipt, partition=account, endpoint_url=endpoint_url, table_uri=table_uri)
-    yield from evaluations(context.instance, REPORT_ROWS, receipt, account)
 
 
 def _fail(loop: PartitionLoop, what: str) -> None:
@@ -184,7 +176,7 @@ def _fail(loop: PartitionLoop, what: str) -> None:
 def _report_sensor(clock: Clock) -> dg.SensorDefinition:
     @dg.sensor(
         name="report_jobs",
-        description="Follows the reports that were requested, and has those loaded that are ready.",
+        description="Polls the requested reports, and requests runs that load those that are ready.",
         target=dg.AssetSelection.assets(asset_key(REPORT_ROWS)),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -203,13 +195,16 @@ def _report_sensor(clock: Clock) -> dg.SensorDefinition:
 
 
 def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
-    """Yield a run for each account that has something to load or to tell of, where none is under way that will."""
+    """Yield a run for each account with something to load or a failure to report.
+
+    An account with a run that is under way gets none.
+    """
     of_account: dict[str, list[ReportJob]] = {}
     for job in jobs_for_runs(database):
         of_account.setdefault(job.account, []).append(job)
     if not of_account:
         return
-    partitions = set(instance.get_dynamic_partitions(ACCOUNT_PARTITIONS.name or ""))
+    partitions = set(account_partitions(instance))
     under_way = _keys_under_way(instance, [job for jobs in of_account.values() for job in jobs], now)
     due = (
         [job for job in jobs if _may_run(job, now)]
@@ -218,16 +213,19 @@ def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetim
     )
     for jobs in islice(filter(None, due), _RUNS_PER_TICK):
         first = jobs[0]
-        # Numbers of jobs begin anew in a new warehouse, and Dagster never runs a key twice: hence the time.
+        # A new warehouse numbers its jobs from 1 again, and Dagster never runs a key twice: hence the time.
         key = f"{first.id}.{first.requested_at:%Y%m%d%H%M%S}.{first.runs + 1}"
         for job in jobs:
-            asked = replace(job, runs=job.runs + 1, run_key=key, run_asked_at=now)
-            move_job(database, job, _failed(asked) if _is_exhausted(job) else asked)
+            moved = replace(job, runs=job.runs + 1, run_key=key, run_asked_at=now)
+            if job.state is JobState.READY and job.runs >= _MOST_RUNS:
+                problem = f"it was ready, but none of {_MOST_RUNS} runs stored its rows; the log of each run says why"
+                moved = replace(moved, state=JobState.FAILED, problem=problem)
+            move_job(database, job, moved)
         yield dg.RunRequest(run_key=key, partition_key=first.account, tags={ACCOUNT_TAG: first.account, RUN_TAG: key})
 
 
 def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now: datetime) -> set[str]:
-    """Return the keys of runs that wait or work; one that has done so for hours is taken for lost."""
+    """Return the keys of runs under way; after four hours a run counts as lost."""
     keys = {job.run_key for job in jobs if job.run_key and job.run_asked_at and now < job.run_asked_at + _LONGEST_RUN}
     if not keys:
         return set()
@@ -236,17 +234,8 @@ def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now
 
 
 def _may_run(job: ReportJob, now: datetime) -> bool:
-    """Whether the next run may be asked for; one that was asked for a moment ago may not be there yet."""
+    """Return whether to request another run. A run that was just requested may not exist yet."""
     if job.run_asked_at is None:
         return True
     pause: timedelta = min(_FIRST_RUN_PAUSE * 2 ** min(job.runs - 1, 20), _LONGEST_RUN_PAUSE)
     return is_past(job.run_asked_at + pause, now, pause + _LONGEST_RUN_PAUSE)
-
-
-def _is_exhausted(job: ReportJob) -> bool:
-    return job.state is JobState.READY and job.runs >= _MOST_RUNS
-
-
-def _failed(job: ReportJob) -> ReportJob:
-    problem = f"it was ready, but none of {_MOST_RUNS} runs stored its rows; each says why"
-    return replace(job, state=JobState.FAILED, problem=problem)

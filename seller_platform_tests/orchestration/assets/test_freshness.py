@@ -1,4 +1,4 @@
-"""Freshness: every asset that is expected by a certain time says so, and Dagster's daemon notices when it is late."""
+"""Tests that scheduled assets have a freshness policy, and that Dagster evaluates it."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.freshness import FreshnessDaemon
 
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
-from seller_platform.orchestration.assets.freshness import freshness_for
+from seller_platform.orchestration.assets.datasets import freshness_for
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform_tests.support.dagster_instance import postgres_instance
 
@@ -20,12 +20,12 @@ _ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: str(dataset.name))
-def test_what_a_schedule_refreshes_has_a_policy(dataset: Dataset) -> None:
+def test_scheduled_assets_have_a_policy(dataset: Dataset) -> None:
     assert (freshness_for(dataset) is None) == (dataset.source is Source.REPORT)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_the_daemon_says_what_is_late(database_url: str, tmp_path: Path) -> None:
+def test_the_daemon_reports_late_assets(database_url: str, tmp_path: Path) -> None:
     names = ("accounts", "orders", "inventory", "report_rows")
     target = ModuleTarget("seller_platform_tests.support.fresh_location", None, str(_ROOT), "fresh")
     with (
@@ -40,8 +40,8 @@ def test_the_daemon_says_what_is_late(database_url: str, tmp_path: Path) -> None
                 assert instance.freshness_enabled
                 list(FreshnessDaemon().run_iteration(workspace))
             keys = {asset_key(dataset_named(name)): name for name in names}
-            found = instance.get_freshness_state_records(list(keys))
-            return {keys[key]: record.freshness_state.value for key, record in found.items()}
+            states = instance.get_freshness_state_records(list(keys))
+            return {keys[key]: record.freshness_state.value for key, record in states.items()}
 
         assert states(timedelta(hours=1)) == dict(zip(names, ["PASS", "PASS", "PASS", "NOT_APPLICABLE"], strict=True))
         assert states(timedelta(hours=27)) == dict(zip(names, ["FAIL", "WARN", "WARN", "NOT_APPLICABLE"], strict=True))
