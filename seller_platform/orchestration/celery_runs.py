@@ -93,7 +93,10 @@ def _database() -> Database:
 
 
 def _declare_queue(application: Celery) -> None:
-    """Create the queue in the broker, under a lock: PostgreSQL fails if two processes do it at once."""
+    """Create the queue in the broker, under a lock.
+
+    Over PostgreSQL, two processes that create it at once make each other fail.
+    """
     with hold_queue(_database(), _QUEUE), application.connection_for_write() as broker:
         application.amqp.queues[_QUEUE](broker.default_channel).declare()
 
@@ -111,7 +114,7 @@ def _application() -> Celery:
 
 
 def __getattr__(name: str) -> Celery:
-    """Return the application as `app`, the name that Celery looks up; only a worker needs it."""
+    """Return the application as `app`, the name that Celery looks up. Only workers need it."""
     if name == "app":
         return _application()
     raise AttributeError(name)

@@ -58,7 +58,7 @@ def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:
 
 
 def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str]) -> Sequence[str]:
-    """Add the account partitions that do not exist yet, and return them; none is ever removed."""
+    """Add the account partitions that do not exist yet, and return them. None is ever removed."""
     assert ACCOUNT_PARTITIONS.name is not None
     new_accounts = sorted(set(accounts) - set(account_partitions(instance)))
     if new_accounts:

@@ -83,7 +83,7 @@ class SellerApiResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def api(self, connection: str) -> SellerApi:
-        """Return the API of a connection, which all steps share and which is closed with the run.
+        """Return the API of a connection. All steps share it, and it is closed with the run.
 
         Raises:
             MissingSettingError: A setting that is needed to call it is neither stored nor in the environment.

@@ -130,9 +130,9 @@ class _EventLogStorage(PostgresEventLogStorage):
         super().dispose()
 
     def store_event(self, event: EventLogEntry) -> None:
-        """Store an event, and try again while the server restarts, so that no run fails because of it.
+        """Store an event, and try again while the server restarts.
 
-        An event whose commit was not confirmed may be stored twice, which does no harm.
+        Thus a restart fails no run. An event may be stored twice if its commit was not confirmed; that does no harm.
         """
         for pause in _RESTART_PAUSES_SECONDS:
             try:

@@ -110,7 +110,7 @@ class PendingMessage(msgspec.Struct, frozen=True):
 
 
 class Alerts(msgspec.Struct, rename={"messages": "letters"}):
-    """The cursor of a sensor: the last event it read, the open causes, and the messages to send.
+    """The cursor of a sensor: the last event read, open causes, messages to send.
 
     Attributes:
         retried: The failed runs that Dagster is to start again, with the number of the event of each failure.
@@ -175,7 +175,7 @@ def cause_of(kind: str, subject: str, sentence: str, accounts: Collection[str]) 
 
 
 def failure_text(cause: Cause, *, run_url: str | None) -> str:
-    """Return the message of a new cause: what failed, why, the next step, and the run's URL."""
+    """Return the message of a new cause: assets, reason, next step and the run's URL."""
     subjects = []
     for subject, count in cause.affected.items():
         named = [partition for partition in cause.partitions.get(subject, ()) if partition][:_NAMED_PARTITIONS]

@@ -112,7 +112,7 @@ def read_runs(reader: EventReader, alerts: Alerts) -> None:
 
 
 def read_checks(reader: EventReader, alerts: Alerts) -> None:
-    """Add checks that failed since the last tick and resolve those that passed, in their order."""
+    """Add the checks that failed since the last tick, and resolve those that passed."""
     began = monotonic()
     while monotonic() - began < _READING_SECONDS:
         records = _evaluations(reader.instance, after=alerts.read_to, limit=_EVALUATIONS_AT_ONCE)
@@ -134,7 +134,10 @@ def read_checks(reader: EventReader, alerts: Alerts) -> None:
 def _recovered(
     instance: dg.DagsterInstance, cause: Cause, subject: str, partitions: Mapping[str, int]
 ) -> Collection[str]:
-    """Return the partitions that were materialized after their failure; for a job, all once a run has succeeded."""
+    """Return the partitions that were materialized after their failure.
+
+    A job has no materializations: all its partitions have recovered once a run of it has succeeded.
+    """
     if subject.startswith(_JOB):
         succeeded = dg.RunsFilter(
             job_name=subject.removeprefix(_JOB), statuses=[dg.DagsterRunStatus.SUCCESS], updated_after=cause.last_seen
@@ -156,7 +159,7 @@ def _recovered(
 
 
 def _failures_to_report(reader: EventReader, run: dg.DagsterRun, record: EventLogRecord) -> list[Failure]:
-    """Return a run's failures without those that the check of the connections reports in the same words."""
+    """Return a run's failures without those that the check of the connections reports."""
     failures = list(_failures_of_run(reader, run, record))
     history = reader.instance.event_log_storage.get_asset_check_execution_history(
         dg.AssetCheckKey(asset_key(ACCOUNTS), AUTHORIZED_CHECK), limit=_EVALUATIONS_OF_CONNECTIONS
@@ -170,7 +173,7 @@ def _failures_to_report(reader: EventReader, run: dg.DagsterRun, record: EventLo
 
 
 def _is_reported(evaluation: dg.AssetCheckEvaluation) -> bool:
-    """Return whether a failed check is reported; its run reports a slice that could not be stored."""
+    """Return whether a failed check is reported. If its slice could not be stored, the run reports it."""
     return evaluation.target_materialization_data is not None
 
 
@@ -208,7 +211,7 @@ def _failures_of_run(reader: EventReader, run: dg.DagsterRun, record: EventLogRe
 
 
 def _first_line(error: SerializableErrorInfo | None) -> str:
-    """Return the first line of an error; of one that Dagster has wrapped, that of the inner error."""
+    """Return the first line of an error. If Dagster has wrapped an error in it, that counts."""
     while error is not None and error.cause is not None and (error.cls_name or "").startswith("Dagster"):
         error = error.cause
     lines = error.message.strip().splitlines() if error is not None else []

@@ -1,7 +1,8 @@
-"""Sensors that report failed runs and failed checks, once for each cause, to a webhook and to the log.
+"""Sensors that report failed runs and failed checks to a webhook and to the log.
 
-A sensor reads Dagster's event log from where it stopped. It keeps the open causes and the undelivered messages in its
-cursor, so that a webhook that is away delays a message and loses none. Three failures are not reported:
+Each cause is reported once, until it is resolved. A sensor reads Dagster's event log from where it stopped. It keeps
+the open causes and the undelivered messages in its cursor, so that a webhook that is away delays a message and loses
+none. Three kinds of failures are not reported:
 
 - a run that Dagster starts again by itself;
 - a check that failed only because its slice could not be stored, which its run reports;
@@ -128,7 +129,7 @@ def _stored_alerts(cursor: str | None) -> Alerts | None:
 
 
 def _messages(alerts: Alerts, open_before: Collection[str], dagster_url: str | None) -> Iterator[tuple[int, str]]:
-    """Yield the messages of new and of resolved causes, each with its level in the log."""
+    """Yield the messages of new and of resolved causes with their levels in the log."""
     new = [cause for key, cause in alerts.causes.items() if key not in open_before and not cause.is_resolved]
     for cause in new[:_MESSAGES_PER_TICK]:
         # An evaluation of a sensor has no run.

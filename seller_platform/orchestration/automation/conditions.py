@@ -8,7 +8,7 @@ SECONDS_BETWEEN_TICKS = 30
 
 
 def follows_inputs(*, followed: dg.AssetSelection, required: dg.AssetSelection) -> dg.AutomationCondition[Any]:
-    """Return the condition that requests a partition when its inputs are loaded, and when they change.
+    """Return the condition that requests a partition when its inputs are loaded or change.
 
     A partition is first requested once all its required inputs are loaded. An input that is loaded again without a
     change keeps its data version and requests nothing. A partition that failed waits until an input changes.

@@ -1,4 +1,4 @@
-"""Plans the runs that read what is due, for the schedules and for a `sync` without months."""
+"""Plans runs for what is due, for the schedules and a `sync` without months."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ def plan_refresh(
 
 
 def newest_month(planned: PlannedRun) -> date:
-    """Return the first day of a run's newest month; for snapshots, the last day there is."""
+    """Return the first day of a run's newest month; for snapshots `date.max`."""
     _, month = read_partition_key(planned.last or "")
     return month.start if month else date.max
 
@@ -83,7 +83,7 @@ def accounts_by_month(pairs: Iterable[tuple[Window, str]]) -> Mapping[Window, fr
 
 
 def grouped_by_plan(plans: Iterable[tuple[Dataset, Plan]]) -> Iterator[tuple[list[Dataset], Plan]]:
-    """Yield each plan with all datasets that have it, so that the same runs read them."""
+    """Yield each plan with all its datasets, so that the same runs read them."""
     groups: list[tuple[list[Dataset], Plan]] = []
     for dataset, plan in plans:
         group = next((datasets for datasets, other in groups if other == plan), None)

@@ -21,7 +21,7 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of datasets with the same kind of slice, over a range of their partitions.
+    """A run of datasets with one kind of slice, over a range of their partitions.
 
     Attributes:
         first: First partition key of the range; None for an asset without partitions.
@@ -44,7 +44,7 @@ class PlannedRun:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags of the range, of the way of reading, and of the account if there is one only."""
+        """The tags: the range, how it is read, and its account if it has only one."""
         tags = {} if self.whole else {REFRESH_TAG: CHANGED}
         if self.first is None or self.last is None:
             return tags

@@ -1,4 +1,4 @@
-"""Schedules that read what is due daily, closed months weekly, and snapshots hourly if switched on.
+"""Schedules: a daily refresh, closed months weekly, and snapshots hourly if switched on.
 
 A day ends at another hour in every zone. The daily refresh is due at 11:00 UTC. The last marketplace's yesterday has
 ended then (Los Angeles has 03:00 or 04:00), and nearly all accounts are on the same day, from Honolulu (01:00) to
@@ -68,7 +68,7 @@ class _Tick:
         return [account.key for account in accounts(self.database)]
 
     def days(self, moment: datetime | None = None) -> list[AccountDay]:
-        """Return the local day of each account, retired ones left out, now or at another moment."""
+        """Return the local day of each account that is not retired, at a moment."""
         at = moment or self.now
         return [AccountDay.at(at, each.key, ZoneInfo(each.account.timezone)) for each in accounts(self.database)]
 

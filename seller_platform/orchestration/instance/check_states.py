@@ -127,7 +127,7 @@ def _state(
 
 
 def _status(group: CheckedPartitions, ended: Mapping[str, DagsterRunStatus]) -> _State | None:
-    """Return the status of a group; None if its rows were loaded again after the check."""
+    """Return the status of a group; None if its rows are newer than the check."""
     if group.run_id is not None:
         run_status = ended.get(group.run_id)
         if run_status is None:
