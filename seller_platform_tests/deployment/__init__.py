@@ -1,1 +1,1 @@
-"""The files under `docker/`: linted, and every program in them run on this machine with the same settings."""
+"""Tests of the files under `docker/`: linted, and their programs run on this machine."""

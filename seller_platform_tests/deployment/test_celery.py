@@ -1,4 +1,4 @@
-"""Runs on several workers through Celery, by way of PostgreSQL: one is killed, and its run is taken up again."""
+"""Tests runs on several Celery workers: after one is killed, its run starts again."""
 
 import os
 import signal
@@ -56,7 +56,7 @@ def start(variables: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., s
         _kill(process)
 
 
-def test_a_run_whose_worker_is_killed_is_taken_up_by_the_other(
+def test_a_run_whose_worker_is_killed_is_started_again_on_the_other(
     start: Callable[..., subprocess.Popen[bytes]], variables: dict[str, str], tmp_path: Path
 ) -> None:
     workers = [start(f"worker-{number}", *WORKER, "--hostname", f"worker-{number}") for number in (1, 2)]
@@ -78,7 +78,7 @@ def test_a_run_whose_worker_is_killed_is_taken_up_by_the_other(
     assert retried.status is dg.DagsterRunStatus.SUCCESS
 
 
-def test_workers_that_start_at_once_on_a_new_database_all_live(variables: dict[str, str]) -> None:
+def test_workers_that_start_at_once_on_a_new_database_all_run(variables: dict[str, str]) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "seller_platform_tests.deployment.workers_at_once"],
         check=False,
@@ -91,18 +91,18 @@ def test_workers_that_start_at_once_on_a_new_database_all_live(variables: dict[s
 
 
 def _are_done(runs: list[dg.DagsterRun]) -> bool:
-    """Whether each of the two runs, or one that took its place, succeeded."""
+    """Return whether each of the two runs, or the retry of it, succeeded."""
     done = {run.root_run_id or run.run_id for run in runs if run.status is dg.DagsterRunStatus.SUCCESS}
     return len(done) == 2
 
 
 def _await(look: Callable[[], list[Any]], is_there: Callable[[list[Any]], bool], folder: Path) -> list[Any]:
     deadline = time.monotonic() + 200
-    while not is_there(found := look()):
+    while not is_there(value := look()):
         logs = {log.name: log.read_text()[-3000:] for log in folder.glob("*.log")}
-        assert time.monotonic() < deadline, (found, logs)
+        assert time.monotonic() < deadline, (value, logs)
         time.sleep(0.5)
-    return found
+    return value
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The compose file: its programs, started here as it starts them, with secrets as files and an unwritable DAGSTER_HOME.
+"""Tests the compose file and its programs, with secrets as files and a read-only DAGSTER_HOME.
 
 No container engine is needed: host names become loopback ports, and the image's folders become folders of the test.
 """
@@ -29,7 +29,7 @@ PROGRAMS = {name: service for name, service in COMPOSE["services"].items() if se
 LONG_RUNNING = [name for name in PROGRAMS if name != "migrate"]
 
 
-def test_the_compose_file_is_one() -> None:
+def test_the_compose_file_is_valid() -> None:
     subprocess.run(
         [_tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", TOP / "docker" / "compose.yaml"],
         check=True,
@@ -37,11 +37,11 @@ def test_the_compose_file_is_one() -> None:
     )
 
 
-def test_the_dockerfile_has_nothing_to_complain_about() -> None:
+def test_the_dockerfile_passes_its_linter() -> None:
     command = [_tool("hadolint"), str(TOP / "docker" / "Dockerfile")]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    linted = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert (found.returncode, found.stdout) == (0, "")
+    assert (linted.returncode, linted.stdout) == (0, "")
 
 
 def test_programs_run_without_privileges_and_cannot_write_to_their_image() -> None:
@@ -88,7 +88,7 @@ class Machine:
             )
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """End a program as an engine does: ask it, and insist after a while."""
+        """End a program as an engine does: terminate it, and kill it after a while."""
         process = self.running.pop(name)
         process.send_signal(number)
         try:
@@ -159,8 +159,8 @@ def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine)
 
     webserver = f"http://127.0.0.1:{machine.ports['3000']}"
     query = "{ repositoriesOrError { ... on RepositoryConnection { nodes { location { name } } } } }"
-    told = httpx.post(f"{webserver}/graphql", json={"query": query}, timeout=30).json()
-    assert [node["location"]["name"] for node in told["data"]["repositoriesOrError"]["nodes"]] == ["seller_platform"]
+    answer = httpx.post(f"{webserver}/graphql", json={"query": query}, timeout=30).json()
+    assert [node["location"]["name"] for node in answer["data"]["repositoriesOrError"]["nodes"]] == ["seller_platform"]
     mounts = {Path(mount.partition(":")[0]) for mount in COMPOSE["x-program"]["tmpfs"]}
     writable = {mount.name for mount in mounts if mount.parent == Path("/etc/dagster")}
     assert {each.name for each in machine.folder.iterdir()} <= {"dagster.yaml", "workspace.yaml"} | writable
@@ -169,8 +169,8 @@ def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine)
 def _image_check() -> list[str]:
     """Return the health check of the image: that of the service, its default program."""
     dockerfile = (TOP / "docker" / "Dockerfile").read_text()
-    found: list[str] = yaml.safe_load(dockerfile.rpartition("CMD ")[2])
-    return ["CMD", *found]
+    command: list[str] = yaml.safe_load(dockerfile.rpartition("CMD ")[2])
+    return ["CMD", *command]
 
 
 def _kill_group(pid: int) -> None:
@@ -182,6 +182,6 @@ def _kill_group(pid: int) -> None:
 
 def _tool(name: str) -> str:
     """Return a program installed beside this Python."""
-    found = shutil.which(name, path=str(Path(sys.executable).parent))
-    assert found is not None, f"{name} is not installed beside {sys.executable}; install the extra `test`"
-    return found
+    path = shutil.which(name, path=str(Path(sys.executable).parent))
+    assert path is not None, f"{name} is not installed beside {sys.executable}; install the extra `test`"
+    return path

@@ -1,4 +1,4 @@
-"""A code location with one job, whose runs tell that they have begun and wait until they may end."""
+"""A code location with one job, whose runs wait for a file."""
 
 import os
 import time
@@ -11,7 +11,7 @@ FOLDER = Path(os.environ.get("WAITING_LOCATION_FOLDER", "."))
 
 @dg.op
 def wait(context: dg.OpExecutionContext) -> None:
-    """Write down which process works on the run, and wait for the file `go`."""
+    """Write the process id to a file, and wait for the file `go`."""
     (FOLDER / f"{context.run_id}.begun").write_text(str(os.getpid()))
     while not (FOLDER / "go").exists():
         time.sleep(0.1)

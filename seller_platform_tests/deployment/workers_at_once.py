@@ -1,4 +1,4 @@
-"""A program: the first start of many workers in the same moment, as far as the queue that all of them declare."""
+"""A program that declares the queue as many workers do when they start at once."""
 
 import multiprocessing
 import sys

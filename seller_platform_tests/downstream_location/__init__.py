@@ -1,1 +1,1 @@
-"""A code location of somebody else's, which takes Seller Platform's partitions by key alone."""
+"""Another team's code location, which reads Seller Platform's partitions by key."""

@@ -1,4 +1,4 @@
-"""The finance team's assets: each reads ours in another way, knowing nothing of them but their keys.
+"""The finance team's assets: each reads ours in another way, by key.
 
 Of Seller Platform it imports the contract's names and the IO manager, and no definitions. It needs the warehouse and
 the Dagster instance, and neither the API nor its settings.
@@ -53,7 +53,7 @@ def whole_history(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
     ins={"ledger": dg.AssetIn(["seller", "transactions"])},
 )
 def ledger_total(ledger: pa.Table) -> dg.MaterializeResult[None]:
-    """The same partition as an Arrow table, whose decimals Arrow itself adds up."""
+    """The same partition as an Arrow table, whose decimals Arrow adds."""
     total = pc.sum(ledger["amount"]).as_py()
     return dg.MaterializeResult(metadata={"entries": ledger.num_rows, "total": f"{total:f}"})
 

@@ -1,4 +1,4 @@
-"""Both code locations in one real webserver: one graph, and a run of theirs over rows that were stored by us."""
+"""Tests both code locations in one webserver: one graph, and a run over our rows."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ query ($id: ID!) {
 
 @pytest.fixture
 def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine that knows the warehouse and nothing of the API."""
+    """The environment of a machine with the warehouse and without the API."""
     home = tmp_path / "dagster"
     home.mkdir()
     # Runs start at once here: the daemon that would take them from the queue is another process.
@@ -145,20 +145,20 @@ def _await(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
 def _ask(url: str, query: str, **variables: Any) -> dict[str, Any]:
     answer = httpx.post(f"{url}/graphql", json={"query": query, "variables": variables}, timeout=120).json()
     assert "errors" not in answer, answer
-    found = answer["data"]
-    assert isinstance(found, dict)
-    return found
+    data = answer["data"]
+    assert isinstance(data, dict)
+    return data
 
 
-def test_both_locations_are_one_graph_and_theirs_reads_what_ours_stored(webserver: str) -> None:
+def test_both_locations_are_one_graph_and_the_other_reads_our_rows(webserver: str) -> None:
     entries = _ask(webserver, _LOCATIONS)["workspaceOrError"]["locationEntries"]
     nodes = _ask(webserver, _NODES)["assetNodes"]
     launched = _ask(webserver, _LAUNCH, partition=PARTITION)["launchPipelineExecution"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        told = _ask(webserver, _RUN, id=launched["run"]["runId"])
-        if told["runOrError"]["status"] in ("SUCCESS", "FAILURE", "CANCELED"):
+        state = _ask(webserver, _RUN, id=launched["run"]["runId"])
+        if state["runOrError"]["status"] in ("SUCCESS", "FAILURE", "CANCELED"):
             break
         time.sleep(0.5)
 
@@ -173,8 +173,8 @@ def test_both_locations_are_one_graph_and_theirs_reads_what_ours_stored(webserve
     assert {"path": ["finance", "monthly_revenue"]} in orders["dependedByKeys"]
     assert revenue["dependencyKeys"] == [{"path": ["seller", "orders"]}]
     assert revenue["partitionDefinition"] == orders["partitionDefinition"]
-    assert told["runOrError"]["status"] == "SUCCESS"
-    (event,) = told["assetOrError"]["assetMaterializations"]
+    assert state["runOrError"]["status"] == "SUCCESS"
+    (event,) = state["assetOrError"]["assetMaterializations"]
     assert event["partition"] == PARTITION
     facts = {entry["label"]: entry.get("intValue", entry.get("text")) for entry in event["metadataEntries"]}
     assert (facts["orders"], facts["EUR"]) == (3, "0.30")

@@ -1,4 +1,4 @@
-"""Another code location takes our partitions by key alone, as DataFrames and as Arrow."""
+"""Tests that another code location reads our partitions as DataFrames and as Arrow."""
 
 from decimal import Decimal
 from typing import Any
@@ -25,7 +25,7 @@ FEBRUARY = str(partition_key(KEYS[0], MONTHS[1]))
 
 @pytest.fixture
 def landed(platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform whose orders, ledger, stock and accounts are stored, and whose database another location finds."""
+    """A platform with orders, ledger, stock and accounts, whose database is in the settings."""
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
     monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", HISTORY_START.isoformat())
     platform.discover()
@@ -55,34 +55,40 @@ def _orders(channel: str) -> list[dict[str, Any]]:
 
 
 def test_an_asset_of_another_location_reads_the_same_partition(landed: Platform) -> None:
-    told = _materialize(landed, "monthly_revenue", FEBRUARY)
+    metadata = _materialize(landed, "monthly_revenue", FEBRUARY)
 
-    assert told["orders"] == 703
+    assert metadata["orders"] == 703
     rows = [row for channel in ("platform", "non-platform") for row in _orders(channel)]
-    assert told["EUR"] == str(sum(Decimal(row["order_total"].replace(",", "")) for row in rows))
+    assert metadata["EUR"] == str(sum(Decimal(row["order_total"].replace(",", "")) for row in rows))
 
 
 def test_an_asset_by_account_reads_all_its_months(landed: Platform) -> None:
-    told = _materialize(landed, "whole_history", KEYS[0])
+    metadata = _materialize(landed, "whole_history", KEYS[0])
 
-    assert told == {"orders": 723, "first_day": "2026-01-01", "last_day": "2026-03-01"}
+    assert metadata == {"orders": 723, "first_day": "2026-01-01", "last_day": "2026-03-01"}
 
 
 def test_an_arrow_input_is_exact(landed: Platform) -> None:
-    told = _materialize(landed, "ledger_total", FEBRUARY)
+    metadata = _materialize(landed, "ledger_total", FEBRUARY)
 
-    assert told["entries"] == 3
-    assert Decimal(told["total"]) == 2 * Decimal("-4835.92") - Decimal("0.1")
+    assert metadata["entries"] == 3
+    assert Decimal(metadata["total"]) == 2 * Decimal("-4835.92") - Decimal("0.1")
 
 
 def test_months_snapshots_marts_and_unpartitioned_tables_are_read_together(landed: Platform) -> None:
     profit = mart_named("account_profit_daily")
     built = build_partition(landed.database, profit, KEYS[0], MONTHS[1], parameters={}, run_id=None)
 
-    told = _materialize(landed, "outlook", FEBRUARY)
+    metadata = _materialize(landed, "outlook", FEBRUARY)
 
     assert built.rows > 0
-    assert told == {"orders": 713, "first_day": "2026-01-01", "skus": 45, "accounts": 2, "days_of_profit": built.rows}
+    assert metadata == {
+        "orders": 713,
+        "first_day": "2026-01-01",
+        "skus": 45,
+        "accounts": 2,
+        "days_of_profit": built.rows,
+    }
 
 
 def test_a_script_loads_values_by_key(landed: Platform) -> None:
@@ -104,7 +110,7 @@ def test_a_script_loads_values_by_key(landed: Platform) -> None:
     assert set(frame["account"]) == {KEYS[0]}
 
 
-def test_our_assets_are_declared_as_they_are() -> None:
+def test_our_assets_are_declared_with_their_own_keys_and_partitions() -> None:
     from seller_platform.orchestration.definitions import defs
 
     ours = {spec.key: spec for spec in defs.resolve_all_asset_specs()}
@@ -115,7 +121,7 @@ def test_our_assets_are_declared_as_they_are() -> None:
     assert [key for key in theirs if theirs[key].group_name != ours[key].group_name] == []
 
 
-def test_it_refuses_to_write_and_to_read_what_is_not_ours(landed: Platform) -> None:
+def test_the_io_manager_refuses_to_write_and_to_read_other_assets(landed: Platform) -> None:
     manager = WarehouseIOManager(database_url=landed.database.url)
     output, strange = dg.build_output_context(asset_key=["seller", "orders"]), dg.AssetKey(["seller", "order"])
 

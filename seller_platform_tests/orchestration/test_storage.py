@@ -1,4 +1,4 @@
-"""Dagster's storage: where the server ends connections under it, and how it tells the state of checks."""
+"""Tests Dagster's storage: connections that the server ends, and the states of checks."""
 
 import random
 from collections.abc import Iterator
@@ -48,13 +48,13 @@ def test_an_event_is_stored_although_the_server_ends_the_connection(database: Da
 
         instance.report_runless_asset_event(dg.AssetMaterialization(KEY, metadata={"rows": 7}))
 
-        found = instance.get_latest_materialization_event(KEY)
-    assert found is not None
-    assert found.asset_materialization is not None
-    assert found.asset_materialization.metadata["rows"].value == 7
+        event = instance.get_latest_materialization_event(KEY)
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.metadata["rows"].value == 7
 
 
-def test_an_event_that_cannot_be_stored_is_not_stored_again_and_again(database: Database, tmp_path: Path) -> None:
+def test_an_event_that_cannot_be_stored_is_tried_once(database: Database, tmp_path: Path) -> None:
     with postgres_instance(database.url, tmp_path) as instance:
         _execute(database, "DROP TABLE event_logs CASCADE")
 
@@ -129,7 +129,7 @@ def _execute(database: Database, statements: str) -> None:
 
 @dataclass
 class Many:
-    """An instance with partitions, and runs that ended in all ways or did not."""
+    """An instance with partitions, and with runs of every status."""
 
     instance: dg.DagsterInstance
     url: str
@@ -171,21 +171,21 @@ _STATUSES = ("PLANNED", "SUCCEEDED", "FAILED")
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=40, deadline=None)
-def test_the_states_of_checks_are_those_that_dagster_tells(many: Many, chance: random.Random) -> None:
+def test_the_states_of_checks_are_those_of_dagster(many: Many, chance: random.Random) -> None:
     name = f"it{next(_NUMBERS)}"
     key = dg.AssetCheckKey(dg.AssetKey(name), "c")
     partitions = many.partitions if chance.random() < 0.8 else None
-    known: list[str | None] = (
+    candidates: list[str | None] = (
         [*partitions.get_partition_keys(dynamic_partitions_store=many.instance)] if partitions else [None]
     )
     if partitions:
-        known += ["gone|2026-01-01", "a|2026-13-01"]
+        candidates += ["gone|2026-01-01", "a|2026-13-01"]
     with psycopg.connect(many.url, autocommit=True) as connection:
         for number in range(chance.randrange(40)):
-            partition = chance.choice(known)
-            found = connection.execute(_LOADED, (key.asset_key.to_string(), partition)).fetchone()
-            assert found
-            loaded = found[0]
+            partition = chance.choice(candidates)
+            row = connection.execute(_LOADED, (key.asset_key.to_string(), partition)).fetchone()
+            assert row
+            loaded = row[0]
             if chance.random() < 0.8:
                 run = chance.choice(many.runs)
                 values = (key.asset_key.to_string(), partition, run, chance.choice(_STATUSES), loaded + number, loaded)

@@ -1,4 +1,4 @@
-"""Discovery: several connections side by side, accounts that go and return, and the check that names who must act."""
+"""Tests discovery over several connections, accounts that go and return, and the check."""
 
 import subprocess
 import sys
@@ -53,13 +53,13 @@ class Installation:
     def connect(self, name: str) -> None:
         upstream = self.upstreams[name]
         url = f"{upstream.url}/api"
-        known = Upstream(
+        settings = Upstream(
             url, url, independent_upstream.CLIENT_ID, independent_upstream.CLIENT_SECRET, upstream.redirect_uri
         )
         tokens = upstream.issue()
         pair = TokenPair(tokens["access_token"], tokens["refresh_token"], self.now, int(tokens["expires_in"]))
-        open_keeper(known, name, self.database, self.box, self.home).adopt(
-            pair, register=lambda: store_upstream(known, name, self.database, self.box)
+        open_keeper(settings, name, self.database, self.box, self.home).adopt(
+            pair, register=lambda: store_upstream(settings, name, self.database, self.box)
         )
 
     def revoke(self, name: str) -> None:
@@ -67,7 +67,7 @@ class Installation:
         self.upstreams[name].refresh.clear()
 
     def tick(self, *, minutes: float = 0) -> dg.SensorResult:
-        """Evaluate the sensor as the daemon does, some minutes later, and do what it asks for."""
+        """Evaluate the sensor as the daemon does, some minutes later, and add the partitions it requests."""
         self.now += timedelta(minutes=minutes)
         sensor = self.defs.resolve_sensor_def("discover_accounts")
         with dg.build_sensor_context(
@@ -97,17 +97,17 @@ class Installation:
         )
 
     def evaluations(self, check: str = AUTHORIZED_CHECK) -> list[dg.AssetCheckEvaluation]:
-        """Return what a check said, the newest first."""
-        found = self.instance.event_log_storage.get_asset_check_execution_history(
+        """Return the evaluations of a check, the newest first."""
+        history = self.instance.event_log_storage.get_asset_check_execution_history(
             dg.AssetCheckKey(KEY, check), limit=100
         )
-        return [record.evaluation for record in found if record.evaluation is not None]
+        return [record.evaluation for record in history if record.evaluation is not None]
 
     def partitions(self) -> list[str]:
         return sorted(self.instance.get_dynamic_partitions("accounts"))
 
     def keys(self) -> list[str]:
-        return [known.key for known in accounts(self.database)]
+        return [account.key for account in accounts(self.database)]
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def test_each_connection_uses_its_own_upstream_without_settings(
 
 
 def accounts_with_a_grant(database: Database) -> list[str]:
-    """Return the keys of the accounts that are listed by a connection whose grant is honoured."""
+    """Return the keys of listed accounts whose connection has a grant that is honoured."""
     statement = """
         SELECT accounts.key FROM platform.accounts JOIN platform.grants USING (connection)
         WHERE accounts.retired_at IS NULL AND grants.refused IS NULL ORDER BY accounts.key
@@ -190,12 +190,12 @@ def test_a_revoked_connection_is_named_and_the_other_still_loads(installed: Inst
     discovered, loaded = installed.discover(), installed.run_january(ORDERS)
 
     assert not discovered.success
-    told = installed.evaluations()[0]
-    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert told.description is not None
-    assert "invalid_grant" in told.description
-    assert "`seller-platform connect --connection ben`" in told.description
-    assert "ana" not in told.description
+    evaluation = installed.evaluations()[0]
+    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert evaluation.description is not None
+    assert "invalid_grant" in evaluation.description
+    assert "`seller-platform connect --connection ben`" in evaluation.description
+    assert "ana" not in evaluation.description
     assert not loaded.success
     materialized = installed.instance.get_materialized_partitions(asset_key(ORDERS))
     assert materialized == {f"{OF_ANA}|2026-01-01"}
@@ -209,7 +209,7 @@ def test_a_revoked_connection_is_named_and_the_other_still_loads(installed: Inst
     assert accounts_with_a_grant(installed.database) == sorted([OF_ANA, OF_BEN])
 
 
-def test_the_sensor_discovers_by_itself_and_stores_what_a_run_would(installed: Installation) -> None:
+def test_the_sensor_discovers_without_a_run_and_stores_the_same_events(installed: Installation) -> None:
     result = installed.tick()
 
     assert installed.partitions() == sorted([OF_ANA, OF_BEN])
@@ -225,7 +225,7 @@ def test_the_sensor_discovers_by_itself_and_stores_what_a_run_would(installed: I
 
 
 @pytest.mark.parametrize("odd", ["ana", "ben"])
-def test_what_is_found_of_one_connection_is_not_hidden_by_the_other(installed: Installation, odd: str) -> None:
+def test_a_failed_check_of_one_connection_is_not_hidden_by_the_other(installed: Installation, odd: str) -> None:
     (usual,) = {"ana", "ben"} - {odd}
     account = installed.upstreams[odd].accounts[0]
     installed.upstreams[odd].accounts = [
@@ -237,12 +237,12 @@ def test_what_is_found_of_one_connection_is_not_hidden_by_the_other(installed: I
     installed.connect(usual)
     installed.tick(minutes=61)
 
-    told, *_ = installed.evaluations("fields_are_known")
-    assert not told.passed
-    assert told.description is not None
-    assert f"Connection {odd}:" in told.description
-    assert "favourite_colour" in told.description
-    assert f"Connection {usual}:" not in told.description
+    evaluation, *_ = installed.evaluations("fields_are_known")
+    assert not evaluation.passed
+    assert evaluation.description is not None
+    assert f"Connection {odd}:" in evaluation.description
+    assert "favourite_colour" in evaluation.description
+    assert f"Connection {usual}:" not in evaluation.description
     for record in installed.instance.fetch_materializations(KEY, limit=2).records:
         assert record.asset_materialization is not None
         assert record.asset_materialization.metadata["dagster/row_count"].value == 3
@@ -323,7 +323,7 @@ def test_a_hanging_connection_does_not_delay_the_other(installed: Installation) 
     assert installed.keys() == sorted([OF_ANA, OF_BEN])
 
 
-def test_an_upstream_that_is_away_is_no_matter_of_authorisation(installed: Installation) -> None:
+def test_an_upstream_that_is_away_does_not_fail_the_check(installed: Installation) -> None:
     installed.tick()
     with installed.database.begin() as connection:
         statement = text("UPDATE platform.connections SET base_url = :url WHERE name = 'ben'")
@@ -346,9 +346,9 @@ def test_a_grant_refused_between_discoveries_is_reported_once_in_a_tick(
     installed.tick(minutes=1)
     installed.tick(minutes=1)
 
-    told = installed.evaluations()
-    assert [each.passed for each in told] == [False, True]
-    assert "connect --connection ben" in str(told[0].description)
+    evaluations = installed.evaluations()
+    assert [each.passed for each in evaluations] == [False, True]
+    assert "connect --connection ben" in str(evaluations[0].description)
 
     installed.connect("ben")
     installed.tick(minutes=1)
@@ -381,7 +381,7 @@ def test_an_unknown_application_is_named_until_it_is_fixed(installed: Installati
     assert installed.evaluations()[0].passed
 
 
-def test_a_grant_that_nobody_has_used_for_weeks_is_warned_of(installed: Installation) -> None:
+def test_a_grant_that_was_not_used_for_weeks_is_warned_of(installed: Installation) -> None:
     with installed.database.begin() as connection:
         connection.execute(
             text("UPDATE platform.grants SET issued_at = now() - interval '26 days' WHERE connection = 'ben'")
@@ -392,9 +392,9 @@ def test_a_grant_that_nobody_has_used_for_weeks_is_warned_of(installed: Installa
 
     installed.tick()
 
-    told = installed.evaluations()[0]
-    assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert "connect --connection ben" in str(told.description)
+    evaluation = installed.evaluations()[0]
+    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "connect --connection ben" in str(evaluation.description)
 
 
 def test_an_account_of_two_connections_stays_with_the_one_that_reads_it(installed: Installation) -> None:
@@ -428,16 +428,16 @@ def test_one_connection_that_is_slowed_down_does_not_slow_down_the_other(install
     assert allowed == {"ana": (8, 8), "ben": (4, 8)}
 
 
-def test_no_secret_is_in_what_the_sensor_remembers_or_tells(installed: Installation) -> None:
+def test_no_secret_is_in_the_cursor_or_in_an_evaluation(installed: Installation) -> None:
     installed.tick()
     installed.revoke("ben")
     installed.tick(minutes=60)
 
-    told = str(installed.cursor) + str(installed.evaluations())
+    stored = str(installed.cursor) + str(installed.evaluations())
 
-    assert independent_upstream.CLIENT_SECRET not in told
+    assert independent_upstream.CLIENT_SECRET not in stored
     tokens = [*installed.upstreams["ana"].access, *installed.upstreams["ana"].refresh]
-    assert not any(token in told for token in tokens)
+    assert not any(token in stored for token in tokens)
 
 
 def test_the_code_location_loads_with_no_setting_of_an_upstream(database_url: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Charts: well-formed whatever they show, with every value where it belongs."""
+"""Tests that charts are well-formed XML with every value at its position."""
 
 from base64 import b64decode
 from datetime import date, timedelta
@@ -22,7 +22,7 @@ _HOSTILE = "<b>\"Tea\" & 'Söhne'</b> ](x) \x00\x0b\ufffe 茶"
 
 
 def _figure(*values: Value, **changed: Any) -> Figure:
-    days = tuple(date(2026, 3, 1) + timedelta(days=place) for place in range(len(values)))
+    days = tuple(date(2026, 3, 1) + timedelta(days=index) for index in range(len(values)))
     facts: dict[str, Any] = {
         "title": "Sales by day",
         "subject": "S1.US, March 2026",
@@ -49,7 +49,7 @@ def _texts(svg: str) -> list[str]:
     [(), (None,), (0,), (Decimal("12.34"),), (1, None, 3), (-5, 5), (-3, -4), (Decimal("1e12"), 1), (1e-9, 2e-9)],
     ids=str,
 )
-def test_whatever_the_values_are_the_drawing_is_xml_inside_its_frame(draw: Any, values: tuple[Value, ...]) -> None:
+def test_a_chart_of_any_values_is_xml_inside_its_frame(draw: Any, values: tuple[Value, ...]) -> None:
     svg = draw(_figure(*values, series={"Sales": values, "Profit": values}))
 
     root = ElementTree.fromstring(svg)
@@ -64,7 +64,7 @@ def test_whatever_the_values_are_the_drawing_is_xml_inside_its_frame(draw: Any, 
 
 
 @pytest.mark.parametrize("draw", [line_chart, bar_chart])
-def test_hostile_words_stay_words(draw: Any) -> None:
+def test_markup_in_labels_is_escaped(draw: Any) -> None:
     figure = _figure(1, title=_HOSTILE, subject=_HOSTILE, unit=_HOSTILE, labels=(_HOSTILE,), series={_HOSTILE: (1,)})
 
     svg, image = draw(figure), markdown_image(figure, draw(figure))
@@ -75,7 +75,7 @@ def test_hostile_words_stay_words(draw: Any) -> None:
     assert b64decode(source.removesuffix(")")).decode() == svg
 
 
-def test_a_line_rises_with_its_values_and_breaks_where_there_is_none() -> None:
+def test_a_line_rises_with_its_values_and_breaks_at_a_missing_one() -> None:
     svg = line_chart(_figure(0, 10, None, 5, 5, None, 7))
 
     lines = [
@@ -99,14 +99,14 @@ def test_bars_are_as_long_as_their_values_and_negative_ones_point_left() -> None
     assert {"A", "B", "C", "D", "10", "5", "-5", "not known"} <= set(_texts(svg))
 
 
-def test_a_chart_of_nothing_says_so() -> None:
+def test_a_chart_without_values_has_a_text() -> None:
     figure = _figure()
 
     assert "Nothing was sold." in _texts(line_chart(figure))
     assert alternative_text(figure) == "Sales by day, S1.US, March 2026. Nothing was sold."
 
 
-def test_those_who_do_not_see_a_chart_are_told_what_it_says() -> None:
+def test_a_chart_has_an_alternative_text() -> None:
     figure = _figure(1, None, Decimal("1234.5"), series={"Sales": (1, None, Decimal("1234.5")), "Cost": (None,) * 3})
 
     assert alternative_text(figure) == (
@@ -115,7 +115,7 @@ def test_those_who_do_not_see_a_chart_are_told_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "text"),
     [
         (0, "0"),
         (12, "12"),
@@ -130,8 +130,8 @@ def test_those_who_do_not_see_a_chart_are_told_what_it_says() -> None:
         (4e12, "4,000bn"),
     ],
 )
-def test_numbers_are_written_as_people_write_them_on_an_axis(value: Value, told: str) -> None:
-    assert told in _texts(bar_chart(_figure(value, labels=("A",))))
+def test_numbers_on_an_axis_are_short(value: Value, text: str) -> None:
+    assert text in _texts(bar_chart(_figure(value, labels=("A",))))
 
 
 def test_days_on_the_axis_are_few_enough_to_be_read() -> None:

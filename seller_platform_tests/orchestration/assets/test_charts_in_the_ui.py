@@ -1,4 +1,4 @@
-"""Charts in the Dagster UI: that it shows an image which lies in the metadata is Dagster's to keep or drop."""
+"""Tests that the Dagster UI shows a chart in metadata as an image, as a new Dagster may not."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ _READY_SECONDS = 120
 
 @pytest.fixture
 def webserver(tmp_path: Path) -> Iterator[str]:
-    """The URL of Dagster's web server over an instance that knows one month of a mart."""
+    """The URL of Dagster's web server over an instance with one month of a mart."""
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         add_accounts(instance, [ACCOUNT])
@@ -80,10 +80,10 @@ def test_the_chart_of_a_partition_is_shown_as_an_image(webserver: str) -> None:
 
 
 def _march() -> Build:
-    days = [MARCH.start + timedelta(days=place) for place in range(4)]
+    days = [MARCH.start + timedelta(days=index) for index in range(4)]
     rows = [
-        {"label": day, "currency": "USD", "Product sales": 10 * place, "Profit": 4 * place}
-        for place, day in enumerate(days, start=1)
+        {"label": day, "currency": "USD", "Product sales": 10 * index, "Profit": 4 * index}
+        for index, day in enumerate(days, start=1)
     ]
     now = datetime(2026, 4, 1, tzinfo=UTC)
     return Build(

@@ -1,4 +1,4 @@
-"""The checks of a slice: what each says, per partition, of an upstream that misbehaves in its way."""
+"""Tests the evaluations of each check over an upstream that breaks its rule."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,8 +33,8 @@ def _evaluation(platform: Platform, dataset: Dataset, name: str, partition: str 
     records = platform.instance.event_log_storage.get_asset_check_execution_history(
         dg.AssetCheckKey(asset_key(dataset), name), limit=50
     )
-    found = [record.evaluation for record in records if record.evaluation is not None]
-    return next(evaluation for evaluation in found if evaluation.partition == partition)
+    evaluations = [record.evaluation for record in records if record.evaluation is not None]
+    return next(evaluation for evaluation in evaluations if evaluation.partition == partition)
 
 
 def _lying(honest: Page, times: int) -> Page:
@@ -77,7 +77,7 @@ def test_rows_that_never_match_the_total_are_read_once_more_then_fail(
     assert evaluation.severity is dg.AssetCheckSeverity.ERROR
 
 
-def test_a_mismatch_heals_by_reading_the_whole_month_once_more(
+def test_a_mismatch_is_resolved_by_reading_the_whole_month_again(
     platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lies = _answers_until_a_mismatch(platform, loads, monkeypatch)
@@ -107,7 +107,7 @@ def _answers_until_a_mismatch(platform: Platform, loads: Any, monkeypatch: pytes
     return len(answers) // 2
 
 
-def test_a_list_that_will_not_hold_still_fails_the_check_of_its_partition(
+def test_a_list_that_keeps_changing_fails_the_check_of_its_partition(
     platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = iter(range(1_000_000))
@@ -164,7 +164,7 @@ def test_a_field_of_another_kind_fails_the_check_and_stores_nothing(
     assert platform.materialized(DAILY) == set()
 
 
-def test_a_settled_month_that_changes_much_is_told_with_rows_and_amounts(
+def test_a_settled_month_that_changes_much_is_reported_with_its_amounts(
     platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads(TRANSACTIONS)
@@ -196,5 +196,5 @@ def test_every_dataset_counts_its_rows_and_knows_its_fields(dataset: Dataset) ->
     assert ("keys_are_unique" in names) == bool(dataset.key)
 
 
-def test_every_check_says_what_it_holds() -> None:
+def test_every_check_has_a_description() -> None:
     assert all(check.doc.endswith(".") for check in SLICE_CHECKS)

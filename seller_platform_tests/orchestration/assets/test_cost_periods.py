@@ -1,4 +1,4 @@
-"""Costs in Dagster: the asset reports each account by itself, over an upstream that is not ours."""
+"""Tests the asset of costs over an independent upstream, and the job that writes them."""
 
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -32,7 +32,7 @@ Page = Callable[[str, dict[str, str]], Any]
 
 @pytest.fixture
 def shop(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform whose upstream has costs, and whose accounts and inventories are loaded."""
+    """A platform with loaded accounts and inventories, whose upstream has costs."""
     monkeypatch.setattr(platform.upstream, "page", _with_costs(platform.upstream.page))
     (asset,) = cost_definitions().assets or ()
     assert isinstance(asset, dg.AssetsDefinition)
@@ -43,7 +43,10 @@ def shop(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Platform:
 
 
 def _with_costs(page: Page) -> Page:
-    """Return the pages of the upstream, and costs: days in an object, amounts as text, nothing for odd products."""
+    """Return the answers of the upstream, and of costs: none for odd products.
+
+    Their days are in an object, and their amounts are texts.
+    """
 
     def answer(path: str, query: dict[str, str]) -> Any:
         if path != COST_PERIODS.path:
@@ -58,10 +61,10 @@ def _with_costs(page: Page) -> Page:
 
 
 def _latest(shop: Platform, partition: str) -> dict[str, Any]:
-    found = shop.instance.fetch_materializations(
+    newest = shop.instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=asset_key(COST_PERIODS), asset_partitions=[partition]), limit=1
     )
-    materialization = found.records[0].asset_materialization
+    materialization = newest.records[0].asset_materialization
     assert materialization is not None
     return {name: value.value for name, value in materialization.metadata.items()}
 
@@ -72,10 +75,10 @@ def test_each_accounts_costs_are_landed_and_reported_by_itself(shop: Platform) -
     assert result.success
     assert shop.materialized(COST_PERIODS) == set(KEYS)
     for key in KEYS:
-        told = _latest(shop, key)
-        assert (told["rows"], told["verdict"], told["announced_total"]) == (23, "unverifiable", None)
-        assert told["notes"] == {"products": 45, "unknown_products": 22}
-        assert told["endpoint"] == f"{shop.upstream.url}/api/cogs/cost-periods"
+        metadata = _latest(shop, key)
+        assert (metadata["rows"], metadata["verdict"], metadata["announced_total"]) == (23, "unverifiable", None)
+        assert metadata["notes"] == {"products": 45, "unknown_products": 22}
+        assert metadata["endpoint"] == f"{shop.upstream.url}/api/cogs/cost-periods"
     evaluated = [each for each in result.get_asset_check_evaluations() if each.asset_key == asset_key(COST_PERIODS)]
     assert len(evaluated) == len(KEYS) * len(checks_of(COST_PERIODS))
     assert all(each.passed for each in evaluated)
@@ -152,7 +155,7 @@ def _plan(shop: Shop, *skus: str) -> int:
     return planned.plan.id
 
 
-def test_the_job_writes_a_reviewed_plan_and_tells_what_holds(cost_shop: Shop) -> None:
+def test_the_job_writes_a_reviewed_plan_and_reports_what_holds(cost_shop: Shop) -> None:
     plan = _plan(cost_shop, *SKUS)
 
     result = _write(cost_shop, plan)
@@ -160,8 +163,8 @@ def test_the_job_writes_a_reviewed_plan_and_tells_what_holds(cost_shop: Shop) ->
     assert result.success
     assert cost_shop.sums(SKUS[2]) == {"2026-01-01..2026-12-31": Decimal("2.50")}
     (output,) = (event for event in result.all_events if event.is_successful_output)
-    told = output.step_output_data.metadata
-    assert (told["plan"].value, told["skus"].value, told["holding"].value) == (plan, 3, 3)
+    metadata = output.step_output_data.metadata
+    assert (metadata["plan"].value, metadata["skus"].value, metadata["holding"].value) == (plan, 3, 3)
     assert cost_shop.query("SELECT DISTINCT state, written_by, run_id FROM platform.cost_writes") == [
         ("holds", "dagster", result.run_id)
     ]

@@ -1,4 +1,4 @@
-"""Assets: many partitions in a run, each reported by itself; one that fails is named and stops nobody."""
+"""Tests runs over many partitions: each has events, and a failed one stops no other."""
 
 from typing import Any
 
@@ -26,10 +26,10 @@ def _all_months() -> set[str]:
 
 
 def _latest(platform: Platform, dataset: Dataset, partition: str) -> dict[str, Any]:
-    found = platform.instance.fetch_materializations(
+    newest = platform.instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=asset_key(dataset), asset_partitions=[partition]), limit=1
     )
-    materialization = found.records[0].asset_materialization
+    materialization = newest.records[0].asset_materialization
     assert materialization is not None
     return {name: value.value for name, value in materialization.metadata.items()}
 
@@ -172,10 +172,10 @@ def test_no_secret_is_in_the_event_log(platform: Platform) -> None:
     platform.discover()
     result = platform.months(TRANSACTIONS)
 
-    told = "".join(
+    events = "".join(
         dg.serialize_value(record.event_log_entry)
         for record in platform.instance.get_records_for_run(result.run_id, limit=1000).records
     )
 
-    assert independent_upstream.CLIENT_SECRET not in told
-    assert not any(token in told for token in [*platform.upstream.access, *platform.upstream.refresh])
+    assert independent_upstream.CLIENT_SECRET not in events
+    assert not any(token in events for token in [*platform.upstream.access, *platform.upstream.refresh])

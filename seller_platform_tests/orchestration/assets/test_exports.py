@@ -1,4 +1,4 @@
-"""Parquet files as assets: one partition each, following what is loaded, and reported by themselves."""
+"""Tests the assets of Parquet files: one file for each partition, made again after loads."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -37,10 +37,10 @@ def _export(platform: Platform, folder: Path, dataset: Dataset, first: str, last
 
 
 def _facts(platform: Platform, dataset: Dataset, partition: str) -> dict[str, Any]:
-    found = platform.instance.fetch_materializations(
+    newest = platform.instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=export_key(dataset), asset_partitions=[partition]), limit=1
     )
-    materialization = found.records[0].asset_materialization
+    materialization = newest.records[0].asset_materialization
     assert materialization is not None
     return {name: value.value for name, value in materialization.metadata.items()}
 

@@ -1,4 +1,4 @@
-"""The marts in Dagster: every partition is reported by itself, and built when its inputs ask for it."""
+"""Tests the assets of marts: events for each partition, and the condition that requests it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
 
 @dataclass
 class Marts:
-    """The marts over a warehouse with a few sales, and the instance that knows what was built."""
+    """The marts over a warehouse with a few sales, and their Dagster instance."""
 
     database: Database
     instance: dg.DagsterInstance
@@ -58,7 +58,7 @@ class Marts:
         )
 
     def load(self, dataset: str, account: str, month: Window | None, version: str) -> None:
-        """Tell Dagster of a load, as the asset of a dataset does."""
+        """Store the materialization of a load, as the asset of a dataset does."""
         self._report(asset_key(dataset_named(dataset)), partition_key(account, month), version)
 
     def build(self, mart: Mart, partition: str) -> None:
@@ -70,15 +70,15 @@ class Marts:
 
     def tick(self) -> dict[str, set[str]]:
         """Evaluate the conditions as the sensor does, and return the partitions that are requested."""
-        found = dg.evaluate_automation_conditions(
+        result = dg.evaluate_automation_conditions(
             self.definitions,
             instance=self.instance,
             asset_selection=dg.AssetSelection.groups("marts"),
             cursor=self.cursor,
             evaluation_time=_NOON + timedelta(seconds=next(_SECONDS)),
         )
-        self.cursor = found.cursor
-        requested = {mart.name: set(found.get_requested_partitions(mart_key(mart))) for mart in MARTS}
+        self.cursor = result.cursor
+        requested = {mart.name: set(result.get_requested_partitions(mart_key(mart))) for mart in MARTS}
         return {name: {str(key) for key in keys} for name, keys in requested.items() if keys}
 
 
@@ -107,16 +107,16 @@ def _sell(database: Database, account: str, day: str, sales: str) -> None:
 
 
 def _facts(marts: Marts, mart: Mart, partition: str) -> dict[str, Any]:
-    found = marts.instance.fetch_materializations(
+    newest = marts.instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=mart_key(mart), asset_partitions=[partition]), limit=1
     )
-    materialization = found.records[0].asset_materialization
+    materialization = newest.records[0].asset_materialization
     assert materialization is not None
     return {name: value.value for name, value in materialization.metadata.items()}
 
 
 def _as_key(partition: str) -> str:
-    """Return a partition as Dagster's own kind of key, which a text is no longer."""
+    """Return the key of a partition as Dagster's own class."""
     account, _, month = partition.partition("|")
     return partition_key(account, Window.month_of(date.fromisoformat(month)) if month else None)
 
@@ -173,7 +173,7 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
         assert all(each.passed and each.target_materialization_data is not None for each in evaluations)
 
 
-def test_what_a_check_finds_is_shown(marts: Marts) -> None:
+def test_a_failed_check_shows_examples(marts: Marts) -> None:
     _sell(marts.database, "S1.US", "2026-01-05", "10.00")
 
     marts.run(mart_named("cost_coverage"), partition_key("S1.US", JANUARY), partition_key("S1.US", JANUARY))
@@ -236,7 +236,7 @@ def test_nothing_is_built_before_its_inputs_are_loaded(marts: Marts) -> None:
 
 
 def _built(marts: Marts) -> None:
-    """Load and build everything of the first account's January to March, with nothing left to request."""
+    """Load and build all of the first account's January to March, so that nothing is due."""
     for month in (JANUARY, FEBRUARY, MARCH):
         for dataset in ("daily_product_sales", "transactions", "orders"):
             marts.load(dataset, "S1.US", month, "1")
@@ -256,7 +256,7 @@ def test_an_input_loaded_again_without_change_requests_nothing(marts: Marts) -> 
     assert marts.tick() == {}
 
 
-def test_an_input_that_changed_has_what_was_made_of_it_built_again(marts: Marts) -> None:
+def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> None:
     _built(marts)
 
     marts.load("daily_product_sales", "S1.US", FEBRUARY, "2")
@@ -297,7 +297,7 @@ def test_a_change_while_a_build_is_requested_is_not_lost(marts: Marts) -> None:
     marts.load("transactions", "S1.US", FEBRUARY, "2")
     requested = marts.tick()["account_profit_daily"]
 
-    marts.load("transactions", "S1.US", FEBRUARY, "3")  # before Dagster hears that the build is done
+    marts.load("transactions", "S1.US", FEBRUARY, "3")  # before Dagster stores that the build is done
     marts.build(PROFIT, partition_key("S1.US", FEBRUARY))
     again = marts.tick()["account_profit_daily"]
 
@@ -305,7 +305,7 @@ def test_a_change_while_a_build_is_requested_is_not_lost(marts: Marts) -> None:
     assert "account_profit_daily" not in marts.tick()
 
 
-def test_another_account_in_the_list_asks_for_nothing(marts: Marts) -> None:
+def test_another_account_in_the_list_requests_nothing(marts: Marts) -> None:
     _built(marts)
 
     marts._report(asset_key(LISTED), None, "2")
@@ -322,7 +322,7 @@ def test_the_sensor_runs_over_the_marts_and_nothing_else(marts: Marts) -> None:
     assert sensor.asset_selection.resolve(graph) == {mart_key(mart) for mart in MARTS}
 
 
-def test_what_the_upstream_loads_is_what_the_marts_are_built_of(platform: Platform) -> None:
+def test_the_marts_are_built_of_what_the_assets_load(platform: Platform) -> None:
     platform.discover()
     for dataset in ("daily_product_sales", "transactions", "orders"):
         assert platform.months(dataset_named(dataset)).success

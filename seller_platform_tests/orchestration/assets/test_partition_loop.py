@@ -1,4 +1,4 @@
-"""The loop over partitions: those that fail are named at the end and stop no other."""
+"""Tests that failed partitions are named at the end of a loop and stop no other."""
 
 import dagster as dg
 import pytest

@@ -1,4 +1,4 @@
-"""Reports through Dagster: requested, followed by the sensor, landed, against our service and against others."""
+"""Tests reports requested, polled and loaded, from our service and from other upstreams."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ class Clock:
 
 @dataclass
 class Reports:
-    """The definitions, and all that they run on."""
+    """The definitions with their instance, database and clock."""
 
     database: Database
     instance: dg.DagsterInstance
@@ -59,16 +59,16 @@ class Reports:
         )
 
     def tick(self) -> list[dg.RunRequest]:
-        """Evaluate the sensor and return the runs that it asks for."""
+        """Evaluate the sensor and return the runs that it requests."""
         sensor = self.defs.resolve_sensor_def("report_jobs")
         with dg.build_sensor_context(instance=self.instance, resources=dict(self.resources)) as context:
-            found = list(cast("Iterator[object]", sensor(context)))
-        requests = [each for each in found if isinstance(each, dg.RunRequest)]
-        assert requests or [type(each) for each in found] == [dg.SkipReason]
+            yielded = list(cast("Iterator[object]", sensor(context)))
+        requests = [each for each in yielded if isinstance(each, dg.RunRequest)]
+        assert requests or [type(each) for each in yielded] == [dg.SkipReason]
         return requests
 
     def launch(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
-        """Run what the sensor asked for, with the tags that its daemon gives a run."""
+        """Execute the run that the sensor requested, with the tags that Dagster's daemon adds."""
         return self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=self.instance,
             asset_selection=[KEY],
@@ -128,8 +128,8 @@ def reports(
     upstream: ReportUpstream, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Reports]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
-    known = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
-    with reports_of(known, _tokens(), database, tmp_path, ACCOUNTS, NOON) as running:
+    settings = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
+    with reports_of(settings, _tokens(), database, tmp_path, ACCOUNTS, NOON) as running:
         upstream.clock = running.clock
         yield running
 
@@ -142,10 +142,10 @@ def test_a_report_of_our_service_is_requested_followed_and_landed(
     url = postgres.database(f"upstream_of_reports_{form}", template="template_seller")
     with Database(url) as theirs, ours.served(theirs, url, worker_pace=PACE) as service:
         _fill(theirs, "S1.US", 3)
-        known = Upstream(service.base_url, service.base_url, service.client_id, service.client_secret, ours.CALLBACK)
+        settings = Upstream(service.base_url, service.base_url, service.client_id, service.client_secret, ours.CALLBACK)
         tokens = TokenPair(ours.issue_token(theirs, ours.ANN), "none", datetime.now(UTC), 1_296_000)
         accounts = [(key, ours.ACCOUNTS[key]) for key in ours.OF_ANN]
-        with reports_of(known, tokens, database, tmp_path, accounts, datetime.now(UTC)) as reports:
+        with reports_of(settings, tokens, database, tmp_path, accounts, datetime.now(UTC)) as reports:
             requested = reports.request(accounts=["S1.US"], value=str(DAY), format=form)
             asked = _tick_until_asked(reports)
             landed = reports.launch(asked[0])
@@ -218,15 +218,15 @@ def test_a_run_loads_every_report_of_its_account_that_is_ready(reports: Reports)
     ]
 
 
-def test_everything_may_be_restarted_between_any_two_steps(
+def test_all_processes_may_be_restarted_between_any_two_steps(
     reports: Reports, upstream: ReportUpstream, database: Database, tmp_path: Path
 ) -> None:
     upstream.lasts = timedelta(minutes=10)
-    known = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
+    settings = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
 
     @contextmanager
     def restarted(now: datetime) -> Iterator[Reports]:
-        with reports_of(known, _tokens(), database, tmp_path, ACCOUNTS, now) as fresh:
+        with reports_of(settings, _tokens(), database, tmp_path, ACCOUNTS, now) as fresh:
             upstream.clock = fresh.clock
             yield fresh
 
@@ -266,11 +266,11 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
     failure = run.failure_data_for_node("request")
     assert failure is not None
     assert failure.user_failure_data is not None
-    told = failure.user_failure_data.description or ""
-    # Both ask side by side; the upstream refuses whoever comes first.
-    day, refused, other = ("2026-03-09", "S1.US", "S2.NZ") if "S1.US" in told else ("2026-03-10", "S2.NZ", "S1.US")
-    assert f"the report dps_date {day} of {refused}: " in told
-    assert "the upstream answered 422: not now" in told
+    message = failure.user_failure_data.description or ""
+    # Both ask side by side; the upstream refuses the first request.
+    day, refused, other = ("2026-03-09", "S1.US", "S2.NZ") if "S1.US" in message else ("2026-03-10", "S2.NZ", "S1.US")
+    assert f"the report dps_date {day} of {refused}: " in message
+    assert "the upstream answered 422: not now" in message
     assert failure.user_failure_data.metadata["exit_code"].value == 4
     assert [request.partition_key for request in runs] == [other]
 
@@ -328,16 +328,14 @@ def test_a_report_that_is_given_up_fails_one_run_of_its_account(reports: Reports
     failure = run.failure_data_for_node("seller__report_rows")
     assert failure is not None
     assert failure.user_failure_data is not None
-    told = failure.user_failure_data.metadata["the report dps_date 2026-03-09 of S1.US"].value
-    assert "it was not ready after 2 hours" in str(told)
+    problem = failure.user_failure_data.metadata["the report dps_date 2026-03-09 of S1.US"].value
+    assert "it was not ready after 2 hours" in str(problem)
     assert failure.user_failure_data.metadata["exit_code"].value == 4
     assert reports.tick() == []
     assert reports.states() == ["given_up"]
 
 
-def test_one_report_that_fails_does_not_keep_the_others_from_landing(
-    reports: Reports, upstream: ReportUpstream
-) -> None:
+def test_one_report_that_fails_stops_no_other(reports: Reports, upstream: ReportUpstream) -> None:
     for value in ("2026-03-01", "2026-03-02"):
         reports.request(accounts=["S1.US"], value=value)
     upstream.refuses = {"/reports/download": [(403, {})]}
@@ -352,7 +350,7 @@ def test_one_report_that_fails_does_not_keep_the_others_from_landing(
     assert reports.tick() == []
 
 
-def test_a_run_that_fails_for_a_while_is_asked_for_again_under_another_key(
+def test_a_run_that_fails_for_a_while_is_requested_again_with_another_key(
     reports: Reports, upstream: ReportUpstream
 ) -> None:
     reports.request(accounts=["S1.US"])
@@ -372,7 +370,7 @@ def test_a_run_that_fails_for_a_while_is_asked_for_again_under_another_key(
     assert reports.states() == ["loaded"]
 
 
-def test_a_run_that_is_killed_is_asked_for_again_and_one_under_way_is_not(reports: Reports) -> None:
+def test_a_run_that_is_killed_is_requested_again_and_one_under_way_is_not(reports: Reports) -> None:
     reports.request(accounts=["S1.US"])
     reports.clock.now += timedelta(seconds=5)
     (first,) = reports.tick()
@@ -394,7 +392,7 @@ def test_a_run_that_is_killed_is_asked_for_again_and_one_under_way_is_not(report
     assert reports.states() == ["loaded"]
 
 
-def test_a_run_that_never_ends_is_taken_for_lost(reports: Reports) -> None:
+def test_a_run_that_never_ends_counts_as_lost(reports: Reports) -> None:
     reports.request(accounts=["S1.US"])
     reports.clock.now += timedelta(seconds=5)
     (first,) = reports.tick()
