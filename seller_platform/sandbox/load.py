@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, date, timedelta
-from typing import Any, cast
 
 import psycopg
 from psycopg import sql
@@ -15,7 +14,7 @@ from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, acc
 from seller_platform.sandbox.rates import rates
 from seller_platform.warehouse.loads.daily_totals import forget_sums, write_sums
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
-from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.schema.tables import table_for
 
@@ -132,7 +131,7 @@ def _fill(
     from seller_platform.sandbox.account_history import AccountHistory
     from seller_platform.sandbox.copy_buffer import CopyBuffer
 
-    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+    driver = driver_of(connection)
     buffer, months, done, products = CopyBuffer(driver), len(list(period.months())), 0, 0
     for sandbox in chosen:
         history = AccountHistory(sandbox, period, orders_per_month=orders_per_month, seed=seed)

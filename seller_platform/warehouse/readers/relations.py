@@ -72,10 +72,9 @@ class Relation:
 
 def relation_of(source: Dataset | Mart) -> Relation:
     """Return the table of a dataset or a mart."""
-    if isinstance(source, Mart):
-        schema, _, name = source.table.partition(".")
-        return Relation(schema, name, source.columns, source.key, source.day)
     schema, _, name = source.table.partition(".")
+    if isinstance(source, Mart):
+        return Relation(schema, name, source.columns, source.key, source.day)
     return Relation(
         schema,
         name,
