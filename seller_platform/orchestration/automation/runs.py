@@ -44,7 +44,7 @@ class PlannedRun:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags: the range, how it is read, and its account if it has only one."""
+        """The tags: the range, how it is read, and the account if only one."""
         tags = {} if self.whole else {REFRESH_TAG: CHANGED}
         if self.first is None or self.last is None:
             return tags
