@@ -11,6 +11,7 @@ It has no input or output and needs the standard library only; every other floor
 - `wire`: paths and limits, the envelope of a page, and bodies of refusals
 - `statistics_views`: the views of the statistics dashboard
 - `cost_periods`: cost periods and their arithmetic
+- `list_query`: the query parameters of one page of a list
 - `loads`: how a slice was read, and the verdict on its row count
 - `reports`: how reports are requested, followed and written
 - `tokens`: the token pair of a grant

@@ -44,36 +44,33 @@ class PageDecoder:
 
     Args:
         zone: The zone whose calendar the account keeps.
-        window: The days that were asked for; a row of another day is refused.
         place: What places a row that carries no day of its own.
         rows_field: The field of the envelope that holds the rows.
     """
 
-    def __init__(
-        self, dataset: Dataset, zone: ZoneInfo, window: Window | None, place: object, *, rows_field: str = ROWS
-    ) -> None:
-        self.dataset, self.zone, self.window = dataset, zone, window
+    def __init__(self, dataset: Dataset, zone: ZoneInfo, place: object, *, rows_field: str = ROWS) -> None:
+        self.dataset, self.zone = dataset, zone
         self._rows_field, self._place = rows_field, (str(place),)
         self._days = local_days(zone)
         self._shape = plain_shape(dataset)
         self._columns = [(number, column) for number, column in enumerate(dataset.columns)]
         self._day = next((number for number, column in self._columns if column.name == dataset.day), None)
 
-    def within(self, window: Window) -> "PageDecoder":
-        """Return a decoder of the same list in another window."""
-        other = PageDecoder(self.dataset, self.zone, window, self._place[0], rows_field=self._rows_field)
-        other._shape = self._shape
-        return other
-
-    def decode(self, body: bytes) -> Page:
+    def decode(self, body: bytes, window: Window | None = None) -> Page:
         """Return the page that a body holds.
+
+        Args:
+            window: The days that were asked for; a row of another day is refused.
 
         Raises:
             ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
             UnreadableBodyError: The body is not JSON.
         """
         strict = strict_decoder(self.dataset, self._shape) if self._rows_field == ROWS else None
-        return (strict and self._strictly(strict, body)) or self._leniently(body)
+        page = (strict and self._strictly(strict, body)) or self._leniently(body)
+        if window is not None and self._day is not None:
+            self._check_window(page.rows, window)
+        return page
 
     def _strictly(self, decoder: StrictDecoder, body: bytes) -> Page | None:
         """Return the page if every row is spelled as the decoder expects, with values that need no second look."""
@@ -102,7 +99,6 @@ class PageDecoder:
         extras: Mapping[int, str] | None = None,
         unknown_fields: frozenset[str] = frozenset(),
     ) -> Page:
-        self._check_window(rows)
         return Page(
             rows,
             extras or {},
@@ -143,17 +139,15 @@ class PageDecoder:
             rows.append((*row, day))
         return rows
 
-    def _check_window(self, rows: list[Row]) -> None:
-        if self.window is None or self._day is None:
-            return
+    def _check_window(self, rows: list[Row], window: Window) -> None:
         days = set(map(itemgetter(-1), rows))
-        outside = {day for day in days if date.fromisoformat(day) not in self.window}
+        outside = {day for day in days if date.fromisoformat(day) not in window}
         if outside:
             position, day = next((number, row[-1]) for number, row in enumerate(rows, start=1) if row[-1] in outside)
             raise ContractViolationError(
                 self.dataset.name,
                 f"row {position} of the page: its {self.dataset.day} lies on {day} in {self.zone.key}, outside "
-                f"{self.window} that was asked for; the upstream keeps another calendar than the account's",
+                f"{window} that was asked for; the upstream keeps another calendar than the account's",
             )
 
 

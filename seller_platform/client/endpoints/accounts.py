@@ -67,7 +67,7 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
         UpstreamUnavailableError: The upstream gave no good answer.
         RequestRefusedError: It refused for good.
     """
-    decoder = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), None, connection, rows_field=_ROWS)
+    decoder = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), connection, rows_field=_ROWS)
     answer, page = api.get_decoded(USER_ACCOUNTS, None, decoder.decode)
     order = sorted(range(len(page.rows)), key=lambda position: int(page.rows[position][0]))
     rows = [page.rows[position] for position in order]

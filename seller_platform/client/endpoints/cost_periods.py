@@ -231,7 +231,7 @@ class _LookupDecoder:
     """Decodes the answer about one product, in every form that upstreams are known to send."""
 
     def __init__(self, sku: str, zone: ZoneInfo, day: date) -> None:
-        self._sku, self._decoder = sku, PageDecoder(PERIODS_OF_ONE_SKU, zone, None, day)
+        self._sku, self._decoder = sku, PageDecoder(PERIODS_OF_ONE_SKU, zone, day)
 
     def decode(self, body: bytes) -> LookedUp:
         page = self._decoder.decode(body)

@@ -6,33 +6,17 @@ walk over several pages is never sure by itself: two must agree.
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from seller_platform.client.decoding.pages import Page, PageDecoder
-from seller_platform.client.lists.prefetch import PageFetcher, PageRequest
+from seller_platform.client.decoding.pages import Page
+from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.contract import Dataset
+from seller_platform.contract.list_query import ListQuery
 
 _KEYS_COMPARED_AT_ONCE = 100_000
-
-
-@dataclass(frozen=True)
-class ListQuery:
-    """One list: everything its pages are asked for with, but their number."""
-
-    dataset: Dataset
-    params: Mapping[str, str]
-    decoder: PageDecoder
-
-    def page(self, number: int) -> PageRequest:
-        return PageRequest(self.dataset.path, {**self.params, "page": str(number)}, self.decoder)
-
-    @property
-    def full_page(self) -> int | None:
-        """The rows of a full page, as far as the contract and our own parameters go."""
-        return int(self.params["per_page"]) if "per_page" in self.params else self.dataset.fixed_page_size
 
 
 @dataclass(frozen=True)
@@ -73,26 +57,26 @@ def holds_the_list(first: Page) -> bool:
     return not first.rows or (first.per_page is not None and len(first.rows) < first.per_page)
 
 
-def walk(fetcher: PageFetcher, wanted: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
+def walk(fetcher: PageFetcher, query: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
     """Read a list of several pages, of which the first is there, and write every page in order."""
-    record = _Record(wanted.dataset)
-    for number, page in enumerate(_pages(fetcher, wanted, first, record), start=1):
+    record = _Record(query.dataset)
+    for number, page in enumerate(_pages(fetcher, query, first, record), start=1):
         if not record.is_new(page, number):
             break
         write(page)
-    return record.outcome(wanted)
+    return record.outcome(query)
 
 
-def _pages(fetcher: PageFetcher, wanted: ListQuery, first: Page, record: "_Record") -> Iterator[Page]:
+def _pages(fetcher: PageFetcher, query: ListQuery, first: Page, record: "_Record") -> Iterator[Page]:
     """Yield the pages: ahead of time as far as the total reaches, then one by one until the list is seen to end."""
     yield first
     size, number = len(first.rows), 2
     if first.total is not None and size:
         planned = -(-first.total // size)
-        yield from fetcher.each(wanted.page(number) for number in range(2, planned + 1))
+        yield from fetcher.each(replace(query, page=number) for number in range(2, planned + 1))
         number = planned + 1
     while record.expects_more(first):
-        yield fetcher.one(wanted.page(number))
+        yield fetcher.one(replace(query, page=number))
         number += 1
 
 
@@ -144,7 +128,7 @@ class _Record:
             return True
         return pages == 1 or last >= self._rows_by_page[0]
 
-    def outcome(self, wanted: ListQuery) -> ReadResult:
+    def outcome(self, query: ListQuery) -> ReadResult:
         """Return what the walk came to."""
         rows, announced = sum(self._rows_by_page), self._totals[-1]
         duplicates = self._duplicates_between_pages()
@@ -155,13 +139,13 @@ class _Record:
             doubts.append(f"{announced} rows were announced and {rows} read")
         if duplicates:
             doubts.append(f"{duplicates} rows turned up on two pages")
-        if not self._is_settled_by_size(wanted):
+        if not self._is_settled_by_size(query):
             doubts.append("a list of several pages is read until two walks agree")
         return ReadResult(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)
 
-    def _is_settled_by_size(self, wanted: ListQuery) -> bool:
+    def _is_settled_by_size(self, query: ListQuery) -> bool:
         """Whether page 1 was the only one and had room left: then it was the whole list at one time."""
-        room = wanted.full_page
+        room = query.page_size
         return len(self._rows_by_page) == 1 and room is not None and self._rows_by_page[0] < room
 
     def _duplicates_between_pages(self) -> int:

@@ -1,31 +1,24 @@
 """Fetching: pages asked for ahead of time by a few threads, decoded and handed over in order."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Self
 
 from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.client.http.api import Answer, SellerApi
+from seller_platform.contract.list_query import ListQuery
 from seller_platform.errors import UnreadableBodyError
-
-
-@dataclass(frozen=True)
-class PageRequest:
-    """One page of one list, and what decodes it."""
-
-    path: str
-    params: Mapping[str, str]
-    decoder: PageDecoder
 
 
 class PageFetcher:
     """Fetches pages and counts what they cost.
 
     Args:
+        decoder: Decodes the pages of all lists of the slice.
         look_ahead: The most pages that are under way, or waiting to be decoded, at once.
 
     Attributes:
@@ -34,8 +27,8 @@ class PageFetcher:
         unknown_fields: Fields of rows so far that the contract does not know.
     """
 
-    def __init__(self, api: SellerApi, look_ahead: int) -> None:
-        self._api, self._look_ahead = api, look_ahead
+    def __init__(self, api: SellerApi, decoder: PageDecoder, look_ahead: int) -> None:
+        self._api, self._decoder, self._look_ahead = api, decoder, look_ahead
         self._threads = ThreadPoolExecutor(look_ahead, thread_name_prefix="page")
         self.requests = self.body_bytes = 0
         self.unknown_fields: set[str] = set()
@@ -46,21 +39,23 @@ class PageFetcher:
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    def one(self, request: PageRequest) -> Page:
+    def one(self, query: ListQuery) -> Page:
         """Return one page."""
-        answer, page = self._api.get_decoded(request.path, request.params, request.decoder.decode)
+        decode = partial(self._decoder.decode, window=query.window)
+        answer, page = self._api.get_decoded(query.dataset.path, query.params, decode)
         return self._counted(answer, page)
 
-    def each(self, requests: Iterable[PageRequest]) -> Iterator[Page]:
+    def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
         """Yield the pages in the order in which they are asked for."""
-        remaining = iter(requests)
-        under_way: deque[tuple[PageRequest, Future[Answer]]] = deque()
+        remaining = iter(queries)
+        under_way: deque[tuple[ListQuery, Future[Answer]]] = deque()
 
         def begin(count: int) -> None:
-            for request in islice(remaining, count):
+            for query in islice(remaining, count):
                 # In the caller's context, so that logs tell which slice the page is of.
                 get = copy_context().run
-                under_way.append((request, self._threads.submit(get, self._api.get, request.path, request.params)))
+                future = self._threads.submit(get, self._api.get, query.dataset.path, query.params)
+                under_way.append((query, future))
 
         try:
             begin(self._look_ahead)
@@ -72,13 +67,13 @@ class PageFetcher:
             for _, future in under_way:
                 future.cancel()
 
-    def _decoded(self, request: PageRequest, future: Future[Answer]) -> Page:
+    def _decoded(self, query: ListQuery, future: Future[Answer]) -> Page:
         answer = future.result()
         try:
-            page = request.decoder.decode(answer.body)
+            page = self._decoder.decode(answer.body, query.window)
         except UnreadableBodyError:
             self.requests += answer.requests
-            return self.one(request)
+            return self.one(query)
         return self._counted(answer, page)
 
     def _counted(self, answer: Answer, page: Page) -> Page:

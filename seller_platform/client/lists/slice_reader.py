@@ -11,6 +11,7 @@ from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.client.lists.split_lists import SplitListReader
 from seller_platform.client.lists.windows import SliceAttempt, WindowReader
 from seller_platform.contract import Account, Dataset, Window
+from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ListChangedError
 
@@ -44,9 +45,9 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     """
     what = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
     place = window.start if window else snapshot_day
-    decoder = PageDecoder(dataset, zone_named(account.timezone, account.key), window, place)
-    with PageFetcher(api, look_ahead) as fetcher:
-        reader = WindowReader(fetcher, dataset, account, decoder, sink)
+    decoder = PageDecoder(dataset, zone_named(account.timezone, account.key), place)
+    with PageFetcher(api, decoder, look_ahead) as fetcher:
+        reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
         attempt, attempts = _settled(source, _plans(dataset, window), sink, what)
         return LoadFacts(

@@ -1,6 +1,7 @@
 """Lists split by a filter: read value by value and tagged, with the sum checked against the whole list."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from seller_platform.client.decoding.pages import Page
 from seller_platform.client.lists.pagination import ReadResult
@@ -12,9 +13,9 @@ class SplitListReader:
     """Reads a slice once for each value of a filter, unless the upstream ignores the filter."""
 
     def __init__(self, reader: WindowReader) -> None:
-        split_by = reader.dataset.split_by
+        split_by = reader.query.dataset.split_by
         if split_by is None:
-            raise ValueError(f"{reader.dataset.name} is not split by a filter")
+            raise ValueError(f"{reader.query.dataset.name} is not split by a filter")
         self._reader, self._split_by = reader, split_by
         self._unexplained: dict[str, int] | None = None
         self._is_ignored = self._is_proven = False
@@ -40,13 +41,16 @@ class SplitListReader:
         return self._compared(whole.total, outcomes, windows)
 
     def _part(self, window: Window | None, value: str) -> ListPart:
-        return ListPart(window, value, (value,) if self._split_by.tag else ())
+        query = replace(self._reader.query, window=window, value=value)
+        return ListPart(query, (value,) if self._split_by.tag else ())
 
     def _whole(self, windows: Sequence[Window | None]) -> Page:
         """Return page 1 of the unfiltered list, as small as it comes: only its total is wanted."""
         first, last = windows[0], windows[-1]
+        query = self._reader.query
+        smallest = min(query.dataset.page_sizes, default=None)
         window = Window(first.start, last.end) if first and last else None
-        return self._reader.fetcher.one(self._reader.request(ListPart(window), smallest_page=True).page(1))
+        return self._reader.fetcher.one(replace(query, window=window, per_page=smallest))
 
     def _compared(self, total: int, outcomes: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
         """Judge whether the parts add up to the unfiltered total, or to one it had while they were read."""
@@ -92,7 +96,8 @@ class SplitListReader:
         self._reader.sink.restart()
         self._reader.pages = 0
         tags = (None,) if self._split_by.tag else ()
-        outcome = self._reader.read_all([ListPart(window, None, tags) for window in windows])
+        query = self._reader.query
+        outcome = self._reader.read_all([ListPart(replace(query, window=window), tags) for window in windows])
         return SliceAttempt(outcome, {"facet_ignored": self._note})
 
 

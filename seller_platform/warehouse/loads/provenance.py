@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Table, Text, and_,
 from sqlalchemy.exc import DataError
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Slicing, Source, Window
+from seller_platform.contract.list_query import ListQuery
 from seller_platform.errors import InvalidRowKeyError, RowNotFoundError
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
@@ -231,15 +232,10 @@ def _request(
             return Request(url, {**selection, _REPORT_ID: row[_REPORT_ID]}, is_exact=True)
         case Source.PRODUCT_LOOKUP:
             return Request(url, {**selection, _SKU: row[_SKU]}, is_exact=True)
-    params = {**dict(dataset.parameters), **selection}
     # A list of days that does not fit a page may have been read in smaller windows, each with a page 1 of its own.
     is_exact = stored.first_page == stored.last_page or not dataset.is_divisible
-    if dataset.is_dated:
-        window = receipt.window if is_exact or stored.days is None else stored.days
-        params |= {"start_date": window.start.isoformat(), "end_date": window.last_day.isoformat()}
-    if dataset.page_sizes:
-        params["per_page"] = str(max(dataset.page_sizes))
-    if dataset.split_by and dataset.split_by.column and row[dataset.split_by.column] is not None:
-        params[dataset.split_by.parameter] = row[dataset.split_by.column]
+    window = receipt.window if is_exact or stored.days is None else stored.days
+    value = row[dataset.split_by.column] if dataset.split_by and dataset.split_by.column else None
     number = row[_PAGE] - stored.first_page + 1 if is_exact else 1
-    return Request(url, {**params, "page": str(number)}, is_exact=is_exact)
+    query = ListQuery(dataset, account.account, window if dataset.is_dated else None, value, number)
+    return Request(url, query.params, is_exact=is_exact)

@@ -1,6 +1,7 @@
 """Pages decode to the same rows however an upstream spells them, and to none where they cannot be right."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seller_platform.client.decoding.pages import PageDecoder
+from seller_platform.client.decoding.pages import Page, PageDecoder
 from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 from seller_platform_tests.support.spellings import WINDOW, ZONE, page_of, rows_in_two_spellings
@@ -31,13 +32,14 @@ ORDER = {
 }
 
 
-def decoder_of(dataset: Dataset, *, window: Window = WINDOW, zone: ZoneInfo = ZONE) -> PageDecoder:
-    return PageDecoder(dataset, zone, window if dataset.is_dated else None, window.start)
+def decoder_of(dataset: Dataset, *, window: Window = WINDOW, zone: ZoneInfo = ZONE) -> Callable[[bytes], Page]:
+    decoder = PageDecoder(dataset, zone, window.start)
+    return lambda body: decoder.decode(body, window if dataset.is_dated else None)
 
 
 def decoded(dataset: Dataset, *rows: dict[str, Any] | str) -> list[tuple[Any, ...]]:
     texts = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    return decoder_of(dataset).decode(page_of(texts)).rows
+    return decoder_of(dataset)(page_of(texts)).rows
 
 
 @pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
@@ -48,10 +50,10 @@ def test_every_spelling_of_a_row_is_the_same_row(dataset: Dataset, chance: st.Da
     container = chance.draw(st.sampled_from(["array", "keyed", "bare"]))
     counts = chance.draw(st.sampled_from(["numbers", "strings", "absent"]))
     body = page_of(theirs, container=container, counts=counts)
-    decoder = decoder_of(dataset)
+    decode = decoder_of(dataset)
 
-    canonical = decoder_of(dataset).decode(page_of(ours))
-    first, again = decoder.decode(body), decoder.decode(body)
+    canonical = decoder_of(dataset)(page_of(ours))
+    first, again = decode(body), decode(body)
 
     assert _texts(first.rows) == _texts(again.rows) == _texts(canonical.rows)
     assert canonical.total == len(ours)
@@ -73,9 +75,7 @@ def test_the_local_day_is_the_day_in_the_zone_of_the_account(zone: str) -> None:
     ]
     rows = [json.dumps({"posted_date": text}) for text in texts]
 
-    page = decoder_of(TRANSACTIONS, window=Window(date(2025, 1, 1), date(2028, 1, 1)), zone=account).decode(
-        page_of(rows)
-    )
+    page = decoder_of(TRANSACTIONS, window=Window(date(2025, 1, 1), date(2028, 1, 1)), zone=account)(page_of(rows))
 
     assert [row[-1] for row in page.rows] == [moment.astimezone(account).date().isoformat() for moment in moments]
 
@@ -94,14 +94,14 @@ def test_money_is_kept_as_it_was_sent() -> None:
 def test_fields_the_contract_does_not_know_are_kept_as_they_were_sent() -> None:
     body = page_of([json.dumps(ORDER), json.dumps(ORDER)[:-1] + ', "gift": {"a": [1.10, null]}, "vat": "x"}'])
 
-    page = decoder_of(ORDERS).decode(body)
+    page = decoder_of(ORDERS)(body)
 
     assert page.extras == {1: '{"gift":{"a": [1.10, null]},"vat":"x"}'}
     assert page.unknown_fields == {"gift", "vat"}
 
 
 def test_the_envelope_is_read_in_every_spelling() -> None:
-    page = decoder_of(ORDERS).decode(
+    page = decoder_of(ORDERS)(
         b'{"data": [], "total": "1,565", "per_page": 500.0, "last_page": null, "current_page": {}}'
     )
 
@@ -111,7 +111,7 @@ def test_the_envelope_is_read_in_every_spelling() -> None:
 def test_a_period_with_its_dates_in_an_object_is_a_period() -> None:
     row = {"sku": "A", "dates": {"from_date": "2026-01-01", "to_date": "2026-12-31"}, "cost_elements": []}
 
-    rows = PageDecoder(dataset_named("cost_periods"), ZONE, None, "2026-10-01").decode(json.dumps([row]).encode()).rows
+    rows = PageDecoder(dataset_named("cost_periods"), ZONE, "2026-10-01").decode(json.dumps([row]).encode()).rows
 
     assert rows == [("A", "2026-01-01", "2026-12-31", "[]", "2026-10-01")]
 
@@ -195,13 +195,13 @@ def test_a_written_backslash_u0000_is_no_nul() -> None:
 )
 def test_a_body_that_is_not_json_may_be_asked_for_again(body: bytes) -> None:
     with pytest.raises(UnreadableBodyError):
-        decoder_of(ORDERS).decode(body)
+        decoder_of(ORDERS)(body)
 
 
 @pytest.mark.parametrize("body", [b'{"status": "error"}', b'{"data": null}', b'{"data": "none"}', b'{"data": 5}'])
 def test_an_answer_without_rows_is_no_empty_page(body: bytes) -> None:
     with pytest.raises(ContractViolationError, match="data"):
-        decoder_of(ORDERS).decode(body)
+        decoder_of(ORDERS)(body)
 
 
 def test_numbers_are_exact_whatever_their_size() -> None:

@@ -1,0 +1,42 @@
+"""The query parameters of one page of a list, as the client sends them and `explain` shows them."""
+
+from dataclasses import dataclass
+
+from seller_platform.contract.accounts import Account
+from seller_platform.contract.dataset import Dataset
+from seller_platform.contract.window import Window
+
+
+@dataclass(frozen=True)
+class ListQuery:
+    """Asks for one page of a list.
+
+    Attributes:
+        window: The days of the rows; None for a list that takes no days.
+        value: The value of the filter that splits the list; None for the unfiltered list.
+        per_page: Rows of a full page; None for the most that the list allows.
+    """
+
+    dataset: Dataset
+    account: Account
+    window: Window | None = None
+    value: str | None = None
+    page: int = 1
+    per_page: int | None = None
+
+    @property
+    def page_size(self) -> int | None:
+        """The rows of a full page; None where the contract does not say."""
+        return self.per_page or max(self.dataset.page_sizes, default=self.dataset.fixed_page_size)
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The parameters by name, in the order in which they are sent."""
+        params = dict(self.dataset.parameters) | self.account.selection
+        if self.window is not None:
+            params |= {"start_date": self.window.start.isoformat(), "end_date": self.window.last_day.isoformat()}
+        if self.dataset.page_sizes:
+            params["per_page"] = str(self.page_size)
+        if self.dataset.split_by and self.value is not None:
+            params[self.dataset.split_by.parameter] = self.value
+        return params | {"page": str(self.page)}
