@@ -11,7 +11,7 @@ import msgspec
 
 from seller_platform.client.decoding.lenient import LenientRows, lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
-from seller_platform.client.decoding.strict import Envelope, StrictDecoder, plain_shape, strict_decoder
+from seller_platform.client.decoding.strict import Shape, strict_decoder
 from seller_platform.contract import Dataset, Kind, Window
 from seller_platform.contract.wire import ROWS
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
@@ -51,10 +51,12 @@ class PageDecoder:
     def __init__(self, dataset: Dataset, zone: ZoneInfo, place: object, *, rows_field: str = ROWS) -> None:
         self.dataset, self.zone = dataset, zone
         self._rows_field, self._place = rows_field, (str(place),)
-        self._days = local_days(zone)
-        self._shape = plain_shape(dataset)
-        self._columns = [(number, column) for number, column in enumerate(dataset.columns)]
-        self._day = next((number for number, column in self._columns if column.name == dataset.day), None)
+        self._shape = Shape(tuple(column.name for column in dataset.columns))
+        self._columns = list(enumerate(dataset.columns))
+        self._day = self._shape.fields.index(dataset.day) if dataset.day else None
+        self._local_days = (
+            local_days(zone) if dataset.day and dataset.column(dataset.day).kind is Kind.TIMESTAMP else None
+        )
 
     def decode(self, body: bytes, window: Window | None = None) -> Page:
         """Return the page that a body holds.
@@ -66,48 +68,36 @@ class PageDecoder:
             ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
             UnreadableBodyError: The body is not JSON.
         """
-        strict = strict_decoder(self.dataset, self._shape) if self._rows_field == ROWS else None
-        page = (strict and self._strictly(strict, body)) or self._leniently(body)
+        page = self._strict_page(body) or self._lenient_page(body)
         if window is not None and self._day is not None:
             self._check_window(page.rows, window)
         return page
 
-    def _strictly(self, decoder: StrictDecoder, body: bytes) -> Page | None:
+    def _strict_page(self, body: bytes) -> Page | None:
         """Return the page if every row is spelled as the decoder expects, with values that need no second look."""
+        decoder = strict_decoder(self.dataset, self._shape) if self._rows_field == ROWS else None
+        if decoder is None:
+            return None
         try:
             values, envelope = decoder.decode(body)
             self._check_values(values, body)
-            rows = self._placed(values)
+            if self._day is None:
+                return Page([row + self._place for row in values], {}, *envelope)
+            days = list(map(itemgetter(self._day), values))
+            if self._local_days:
+                days = self._local_days.of_all(days)
+            return Page([(*row, day) for row, day in zip(values, days, strict=True)], {}, *envelope)
         except msgspec.ValidationError:
             return None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise UnreadableBodyError("a body that is not JSON") from None
         except ValueError:
             return None
-        return self._page(rows, envelope)
 
-    def _leniently(self, body: bytes) -> Page:
+    def _lenient_page(self, body: bytes) -> Page:
         found = lenient_rows(self.dataset, body, self.zone, self._rows_field)
         self._shape = found.shape
-        rows = self._placed_one_by_one(found)
-        return self._page(rows, found.envelope, found.extras, found.unknown_fields)
-
-    def _page(
-        self,
-        rows: list[Row],
-        envelope: Envelope,
-        extras: Mapping[int, str] | None = None,
-        unknown_fields: frozenset[str] = frozenset(),
-    ) -> Page:
-        return Page(
-            rows,
-            extras or {},
-            envelope.total,
-            envelope.last_page,
-            envelope.current_page,
-            envelope.per_page,
-            unknown_fields,
-        )
+        return Page(self._placed(found), found.extras, *found.envelope, found.unknown_fields)
 
     def _check_values(self, values: Sequence[Row], body: bytes) -> None:
         """Return if no value is of the right type and yet none that can be stored; raise ValueError otherwise."""
@@ -117,22 +107,13 @@ class PageDecoder:
             if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and number == self._day):
                 _CHECKS[column.kind](list(map(itemgetter(number), values)))
 
-    def _placed(self, values: list[Row]) -> list[Row]:
-        if self._day is None:
-            return [row + self._place for row in values]
-        days = list(map(itemgetter(self._day), values))
-        if self.dataset.columns[self._day].kind is Kind.TIMESTAMP:
-            days = self._days.of_all(days)
-        return [(*row, day) for row, day in zip(values, days, strict=True)]
-
-    def _placed_one_by_one(self, found: LenientRows) -> list[Row]:
+    def _placed(self, found: LenientRows) -> list[Row]:
         if self._day is None:
             return [row + self._place for row in found.rows]
-        is_moment = self.dataset.columns[self._day].kind is Kind.TIMESTAMP
         rows = []
         for position, row in enumerate(found.rows, start=1):
             try:
-                day = self._days.of(row[self._day]) if is_moment else row[self._day]
+                day = self._local_days.of(row[self._day]) if self._local_days else row[self._day]
             except ValueError as error:
                 what = f"row {position} of the page: {self.dataset.day} is {error}"
                 raise ContractViolationError(self.dataset.name, what) from None

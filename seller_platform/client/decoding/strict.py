@@ -1,15 +1,15 @@
 """Shapes of pages: the strict decoders, for pages that spell every row in one and the same way."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from seller_platform.client.decoding.values import LARGEST_BIGINT, LEAST_BIGINT
-from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
 
 # JSON columns have no strict type: their text is kept as it was sent.
@@ -22,11 +22,11 @@ _TYPES: dict[Kind, Any] = {
     Kind.DATE: str,
     Kind.TIMESTAMP: str,
 }
-_COUNT = int | float | str | None
+_COUNTS = [(name, int | float | str | None, None) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)]
+_counts_of = attrgetter(TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
 
 
-@dataclass(frozen=True)
-class Envelope:
+class Envelope(NamedTuple):
     """What a page says of its list; None for what it does not say."""
 
     total: int | None = None
@@ -48,11 +48,6 @@ class Shape:
     rows: str = "array"
 
 
-def plain_shape(dataset: Dataset) -> Shape:
-    """Return the shape in which our own service sends a page."""
-    return Shape(tuple(column.name for column in dataset.columns))
-
-
 def required_fields(dataset: Dataset) -> frozenset[str]:
     """Return the columns without which a row is refused: the key, and the day that places it."""
     return frozenset(dataset.key) | ({dataset.day} if dataset.day else frozenset())
@@ -62,18 +57,17 @@ class StrictDecoder:
     """Decodes pages of one shape; anything else is a `msgspec.ValidationError`."""
 
     def __init__(self, dataset: Dataset, shape: Shape) -> None:
-        row = msgspec.defstruct(
-            "Row",
-            _fields(dataset),
-            rename=dict(zip((column.name for column in dataset.columns), shape.fields, strict=True)),
-            forbid_unknown_fields=True,
-            gc=False,
-            kw_only=True,
-        )
+        required = required_fields(dataset)
+        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+        sent_as: dict[str, str] = {}
+        for column, name in zip(dataset.columns, shape.fields, strict=True):
+            kind = _TYPES[column.kind]
+            fields.append((column.name, kind) if column.name in required else (column.name, kind | None, None))
+            sent_as[column.name] = name
+        row = msgspec.defstruct("Row", fields, rename=sent_as, forbid_unknown_fields=True, gc=False, kw_only=True)
         self._is_bare, self._is_keyed = shape.rows == "bare", shape.rows == "keyed"
         rows: Any = dict[str, row] if self._is_keyed else list[row]  # type: ignore[valid-type]
-        counts = [(name, _COUNT, None) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)]
-        page: Any = rows if self._is_bare else msgspec.defstruct("Envelope", [(ROWS, rows), *counts])
+        page: Any = rows if self._is_bare else msgspec.defstruct("Envelope", [(ROWS, rows), *_COUNTS])
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(page)
 
     def decode(self, body: bytes) -> tuple[list[tuple[Any, ...]], Envelope]:
@@ -99,7 +93,7 @@ def strict_decoder(dataset: Dataset, shape: Shape) -> StrictDecoder | None:
 
 def envelope_of(page: Any) -> Envelope:
     """Return the numbers that a decoded page carries beside its rows."""
-    return Envelope(*(_count(getattr(page, name)) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)))
+    return Envelope(*map(_count, _counts_of(page)))
 
 
 def _count(sent: float | str | None) -> int | None:
@@ -110,13 +104,3 @@ def _count(sent: float | str | None) -> int | None:
     if sent is None or sent < 0 or sent != sent // 1 or sent > LARGEST_BIGINT:
         return None
     return int(sent)
-
-
-def _fields(dataset: Dataset) -> Sequence[tuple[str, Any] | tuple[str, Any, Any]]:
-    required = required_fields(dataset)
-
-    def field(column: Column) -> tuple[str, Any] | tuple[str, Any, Any]:
-        kind = _TYPES[column.kind]
-        return (column.name, kind) if column.name in required else (column.name, kind | None, None)
-
-    return [field(column) for column in dataset.columns]
