@@ -133,6 +133,10 @@ class Dataset:
     def table(self) -> str:
         return f"seller.{self.name}"
 
+    def requires(self, column: Column) -> bool:
+        """Whether a row without that field is refused: it is part of the key, or places the row in a window."""
+        return column.key or column.name == self.day
+
     def column(self, name: str) -> Column:
         """Return the column of that name.
 

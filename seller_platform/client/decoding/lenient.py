@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of, required_fields
+from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
 from seller_platform.client.decoding.values import Reader, holds_nul, reader_of, shape_of
 from seller_platform.contract import Column, Dataset
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
@@ -92,11 +92,10 @@ class _RowReader:
     """Reads rows one by one, and remembers how they were spelled."""
 
     def __init__(self, dataset: Dataset, zone: ZoneInfo) -> None:
-        required = required_fields(dataset)
         self.dataset = dataset
         self.extras: dict[int, str] = {}
         self.unknown: set[str] = set()
-        self._fields = [_Field.of(column, zone, is_required=column.name in required) for column in dataset.columns]
+        self._fields = [_Field.of(column, zone, is_required=dataset.requires(column)) for column in dataset.columns]
         self._known = {name for field in self._fields for name in field.names}
         self._spelled: dict[str, int] = dict.fromkeys(self._known, 0)
 

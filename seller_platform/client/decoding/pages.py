@@ -54,9 +54,8 @@ class PageDecoder:
         self._shape = Shape(tuple(column.name for column in dataset.columns))
         self._columns = list(enumerate(dataset.columns))
         self._day = self._shape.fields.index(dataset.day) if dataset.day else None
-        self._local_days = (
-            local_days(zone) if dataset.day and dataset.column(dataset.day).kind is Kind.TIMESTAMP else None
-        )
+        is_moment = self._day is not None and dataset.columns[self._day].kind is Kind.TIMESTAMP
+        self._local_days = local_days(zone) if is_moment else None
 
     def decode(self, body: bytes, window: Window | None = None) -> Page:
         """Return the page that a body holds.

@@ -48,21 +48,15 @@ class Shape:
     rows: str = "array"
 
 
-def required_fields(dataset: Dataset) -> frozenset[str]:
-    """Return the columns without which a row is refused: the key, and the day that places it."""
-    return frozenset(dataset.key) | ({dataset.day} if dataset.day else frozenset())
-
-
 class StrictDecoder:
     """Decodes pages of one shape; anything else is a `msgspec.ValidationError`."""
 
     def __init__(self, dataset: Dataset, shape: Shape) -> None:
-        required = required_fields(dataset)
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
         sent_as: dict[str, str] = {}
         for column, name in zip(dataset.columns, shape.fields, strict=True):
             kind = _TYPES[column.kind]
-            fields.append((column.name, kind) if column.name in required else (column.name, kind | None, None))
+            fields.append((column.name, kind) if dataset.requires(column) else (column.name, kind | None, None))
             sent_as[column.name] = name
         row = msgspec.defstruct("Row", fields, rename=sent_as, forbid_unknown_fields=True, gc=False, kw_only=True)
         self._is_bare, self._is_keyed = shape.rows == "bare", shape.rows == "keyed"

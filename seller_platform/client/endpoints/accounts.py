@@ -68,7 +68,7 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
         RequestRefusedError: It refused for good.
     """
     decoder = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), connection, rows_field=_ROWS)
-    answer, page = api.get_decoded(USER_ACCOUNTS, None, decoder.decode)
+    answer, page = api.request("GET", USER_ACCOUNTS, decode=decoder.decode)
     order = sorted(range(len(page.rows)), key=lambda position: int(page.rows[position][0]))
     rows = [page.rows[position] for position in order]
     return Discovered(

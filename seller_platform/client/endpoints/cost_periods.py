@@ -138,8 +138,8 @@ class CostLookup:
         decoder = _LookupDecoder(sku, self._zone, self._day)
         try:
             with _naming(sku):
-                answer, found = self._api.get_decoded(
-                    COST_PERIODS.path, {**self._account.selection, SKU: sku}, decoder.decode
+                answer, found = self._api.request(
+                    "GET", COST_PERIODS.path, {**self._account.selection, SKU: sku}, decode=decoder.decode
                 )
         except RequestRefusedError as error:
             if error.status == _NOT_FOUND:

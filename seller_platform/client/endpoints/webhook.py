@@ -62,6 +62,6 @@ def _send(transport: httpx.HTTPTransport, url: str, payload: Mapping[str, object
 
 
 def _judge(answer: RawAnswer, host: str, clock: RequestClock) -> None:
-    check_passing(answer, clock.now())
+    check_passing(answer, clock.now)
     if not 200 <= answer.status < 300:
         raise WebhookError(host, f"it answered {answer.status}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -61,15 +62,8 @@ def timeout_of(silence_seconds: float) -> httpx.Timeout:
     return httpx.Timeout(silence_seconds, connect=min(15, silence_seconds), pool=None)
 
 
-class _Tally:
-    """Counts the HTTP requests that one answer needs."""
-
-    def __init__(self) -> None:
-        self.requests = 0
-
-
 def _count(request: httpx.Request) -> None:
-    request.extensions[_TALLY].requests += 1
+    next(request.extensions[_TALLY])
 
 
 class SellerApi:
@@ -131,22 +125,7 @@ class SellerApi:
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
-        return self.get_decoded(path, params, lambda body: body)[0]
-
-    def get_decoded(
-        self, path: str, params: Mapping[str, str] | None, decode: Callable[[bytes], Decoded]
-    ) -> tuple[Answer, Decoded]:
-        """Return the answer to a GET request and its decoded body; a body that cannot be read is asked for again.
-
-        Args:
-            decode: Raises `UnreadableBodyError` for a body that is not JSON.
-
-        Raises:
-            UpstreamUnavailableError: No attempt brought a good answer.
-            RequestRefusedError: The upstream refused the request for good.
-            ReauthorizationRequiredError: The upstream does not honour the grant any more.
-        """
-        return self._request("GET", path, params, None, decode, twice_is_harmless=True)
+        return self.request("GET", path, params, decode=bytes)[0]
 
     def stream(
         self, path: str, params: Mapping[str, str] | None, read: Callable[[Iterator[bytes]], Decoded], *, accept: str
@@ -163,11 +142,11 @@ class SellerApi:
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
-        tally, name = _Tally(), f"GET {path}"
+        tally, name = count(), f"GET {path}"
         request = self._built("GET", path, params, None, tally)
         request.headers["Accept"] = accept
         read_body = self._policy.run(name, lambda: self._stream_once(request, name, read))
-        return tally.requests, read_body
+        return next(tally), read_body
 
     def _stream_once(self, request: httpx.Request, name: str, read: Callable[[Iterator[bytes]], Decoded]) -> Decoded:
         with self.budget.request(), open_answer(self._http, request, name) as (response, _):
@@ -209,7 +188,7 @@ class SellerApi:
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
-        return self._request("POST", path, params, json, lambda body: body, twice_is_harmless=twice_is_harmless)[0]
+        return self.request("POST", path, params, json, decode=bytes, twice_is_harmless=twice_is_harmless)[0]
 
     def delete(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
         """Return the answer to a DELETE request, which may be sent again and then find nothing left to delete.
@@ -219,33 +198,48 @@ class SellerApi:
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
-        return self._request("DELETE", path, params, None, lambda body: body, twice_is_harmless=True)[0]
+        return self.request("DELETE", path, params, decode=bytes)[0]
 
-    def _request(
+    def request(
         self,
         method: str,
         path: str,
-        params: Mapping[str, str] | None,
-        json: object,
-        decode: Callable[[bytes], Decoded],
+        params: Mapping[str, str] | None = None,
+        json: object = None,
         *,
-        twice_is_harmless: bool,
+        decode: Callable[[bytes], Decoded],
+        twice_is_harmless: bool = True,
     ) -> tuple[Answer, Decoded]:
-        tally, began, name = _Tally(), time.perf_counter(), f"{method} {path}"
+        """Return the answer to a request and its decoded body; a body that cannot be read is requested again.
+
+        Args:
+            decode: Raises `UnreadableBodyError` for a body that is not JSON.
+            twice_is_harmless: Whether the upstream may act upon the request twice.
+
+        Raises:
+            UpstreamUnavailableError: No attempt brought a good answer.
+            RequestRefusedError: The upstream refused the request for good.
+            ReauthorizationRequiredError: The upstream does not honour the grant any more.
+        """
+        tally, began, name = count(), time.perf_counter(), f"{method} {path}"
         request = self._built(method, path, params, json, tally)
 
         def attempt() -> tuple[RawAnswer, Decoded]:
-            raw = self._send(request, name)
+            with self.budget.request(), open_answer(self._http, request, name) as (response, current):
+                raw = read_answer(response, name, self._limits, self._clock)
+                current.set_attribute("http.response.body.size", len(raw.body))
+            self._check(raw, name)
+            self.budget.grow()
             try:
                 return raw, decode(raw.body)
             except UnreadableBodyError as error:
                 raise PassingFault(error.problem) from None
 
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless)
-        return Answer(raw.body, raw.status, time.perf_counter() - began, tally.requests), decoded
+        return Answer(raw.body, raw.status, time.perf_counter() - began, next(tally)), decoded
 
     def _built(
-        self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: _Tally
+        self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: Iterator[int]
     ) -> httpx.Request:
         extensions: dict[str, Any] = {_TALLY: tally}
         content = None if json is None else _JSON.encode(json)
@@ -263,19 +257,10 @@ class SellerApi:
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
 
-    def _send(self, request: httpx.Request, name: str) -> RawAnswer:
-        """Send a request once and return its good answer."""
-        with self.budget.request(), open_answer(self._http, request, name) as (response, current):
-            raw = read_answer(response, name, self._limits, self._clock)
-            current.set_attribute("http.response.body.size", len(raw.body))
-        self._check(raw, name)
-        self.budget.grow()
-        return raw
-
     def _check(self, raw: RawAnswer, name: str) -> None:
         if raw.status == 429:
             self.budget.shrink()
-        check_answer(raw, name, self._clock.now())
+        check_answer(raw, name, self._clock.now)
 
 
 @contextmanager

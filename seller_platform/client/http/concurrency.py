@@ -24,7 +24,8 @@ class RequestBudget:
     def request(self) -> Iterator[None]:
         """Hold one request of the budget, once there is one to hold."""
         with self._changed:
-            self._changed.wait_for(lambda: self.under_way < self.allowed)
+            while self.under_way >= self.allowed:
+                self._changed.wait()
             self.under_way += 1
         try:
             yield

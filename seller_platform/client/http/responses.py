@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from seller_platform.clocks import Clock
 from seller_platform.contract.wire import REASON
 from seller_platform.errors import InvalidSettingError, RequestRefusedError, UnreadableBodyError
 
@@ -76,7 +77,7 @@ def fault_of(error: httpx.HTTPError) -> PassingFault:
     return PassingFault(f"no answer ({type(error).__name__})", was_untouched=never_sent)
 
 
-def check_answer(answer: RawAnswer, request: str, now: datetime) -> None:
+def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:
     """Return if the answer is good.
 
     Raises:
@@ -85,7 +86,7 @@ def check_answer(answer: RawAnswer, request: str, now: datetime) -> None:
     """
     check_passing(answer, now)
     if not 200 <= answer.status < 300:
-        raise refusal(answer, request, now)
+        raise refusal(answer, request, now())
     if answer.status == 204:  # it has no body (RFC 9110 section 15.3.5)
         return
     try:
@@ -94,7 +95,7 @@ def check_answer(answer: RawAnswer, request: str, now: datetime) -> None:
         raise PassingFault(error.problem) from None
 
 
-def check_passing(answer: RawAnswer, now: datetime) -> None:
+def check_passing(answer: RawAnswer, now: Clock) -> None:
     """Return if the status is none that may pass.
 
     Raises:
@@ -104,7 +105,7 @@ def check_passing(answer: RawAnswer, now: datetime) -> None:
         raise PassingFault(
             f"status {answer.status}",
             was_untouched=answer.status in _UNTOUCHED_STATUSES,
-            retry_after_seconds=answer.retry_after_seconds(now),
+            retry_after_seconds=answer.retry_after_seconds(now()),
         )
 
 

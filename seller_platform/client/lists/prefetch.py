@@ -42,39 +42,35 @@ class PageFetcher:
     def one(self, query: ListQuery) -> Page:
         """Return one page."""
         decode = partial(self._decoder.decode, window=query.window)
-        answer, page = self._api.get_decoded(query.dataset.path, query.params, decode)
+        answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
         return self._counted(answer, page)
 
     def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
         """Yield the pages in the order in which they are asked for."""
         remaining = iter(queries)
         under_way: deque[tuple[ListQuery, Future[Answer]]] = deque()
-
-        def begin(count: int) -> None:
-            for query in islice(remaining, count):
-                # In the caller's context, so that logs tell which slice the page is of.
-                get = copy_context().run
-                future = self._threads.submit(get, self._api.get, query.dataset.path, query.params)
-                under_way.append((query, future))
-
+        page: Page | None = None
         try:
-            begin(self._look_ahead)
-            while under_way:
-                page = self._decoded(*under_way.popleft())
-                begin(1)
-                yield page
+            while True:
+                for query in islice(remaining, self._look_ahead - len(under_way)):
+                    # In the caller's context, so that logs name the slice that the page is of.
+                    get = copy_context().run
+                    future = self._threads.submit(get, self._api.get, query.dataset.path, query.params)
+                    under_way.append((query, future))
+                if page is not None:
+                    yield page
+                if not under_way:
+                    return
+                query, future = under_way.popleft()
+                answer = future.result()
+                try:
+                    page = self._counted(answer, self._decoder.decode(answer.body, query.window))
+                except UnreadableBodyError:
+                    self.requests += answer.requests
+                    page = self.one(query)
         finally:
             for _, future in under_way:
                 future.cancel()
-
-    def _decoded(self, query: ListQuery, future: Future[Answer]) -> Page:
-        answer = future.result()
-        try:
-            page = self._decoder.decode(answer.body, query.window)
-        except UnreadableBodyError:
-            self.requests += answer.requests
-            return self.one(query)
-        return self._counted(answer, page)
 
     def _counted(self, answer: Answer, page: Page) -> Page:
         self.requests += answer.requests

@@ -43,37 +43,21 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
         ContractViolationError: The upstream sent what the API does not allow.
         UpstreamUnavailableError: It did not answer.
     """
-    what = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
     place = window.start if window else snapshot_day
     decoder = PageDecoder(dataset, zone_named(account.timezone, account.key), place)
     with PageFetcher(api, decoder, look_ahead) as fetcher:
         reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
-        attempt, attempts = _settled(source, _plans(dataset, window), sink, what)
-        return LoadFacts(
-            requests=fetcher.requests,
-            pages=reader.pages,
-            body_bytes=fetcher.body_bytes,
-            announced=attempt.outcome.announced,
-            verdict=_verdict(attempt, sink),
-            notes=_notes(attempt, attempts, fetcher),
-        )
-
-
-def _settled(
-    source: WindowReader | SplitListReader, plans: Iterator[Sequence[Window | None]], sink: RowSink, what: str
-) -> tuple[SliceAttempt, int]:
-    """Return the first attempt that can be believed, and how many it took."""
-    previous: tuple[bytes, int | None] | None = None
-    number, last = 0, ""
-    for number, windows in enumerate(plans, start=1):
-        sink.restart()
-        attempt = source.attempt(windows)
-        found = (sink.digest, attempt.outcome.announced)
-        if not attempt.outcome.doubts or found == previous:
-            return attempt, number
-        previous, last = found, attempt.outcome.doubts[0]
-    raise ListChangedError(what, attempts=number, last=last)
+        previous: tuple[bytes, int | None] | None = None
+        for number, windows in enumerate(_plans(dataset, window), start=1):
+            sink.restart()
+            attempt = source.attempt(windows)
+            read = (sink.digest, attempt.outcome.announced)
+            if not attempt.outcome.doubts or read == previous:
+                return _facts(attempt, number, fetcher, reader)
+            previous = read
+    list_read = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
+    raise ListChangedError(list_read, attempts=number, last=attempt.outcome.doubts[0])
 
 
 def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window | None]]:
@@ -89,13 +73,10 @@ def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window 
             yield list(window.split(days))
 
 
-def _verdict(attempt: SliceAttempt, sink: RowSink) -> CountVerdict:
-    if attempt.outcome.announced is None:
-        return CountVerdict.UNVERIFIABLE
-    return CountVerdict.MATCH if attempt.outcome.announced == sink.count else CountVerdict.MISMATCH
-
-
-def _notes(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher) -> dict[str, object]:
+def _facts(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher, reader: WindowReader) -> LoadFacts:
+    announced, verdict = attempt.outcome.announced, CountVerdict.UNVERIFIABLE
+    if announced is not None:
+        verdict = CountVerdict.MATCH if announced == reader.sink.count else CountVerdict.MISMATCH
     notes = dict(attempt.notes)
     if attempts > 1:
         notes["attempts"] = attempts
@@ -103,4 +84,4 @@ def _notes(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher) -> dict[s
         notes["duplicate_keys"] = attempt.outcome.duplicate_keys
     if fetcher.unknown_fields:
         notes["unknown_fields"] = sorted(fetcher.unknown_fields)
-    return notes
+    return LoadFacts(fetcher.requests, reader.pages, fetcher.body_bytes, announced, verdict, notes)

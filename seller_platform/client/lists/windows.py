@@ -62,21 +62,24 @@ class WindowReader:
         )
         return SliceAttempt(self.read_all([ListPart(query) for query in queries]))
 
-    def read_all(self, parts: Sequence[ListPart]) -> ReadResult:
-        """Read the parts one after the other; their first pages are fetched ahead."""
-        return self.read_begun(zip(parts, self.first_pages(parts), strict=True))
+    def read_all(self, parts: Sequence[ListPart], firsts: Iterable[Page] | None = None) -> ReadResult:
+        """Read the parts one after the other.
 
-    def read_begun(self, begun: Iterable[tuple[ListPart, Page]]) -> ReadResult:
-        """Read parts whose first pages are there."""
-        return sum((self._read(part, first) for part, first in begun), start=ReadResult())
-
-    def first_pages(self, parts: Iterable[ListPart]) -> Iterable[Page]:
-        return self.fetcher.each(part.query for part in parts)
+        Args:
+            firsts: The first page of each part; without them they are fetched ahead.
+        """
+        result = ReadResult()
+        if firsts is None:
+            firsts = self.fetcher.each(part.query for part in parts)
+        for part, first in zip(parts, firsts, strict=True):
+            result += self._read(part, first)
+        return result
 
     def _read(self, part: ListPart, first: Page) -> ReadResult:
         if holds_the_list(first):
             self._write(part, first)
-            return ReadResult(len(first.rows), first.total, duplicate_keys=self._duplicate_keys(first))
+            duplicates = len(first.rows) - len(set(map(self._key, first.rows))) if self._key else 0
+            return ReadResult(len(first.rows), first.total, duplicate_keys=duplicates)
         if smaller := self._smaller(part, first):
             return self._read_smaller(smaller, first)
         return walk(self.fetcher, part.query, first, lambda page: self._write(part, page))
@@ -98,9 +101,6 @@ class WindowReader:
         if found != whole.total:
             return outcome.doubted(f"{whole.total} rows were announced for the whole window, {found} for its parts")
         return outcome
-
-    def _duplicate_keys(self, page: Page) -> int:
-        return len(page.rows) - len(set(map(self._key, page.rows))) if self._key else 0
 
     def _write(self, part: ListPart, page: Page) -> None:
         self.pages += 1

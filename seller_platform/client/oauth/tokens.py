@@ -162,7 +162,7 @@ class TokenEndpoint:
         def attempt() -> TokenPair:
             asked_at = self._clock.now()
             answer = self._send(secret)
-            check_passing(answer, self._clock.now())
+            check_passing(answer, self._clock.now)
             if answer.status != 200:
                 raise _refusal(answer, secret)
             return _pair(answer, form.get("refresh_token"), asked_at)

@@ -163,7 +163,7 @@ def test_a_body_the_decoder_cannot_read_is_asked_for_again() -> None:
         return 5
 
     with api_of(in_turn(GOOD, GOOD)) as api:
-        answer, decoded = api.get_decoded("/user/me", None, decode)
+        answer, decoded = api.request("GET", "/user/me", decode=decode)
 
     assert (decoded, answer.requests) == (5, 2)
 
