@@ -105,7 +105,10 @@ class _RowReader:
             raise self._violation(position, f"it is {shape_of(bytes(row))}, not an object")
         sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
         if not sent.keys() <= self._known:
-            sent = self._flat(sent)
+            if _FIRST_DAY in self._known and sent.get(_PERIOD, b"")[:1] == b"{":
+                # The rows are periods, and some upstreams send their days in an object of its own.
+                days = {name: bytes(value) for name, value in _OBJECT.decode(sent.pop(_PERIOD)).items()}
+                sent = days | sent
             self._keep_unknown(position, sent)
         return tuple([self._value(position, field, sent) for field in self._fields])
 
@@ -113,13 +116,6 @@ class _RowReader:
         """Return the shape in which most fields were spelled."""
         names = (max(field.names, key=self._spelled.__getitem__) for field in self._fields)
         return Shape(tuple(names), container)
-
-    def _flat(self, sent: dict[str, bytes]) -> dict[str, bytes]:
-        """Return the fields with those of a period's `dates` among them, where the dataset's rows are periods."""
-        if _FIRST_DAY not in self._known or sent.get(_PERIOD, b"")[:1] != b"{":
-            return sent
-        dates = {name: bytes(value) for name, value in _OBJECT.decode(sent[_PERIOD]).items()}
-        return dates | {name: value for name, value in sent.items() if name != _PERIOD}
 
     def _value(self, position: int, field: "_Field", fields: Mapping[str, bytes]) -> Any:
         told = []

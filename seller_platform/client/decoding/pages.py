@@ -67,7 +67,11 @@ class PageDecoder:
             ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
             UnreadableBodyError: The body is not JSON.
         """
-        page = self._strict_page(body) or self._lenient_page(body)
+        page = self._strict_page(body)
+        if page is None:
+            found = lenient_rows(self.dataset, body, self.zone, self._rows_field)
+            self._shape = found.shape
+            page = Page(self._placed(found), found.extras, *found.envelope, found.unknown_fields)
         if window is not None and self._day is not None:
             self._check_window(page.rows, window)
         return page
@@ -92,11 +96,6 @@ class PageDecoder:
             raise UnreadableBodyError("a body that is not JSON") from None
         except ValueError:
             return None
-
-    def _lenient_page(self, body: bytes) -> Page:
-        found = lenient_rows(self.dataset, body, self.zone, self._rows_field)
-        self._shape = found.shape
-        return Page(self._placed(found), found.extras, *found.envelope, found.unknown_fields)
 
     def _check_values(self, values: Sequence[Row], body: bytes) -> None:
         """Return if no value is of the right type and yet none that can be stored; raise ValueError otherwise."""

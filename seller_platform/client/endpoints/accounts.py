@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from seller_platform.client.decoding.local_days import zone_named
@@ -53,7 +52,12 @@ def fetch_user(api: SellerApi) -> User:
     """
     told = json_object(api.get(USER_ME).body)
     user = told["user"] if isinstance(told.get("user"), dict) else told
-    return User(_number(user.get("id")), _text(user.get("name")), _text(user.get("email")))
+    try:
+        number = whole_number(str(user.get("id")))
+    except ValueError:
+        number = None
+    name, email = (user[field] if isinstance(user.get(field), str) else None for field in ("name", "email"))
+    return User(number, name, email)
 
 
 def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
@@ -108,14 +112,3 @@ def _with_own_keys(accounts: list[Account]) -> tuple[Account, ...]:
             )
         taken[own.key] = own
     return tuple(taken.values())
-
-
-def _number(sent: Any) -> int | None:
-    try:
-        return whole_number(str(sent))
-    except ValueError:
-        return None
-
-
-def _text(sent: Any) -> str | None:
-    return sent if isinstance(sent, str) else None

@@ -169,7 +169,12 @@ def read_periods(found: LookedUp) -> Periods:
     Raises:
         ContractViolationError: One lacks what every cost has: a name, an amount and a currency.
     """
-    return in_order(tuple(_period(found.sku, *row[1:4]) for row in found.rows))
+    periods = []
+    for _, first, last, elements, *_ in found.rows:
+        sent = json.loads(elements or "[]", parse_float=Decimal, parse_int=Decimal)
+        cost_elements = tuple(_element(found.sku, first, element) for element in sent)
+        periods.append(CostPeriod(date.fromisoformat(first), date.fromisoformat(last) if last else None, cost_elements))
+    return in_order(tuple(periods))
 
 
 def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) -> None:
@@ -201,15 +206,6 @@ def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPerio
     return True
 
 
-def _period(sku: str, first: str, last: str | None, elements: str | None) -> CostPeriod:
-    told = json.loads(elements or "[]", parse_float=Decimal, parse_int=Decimal)
-    return CostPeriod(
-        date.fromisoformat(first),
-        date.fromisoformat(last) if last else None,
-        tuple(_element(sku, first, element) for element in told),
-    )
-
-
 def _element(sku: str, first: str, told: Mapping[str, object]) -> CostElement:
     name, amount, currency = told.get(COST_ELEMENT), told.get(AMOUNT), told.get(CURRENCY)
     if not isinstance(name, str) or not isinstance(amount, Decimal) or not isinstance(currency, str):
@@ -236,14 +232,13 @@ class _LookupDecoder:
     def decode(self, body: bytes) -> LookedUp:
         page = self._decoder.decode(body)
         unknown = set(page.unknown_fields)
-        rows = [self._row(position, row, unknown) for position, row in enumerate(page.rows, start=1)]
+        rows = []
+        for position, (sku, first, last, elements, day) in enumerate(page.rows, start=1):
+            if sku not in (None, self._sku):
+                problem = f"period {position} is one of another SKU than asked for"
+                raise ContractViolationError(COST_PERIODS.name, problem)
+            rows.append((self._sku, first, last, _exact_elements(position, elements, unknown), day))
         return LookedUp(self._sku, rows, page.extras, frozenset(unknown))
-
-    def _row(self, position: int, row: Row, unknown: set[str]) -> Row:
-        sku, first, last, elements, day = row
-        if sku not in (None, self._sku):
-            raise ContractViolationError(COST_PERIODS.name, f"period {position} is one of another SKU than asked for")
-        return (self._sku, first, last, _exact_elements(position, elements, unknown), day)
 
 
 def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str | None:
@@ -259,20 +254,16 @@ def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str |
     for element in elements:
         unknown.update(f"{COST_ELEMENTS}.{name}" for name in element.keys() - ELEMENT_FIELDS)
         amount = bytes(element.get(AMOUNT, b"null"))
-        if amount[:1] == b'"':
-            element[AMOUNT] = msgspec.Raw(_number(position, amount))
-        elif amount[:1] not in b"-0123456789n":
+        try:
+            if amount[:1] == b'"':
+                number = exact_number(msgspec.json.decode(amount, type=str))
+                element[AMOUNT] = msgspec.Raw(format(number, "f").encode())
+            elif amount[:1] not in b"-0123456789n":
+                raise ValueError("not a number")
+        except ValueError:
             problem = f"{AMOUNT} of period {position} is {shape_of(amount)}, which is no amount"
-            raise ContractViolationError(COST_PERIODS.name, problem)
+            raise ContractViolationError(COST_PERIODS.name, problem) from None
     return msgspec.json.encode(elements).decode()
-
-
-def _number(position: int, quoted: bytes) -> bytes:
-    try:
-        return format(exact_number(msgspec.json.decode(quoted, type=str)), "f").encode()
-    except ValueError:
-        problem = f"{AMOUNT} of period {position} is {shape_of(quoted)}, which is no amount"
-        raise ContractViolationError(COST_PERIODS.name, problem) from None
 
 
 def at_once(find: Callable[[Given], Result], given: Iterable[Given], count: int = LOOK_AHEAD) -> Iterator[Result]:

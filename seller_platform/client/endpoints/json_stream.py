@@ -6,6 +6,7 @@ a question mark, and a number of 5,000 digits crashes the process (ijson 3.6 wit
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NoReturn
 
 from seller_platform.errors import UnreadableBodyError
@@ -40,7 +41,9 @@ class JsonText:
         if not self.peek():
             raise UnreadableBodyError("a body that was cut")
         while True:
-            end = self._value_end()
+            end: int | None = None
+            with suppress(ValueError):
+                end = self._scan.raw_decode(self._buffer, self._place)[1]
             # A number may go on in the next piece.
             if end is not None and (end < len(self._buffer) or not self._extend()):
                 found, self._place = self._buffer[self._place : end], end
@@ -86,12 +89,6 @@ class JsonText:
         if found != wanted:
             raise UnreadableBodyError("a body that is not JSON" if found else "a body that was cut")
         self._place += 1
-
-    def _value_end(self) -> int | None:
-        try:
-            return self._scan.raw_decode(self._buffer, self._place)[1]
-        except ValueError:
-            return None
 
     def _extend(self) -> bool:
         """Read on, as much as is held already, so that a long value is not looked at too often."""

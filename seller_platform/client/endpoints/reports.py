@@ -34,6 +34,13 @@ class Standing(Enum):
     UNKNOWN = "unknown"
 
 
+_STANDINGS = {
+    Standing.COMPLETED: COMPLETED_WORDS,
+    Standing.FAILED: FAILED_WORDS,
+    Standing.PENDING: PENDING_WORDS,
+}
+
+
 @dataclass(frozen=True)
 class ReportStatus:
     """How a report is.
@@ -81,11 +88,8 @@ def fetch_status(api: SellerApi, account: Account, report_id: str) -> ReportStat
     """
     told = json_object(api.get(REPORT_STATUS, _about(account, report_id)).body)
     word, message = (told[name] if isinstance(told.get(name), str) else "" for name in ("status", "message"))
-    return ReportStatus(
-        _standing(word.strip().casefold()),
-        shortened(word),
-        shortened(message) or None,
-    )
+    standings = (standing for standing, words in _STANDINGS.items() if word.strip().casefold() in words)
+    return ReportStatus(next(standings, Standing.UNKNOWN), shortened(word), shortened(message) or None)
 
 
 def download_report(  # noqa: PLR0917  # six facts, each of another type
@@ -125,14 +129,6 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
 
 def _about(account: Account, report_id: str) -> dict[str, str]:
     return {**account.selection, "report_id": report_id}
-
-
-def _standing(word: str) -> Standing:
-    if word in COMPLETED_WORDS:
-        return Standing.COMPLETED
-    if word in FAILED_WORDS:
-        return Standing.FAILED
-    return Standing.PENDING if word in PENDING_WORDS else Standing.UNKNOWN
 
 
 class _Counted:

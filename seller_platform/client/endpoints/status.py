@@ -41,13 +41,10 @@ def probe(base_url: str, *, timeout_seconds: float = 10, transport: httpx.BaseTr
         raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
     except httpx.HTTPError as error:
         raise UpstreamUnavailableError(f"GET {SERVICE_STATUS}", str(fault_of(error)), attempts=1) from None
-    halfway = asked_at + (datetime.now(UTC) - asked_at) / 2
-    return Probe(answer.status_code, time.perf_counter() - began, _skew_seconds(answer.headers.get("Date"), halfway))
-
-
-def _skew_seconds(told: str | None, now: datetime) -> float | None:
+    seconds, halfway = time.perf_counter() - began, asked_at + (datetime.now(UTC) - asked_at) / 2
     try:
-        there = parsedate_to_datetime(told or "")
+        there = parsedate_to_datetime(answer.headers.get("Date", ""))
     except (ValueError, OverflowError):
-        return None
-    return (there.replace(tzinfo=there.tzinfo or UTC) - now).total_seconds()
+        return Probe(answer.status_code, seconds, None)
+    skew = there.replace(tzinfo=there.tzinfo or UTC) - halfway
+    return Probe(answer.status_code, seconds, skew.total_seconds())

@@ -1,6 +1,7 @@
 """Webhooks: messages to whoever is to be told, in the JSON that Slack and those like it take."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -31,11 +32,12 @@ def post_message(
 
     def attempt() -> None:
         try:
-            with _transport(url) as transport:
-                answer = _send(transport, url, payload)
+            answer = _send(url, payload)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # the last of a proxy that is no URL
             raise PassingFault(f"no answer ({type(error).__name__})") from None
-        _judge(answer, host, clock)
+        check_passing(answer, clock.now)
+        if not 200 <= answer.status < 300:
+            raise WebhookError(host, f"it answered {answer.status}")
 
     try:
         RetryPolicy(attempts, _SECONDS, clock).run(f"POST to the webhook at {host}", attempt)
@@ -43,25 +45,12 @@ def post_message(
         raise WebhookError(host, f"{error.problem} after {error.attempts} attempts") from None
 
 
-def _transport(url: str) -> httpx.HTTPTransport:
-    """Return what sends the request: not httpx's client, which writes the whole URL to its log."""
+def _send(url: str, payload: Mapping[str, object]) -> RawAnswer:
+    """Send the request without httpx's client, which writes the whole URL to its log."""
     parts = urlsplit(url)
-    direct = proxy_bypass(parts.hostname or "")
-    return httpx.HTTPTransport(proxy=None if direct else getproxies().get(parts.scheme))
-
-
-def _send(transport: httpx.HTTPTransport, url: str, payload: Mapping[str, object]) -> RawAnswer:
+    proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
     request = httpx.Request(
         "POST", url, json=payload, headers={"User-Agent": USER_AGENT}, extensions={"timeout": _TIMEOUT.as_dict()}
     )
-    response = transport.handle_request(request)
-    try:
+    with httpx.HTTPTransport(proxy=proxy) as transport, closing(transport.handle_request(request)) as response:
         return RawAnswer(response.status_code, response.headers, b"")
-    finally:
-        response.close()
-
-
-def _judge(answer: RawAnswer, host: str, clock: RequestClock) -> None:
-    check_passing(answer, clock.now)
-    if not 200 <= answer.status < 300:
-        raise WebhookError(host, f"it answered {answer.status}")

@@ -133,12 +133,16 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
         return RequestRefusedError(request, answer.status, message)
     told = json_object(answer.body)
     said = next((told[name] for name in ("message", "error_description", "error") if told.get(name)), None)
-    reason = told.get(REASON)
+    reason, errors = told.get(REASON), told.get("errors")
+    parameters = {
+        shortened(str(name)): [shortened(str(text)) for text in (texts if isinstance(texts, list) else [texts])][:5]
+        for name, texts in (list(errors.items())[:20] if isinstance(errors, dict) else [])
+    }
     return RequestRefusedError(
         request,
         answer.status,
         shortened(said) if isinstance(said, str) else "it gave no reason",
-        _parameters(told.get("errors")),
+        parameters,
         reason=shortened(reason) if isinstance(reason, str) else None,
         retry_after_seconds=answer.retry_after_seconds(now),
     )
@@ -157,12 +161,3 @@ def shortened(text: str) -> str:
     """Return the text on one line, without control characters, and not too long for a message."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if len(line) <= _LONGEST_MESSAGE else line[:_LONGEST_MESSAGE] + "..."
-
-
-def _parameters(errors: object) -> dict[str, list[str]]:
-    if not isinstance(errors, dict):
-        return {}
-    return {
-        shortened(str(name)): [shortened(str(text)) for text in (texts if isinstance(texts, list) else [texts])][:5]
-        for name, texts in list(errors.items())[:20]
-    }

@@ -62,7 +62,9 @@ class RetryPolicy:
             """Return how long to pause; False where trying again is no use, or not to be had in time."""
             if not isinstance(error, PassingFault) or not (twice_is_harmless or error.was_untouched):
                 return False
-            pause = self._pause(number, error)
+            longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (number - 1))
+            jittered = longest * random.uniform(0.5, 1)  # noqa: S311  # it parts callers, it hides nothing
+            pause = max(jittered, error.retry_after_seconds or 0)
             if number == last or pause > self.seconds - (self.clock.monotonic() - began):
                 return False
             _LOG.info("%s: %s; trying again in %.1f s", request, error.problem, pause)
@@ -79,9 +81,3 @@ class RetryPolicy:
                 request, fault.problem, attempts=number, retry_after_seconds=fault.retry_after_seconds
             ) from None
         raise AssertionError("stamina ends with a result or an error")
-
-    @staticmethod
-    def _pause(number: int, fault: PassingFault) -> float:
-        longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (number - 1))
-        jittered = longest * random.uniform(0.5, 1)  # noqa: S311  # it parts callers, it hides nothing
-        return max(jittered, fault.retry_after_seconds or 0)

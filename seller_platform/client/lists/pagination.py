@@ -131,7 +131,10 @@ class _Record:
     def outcome(self, query: ListQuery) -> ReadResult:
         """Return what the walk came to."""
         rows, announced = sum(self._rows_by_page), self._totals[-1]
-        duplicates = self._duplicates_between_pages()
+        # How many keys turned up on another page too is counted in memory that does not grow with the list.
+        buckets = 1 + len(self._keys) // _KEYS_COMPARED_AT_ONCE
+        distinct = sum(len({key for key in self._keys if key % buckets == bucket}) for bucket in range(buckets))
+        duplicates = len(self._keys) - distinct
         doubts = [*self._doubts]
         if len(set(self._totals)) > 1:
             doubts.append(f"the total went from {self._totals[0]} to {announced}")
@@ -139,17 +142,7 @@ class _Record:
             doubts.append(f"{announced} rows were announced and {rows} read")
         if duplicates:
             doubts.append(f"{duplicates} rows turned up on two pages")
-        if not self._is_settled_by_size(query):
+        # Where page 1 was the only one and had room left, it was the whole list at one time.
+        if len(self._rows_by_page) != 1 or rows >= (query.page_size or 0):
             doubts.append("a list of several pages is read until two walks agree")
         return ReadResult(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)
-
-    def _is_settled_by_size(self, query: ListQuery) -> bool:
-        """Whether page 1 was the only one and had room left: then it was the whole list at one time."""
-        room = query.page_size
-        return len(self._rows_by_page) == 1 and room is not None and self._rows_by_page[0] < room
-
-    def _duplicates_between_pages(self) -> int:
-        """Return how many keys turned up on another page too, in memory that does not grow with the list."""
-        buckets = 1 + len(self._keys) // _KEYS_COMPARED_AT_ONCE
-        distinct = sum(len({key for key in self._keys if key % buckets == bucket}) for bucket in range(buckets))
-        return len(self._keys) - distinct

@@ -57,20 +57,20 @@ class SplitListReader:
         counts = [outcome.rows if outcome.announced is None else outcome.announced for outcome in outcomes]
         outcome, filtered = sum(outcomes, start=ReadResult()), sum(counts)
         if filtered == total:
-            return SliceAttempt(_announcing(outcome, total))
+            return SliceAttempt(replace(outcome, announced=total))
         after = self._reader.fetcher.one(self._whole).total
         if after is not None and after != total and min(total, after) <= filtered <= max(total, after):
-            return SliceAttempt(_announcing(outcome, filtered), {"moved": {"before": total, "after": after}})
+            return SliceAttempt(replace(outcome, announced=filtered), {"moved": {"before": total, "after": after}})
         unexplained = self._counts(total, counts)
         if unexplained == self._unexplained:
             return self._unfiltered(windows, unexplained)
         self._unexplained = unexplained
         doubt = f"{total} rows were announced in all, {filtered} by {self._split_by.parameter}"
-        return SliceAttempt(_announcing(outcome, total).doubted(doubt))
+        return SliceAttempt(replace(outcome, announced=total).doubted(doubt))
 
     def _without_totals(self, outcomes: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
         """Judge by rows counted: parts that are all of one size are each compared with the unfiltered list."""
-        attempt = SliceAttempt(_announcing(sum(outcomes, start=ReadResult()), None))
+        attempt = SliceAttempt(replace(sum(outcomes, start=ReadResult()), announced=None))
         counts = [outcome.rows for outcome in outcomes]
         if self._is_proven or len(set(counts)) > 1 or not counts[0]:
             return attempt
@@ -92,7 +92,3 @@ class SplitListReader:
         tags = (None,) if self._split_by.tag else ()
         outcome = self._reader.read_all([ListPart(replace(self._query, window=window), tags) for window in windows])
         return SliceAttempt(outcome, {"facet_ignored": counts})
-
-
-def _announcing(outcome: ReadResult, announced: int | None) -> ReadResult:
-    return ReadResult(outcome.rows, announced, outcome.doubts, outcome.duplicate_keys)

@@ -80,9 +80,15 @@ class WindowReader:
             self._write(part, first)
             duplicates = len(first.rows) - len(set(map(self._key, first.rows))) if self._key else 0
             return ReadResult(len(first.rows), first.total, duplicate_keys=duplicates)
-        if smaller := self._smaller(part, first):
-            return self._read_smaller(smaller, first)
-        return walk(self.fetcher, part.query, first, lambda page: self._write(part, page))
+        smaller = self._smaller(part, first)
+        if not smaller:
+            return walk(self.fetcher, part.query, first, lambda page: self._write(part, page))
+        outcome = self.read_all(smaller)
+        found = outcome.rows if outcome.announced is None else outcome.announced
+        outcome = replace(outcome, announced=first.total)
+        if found != first.total:
+            return outcome.doubted(f"{first.total} rows were announced for the whole window, {found} for its parts")
+        return outcome
 
     def _smaller(self, part: ListPart, first: Page) -> list[ListPart]:
         """Return parts of fewer days that fit one page each, where that takes no more requests than two walks do."""
@@ -93,14 +99,6 @@ class WindowReader:
         if not days or -(-window.days // days) > 2 * -(-first.total // size):
             return []
         return [replace(part, query=replace(part.query, window=smaller)) for smaller in window.split(days)]
-
-    def _read_smaller(self, parts: Sequence[ListPart], whole: Page) -> ReadResult:
-        outcome = self.read_all(parts)
-        found = outcome.rows if outcome.announced is None else outcome.announced
-        outcome = ReadResult(outcome.rows, whole.total, outcome.doubts, outcome.duplicate_keys)
-        if found != whole.total:
-            return outcome.doubted(f"{whole.total} rows were announced for the whole window, {found} for its parts")
-        return outcome
 
     def _write(self, part: ListPart, page: Page) -> None:
         self.pages += 1

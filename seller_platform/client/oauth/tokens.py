@@ -5,7 +5,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Generator, Mapping
-from datetime import datetime
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -165,7 +164,11 @@ class TokenEndpoint:
             check_passing(answer, self._clock.now)
             if answer.status != 200:
                 raise _refusal(answer, secret)
-            return _pair(answer, form.get("refresh_token"), asked_at)
+            told = json_object(answer.body)
+            tokens = (told.get("access_token"), told.get("refresh_token") or form.get("refresh_token"))
+            if not all(isinstance(token, str) and _TOKEN.fullmatch(token) for token in tokens):
+                raise PassingFault("status 200 without the tokens")
+            return TokenPair(str(tokens[0]), str(tokens[1]), asked_at, _lifetime_seconds(told.get("expires_in")))
 
         return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)
 
@@ -218,18 +221,6 @@ def _refusal(answer: RawAnswer, form: Mapping[str, str]) -> TokenRefusedError:
         _without(form, error) if isinstance(error, str) and error else f"http_{answer.status}",
         _without(form, description) if isinstance(description, str) else "",
     )
-
-
-def _pair(answer: RawAnswer, superseded: str | None, issued_at: datetime) -> TokenPair:
-    told = json_object(answer.body)
-    access_token, refresh_token = told.get("access_token"), told.get("refresh_token") or superseded
-    if not _is_token(access_token) or not _is_token(refresh_token):
-        raise PassingFault("status 200 without the tokens")
-    return TokenPair(str(access_token), str(refresh_token), issued_at, _lifetime_seconds(told.get("expires_in")))
-
-
-def _is_token(sent: object) -> bool:
-    return isinstance(sent, str) and _TOKEN.fullmatch(sent) is not None
 
 
 def _lifetime_seconds(sent: Any) -> int:
