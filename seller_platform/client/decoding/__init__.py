@@ -2,7 +2,7 @@
 
 - `pages`: decodes one page of a list
 - `strict`: decodes a page that has the declared form, at once
-- `lenient`: decodes row by row where a page does not have it
+- `lenient`: decodes row by row where a page has another form
 - `values`: reads single values of columns
-- `local_days`: puts moments on days of an account's time zone
+- `local_days`: computes the local days of timestamps
 """

@@ -1,4 +1,4 @@
-"""Lenient decoding: every spelling of a page that upstreams are known to use, one value at a time."""
+"""Lenient decoding: reads pages value by value, in every spelling that upstreams use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _SCALAR = msgspec.json.Decoder(int | float | str | None)
 
 @dataclass(frozen=True)
 class LenientRows:
-    """The rows of a page without their place, and how the page was spelled."""
+    """The rows of a page, without their local days, and how the page was spelled."""
 
     rows: list[tuple[Any, ...]]
     extras: Mapping[int, str]
@@ -50,7 +50,7 @@ def lenient_rows(dataset: Dataset, body: bytes, zone: ZoneInfo, rows_field: str)
 
 
 def _opened(dataset: Dataset, body: bytes, rows_field: str) -> tuple[str, Sequence[msgspec.Raw], Envelope]:
-    """Return what kind of container holds the rows, the rows in it, and the envelope around them."""
+    """Return the kind of the container, the rows in it, and the envelope."""
     if body.lstrip()[:1] == b"[":
         return "bare", _ARRAY.decode(body), Envelope()
     page = _OBJECT.decode(body)
@@ -63,8 +63,8 @@ def _opened(dataset: Dataset, body: bytes, rows_field: str) -> tuple[str, Sequen
             return "array", _ARRAY.decode(sent), envelope
         case b"{":
             return "keyed", list(_OBJECT.decode(sent).values()), envelope
-    found = f"{rows_field} is {shape_of(sent)}" if sent else f"there is no {rows_field}"
-    raise ContractViolationError(dataset.name, f"{found} in the answer, but the rows should be there")
+    problem = f"{rows_field} is {shape_of(sent)}" if sent else f"there is no {rows_field}"
+    raise ContractViolationError(dataset.name, f"{problem} in the answer, but the rows should be there")
 
 
 def _scalar(sent: msgspec.Raw | None) -> int | float | str | None:
@@ -76,7 +76,7 @@ def _scalar(sent: msgspec.Raw | None) -> int | float | str | None:
 
 @dataclass(frozen=True)
 class _Field:
-    """A column, as it is looked for in a row."""
+    """A column, with the names that its field may have in a row."""
 
     names: tuple[str, ...]
     kind: str
@@ -89,7 +89,7 @@ class _Field:
 
 
 class _RowReader:
-    """Reads rows one by one, and remembers how they were spelled."""
+    """Reads rows one by one and records how they were spelled."""
 
     def __init__(self, dataset: Dataset, zone: ZoneInfo) -> None:
         self.dataset = dataset
@@ -106,36 +106,36 @@ class _RowReader:
         sent = {name: bytes(value) for name, value in _OBJECT.decode(row).items()}
         if not sent.keys() <= self._known:
             if _FIRST_DAY in self._known and sent.get(_PERIOD, b"")[:1] == b"{":
-                # The rows are periods, and some upstreams send their days in an object of its own.
+                # Rows are periods of costs; some upstreams send the days of a period in an object of its own.
                 days = {name: bytes(value) for name, value in _OBJECT.decode(sent.pop(_PERIOD)).items()}
                 sent = days | sent
             self._keep_unknown(position, sent)
         return tuple([self._value(position, field, sent) for field in self._fields])
 
     def shape(self, container: str) -> Shape:
-        """Return the shape in which most fields were spelled."""
+        """Return the shape with the name that each field had most often."""
         names = (max(field.names, key=self._spelled.__getitem__) for field in self._fields)
         return Shape(tuple(names), container)
 
     def _value(self, position: int, field: "_Field", fields: Mapping[str, bytes]) -> Any:
-        told = []
+        values = []
         for name in field.names:
             sent = fields.get(name, _NULL)
             if sent == _NULL:
                 continue
             self._spelled[name] += 1
             try:
-                told.append(field.read(sent))
+                values.append(field.read(sent))
             except (ValueError, ArithmeticError):
                 problem = f"{name} is {shape_of(sent)}, which is no {field.kind} that can be stored"
                 raise self._violation(position, problem) from None
-        if not told:
+        if not values:
             if field.is_required:
                 raise self._violation(position, f"{field.names[0]} is missing or null, but a row cannot do without it")
             return None
-        if len(told) > 1 and any(value != told[0] for value in told):
+        if len(values) > 1 and any(value != values[0] for value in values):
             raise self._violation(position, f"{' and '.join(field.names)} differ, but are one field")
-        return told[0]
+        return values[0]
 
     def _keep_unknown(self, position: int, sent: Mapping[str, bytes]) -> None:
         extra = {name: value for name, value in sent.items() if name not in self._known}

@@ -1,4 +1,4 @@
-"""Local days: which day of an account's calendar a timestamp lies in, at the speed of a page."""
+"""Local days: computes the days of timestamps in an account's time zone."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from seller_platform.errors import ContractViolationError
 
-# YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and those decide the day.
+# YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and the hour gives the day.
 _HOUR, _CLOCK, _REST = (itemgetter(slice(*cut)) for cut in ((0, 13), (13, 19), (19, None)))
 _CLOCKS = frozenset(f":{minute:02d}:{second:02d}" for minute in range(60) for second in range(60))
 _CANONICAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d):\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -24,17 +24,17 @@ def zone_named(name: str | None, account: str) -> ZoneInfo:
     """Return the zone of an account.
 
     Raises:
-        ContractViolationError: There is none of that name.
+        ContractViolationError: No zone has that name.
     """
     try:
         return ZoneInfo(name or "")
     except (KeyError, ValueError, OSError):
-        told = f"time zone {name!r} is not known" if name else "it has no time zone"
-        raise ContractViolationError(f"account {account}", told) from None
+        problem = f"time zone {name!r} is not known" if name else "it has no time zone"
+        raise ContractViolationError(f"account {account}", problem) from None
 
 
 class LocalDays:
-    """Finds the local days of timestamps in one zone, and keeps what it found."""
+    """Computes the local days of timestamps in one zone; caches the day of each hour."""
 
     def __init__(self, zone: ZoneInfo) -> None:
         self.zone = zone
@@ -44,12 +44,12 @@ class LocalDays:
         """Return the local day of each timestamp.
 
         Raises:
-            ValueError: One of them is not in the canonical form, or no moment.
+            ValueError: One of them is not in the canonical form, or is no moment.
         """
         if not _CLOCKS.issuperset(map(_CLOCK, texts)):
             raise ValueError("a timestamp that is not in the canonical form")
-        known = self._of_hour
-        days = list(map(known.get, map(add, map(_HOUR, texts), map(_REST, texts))))
+        cached = self._of_hour
+        days = list(map(cached.get, map(add, map(_HOUR, texts), map(_REST, texts))))
         if None in days:
             return [day or self._of_new(text) for day, text in zip(days, texts, strict=True)]
         return days  # type: ignore[return-value]  # None is not in it
@@ -88,14 +88,15 @@ class LocalDays:
 
 @lru_cache(64)
 def local_days(zone: ZoneInfo) -> LocalDays:
-    """Return the days of a zone; slices of accounts in one zone share what was found."""
+    """Return the local days of a zone, whose cache all slices of that zone share."""
     return LocalDays(zone)
 
 
 def checked_timestamp(text: str, zone: ZoneInfo) -> str:
-    """Return the timestamp in ISO 8601 with a `T` and an offset, as it was sent where it is so already.
+    """Return the timestamp in ISO 8601 with a `T` and an offset.
 
-    A timestamp without zone is one of the given zone; of an hour that occurs twice, the first.
+    A timestamp that has both is returned as it was sent. One without offset is read in the given zone; where its hour
+    occurs twice, it lies in the first.
 
     Raises:
         ValueError: It is no moment.
@@ -111,19 +112,19 @@ def checked_timestamp(text: str, zone: ZoneInfo) -> str:
 
 
 def is_canonical_timestamp(text: str) -> bool:
-    """Whether a text is a timestamp in the one form that needs no change.
+    """Whether a text is a timestamp in the form that needs no change.
 
     Raises:
-        ValueError: It has the form, and is no moment.
+        ValueError: It has the form, but is no moment.
     """
     return _CANONICAL.fullmatch(text) is not None and datetime.fromisoformat(text).tzinfo is not None
 
 
 def checked_date(text: str) -> str:
-    """Return the date as it was sent, if it is a day written `YYYY-MM-DD`.
+    """Return the date as it was sent.
 
     Raises:
-        ValueError: It is not.
+        ValueError: It is no day written `YYYY-MM-DD`.
     """
     if not _DATE.fullmatch(text):
         raise ValueError("not a date")

@@ -1,4 +1,4 @@
-"""Decoding: the body of a page into rows, strictly and fast where it can be, leniently where it must be."""
+"""Decoding: turns the body of a page into rows. The strict decoder is tried first, for it is faster."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from seller_platform.client.decoding.lenient import LenientRows, lenient_rows
+from seller_platform.client.decoding.lenient import lenient_rows
 from seller_platform.client.decoding.local_days import checked_date, is_canonical_timestamp, local_days
 from seller_platform.client.decoding.strict import Shape, strict_decoder
 from seller_platform.contract import Dataset, Kind, Window
@@ -24,10 +24,10 @@ class Page:
     """One page of a list.
 
     Attributes:
-        rows: The values of the dataset's columns in order, and then what places the row: its local day, or for
-            rows without one the day (for accounts: the connection) they were asked for.
+        rows: The values of the dataset's columns in order, and last the row's local day. Rows without a day of their
+            own have the day, or for accounts the connection, that they were requested for.
         extras: JSON text of the fields unknown to the contract, by the row's position.
-        unknown_fields: Their names.
+        unknown_fields: The names of those fields.
     """
 
     rows: list[Row]
@@ -43,14 +43,14 @@ class PageDecoder:
     """Decodes the pages of one dataset.
 
     Args:
-        zone: The zone whose calendar the account keeps.
-        place: What places a row that carries no day of its own.
+        zone: The time zone of the account.
+        slice_value: The value of the slice column (`Dataset.slice_column`) in rows that carry no day of their own.
         rows_field: The field of the envelope that holds the rows.
     """
 
-    def __init__(self, dataset: Dataset, zone: ZoneInfo, place: object, *, rows_field: str = ROWS) -> None:
+    def __init__(self, dataset: Dataset, zone: ZoneInfo, slice_value: object, *, rows_field: str = ROWS) -> None:
         self.dataset, self.zone = dataset, zone
-        self._rows_field, self._place = rows_field, (str(place),)
+        self._rows_field, self._slice_value = rows_field, (str(slice_value),)
         self._shape = Shape(tuple(column.name for column in dataset.columns))
         self._columns = list(enumerate(dataset.columns))
         self._day = self._shape.fields.index(dataset.day) if dataset.day else None
@@ -61,7 +61,7 @@ class PageDecoder:
         """Return the page that a body holds.
 
         Args:
-            window: The days that were asked for; a row of another day is refused.
+            window: The days that were requested; a row of another day is refused.
 
         Raises:
             ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
@@ -69,15 +69,15 @@ class PageDecoder:
         """
         page = self._strict_page(body)
         if page is None:
-            found = lenient_rows(self.dataset, body, self.zone, self._rows_field)
-            self._shape = found.shape
-            page = Page(self._placed(found), found.extras, *found.envelope, found.unknown_fields)
+            lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)
+            self._shape = lenient.shape
+            page = Page(self._with_days(lenient.rows), lenient.extras, *lenient.envelope, lenient.unknown_fields)
         if window is not None and self._day is not None:
             self._check_window(page.rows, window)
         return page
 
     def _strict_page(self, body: bytes) -> Page | None:
-        """Return the page if every row is spelled as the decoder expects, with values that need no second look."""
+        """Return the page; None where a row or a value needs the lenient decoder."""
         decoder = strict_decoder(self.dataset, self._shape) if self._rows_field == ROWS else None
         if decoder is None:
             return None
@@ -85,7 +85,7 @@ class PageDecoder:
             values, envelope = decoder.decode(body)
             self._check_values(values, body)
             if self._day is None:
-                return Page([row + self._place for row in values], {}, *envelope)
+                return Page([row + self._slice_value for row in values], {}, *envelope)
             days = list(map(itemgetter(self._day), values))
             if self._local_days:
                 days = self._local_days.of_all(days)
@@ -98,23 +98,23 @@ class PageDecoder:
             return None
 
     def _check_values(self, values: Sequence[Row], body: bytes) -> None:
-        """Return if no value is of the right type and yet none that can be stored; raise ValueError otherwise."""
-        if b"\\" in body and b"\\u0000" in body:  # the first look is the faster one, and mostly enough
+        """Raise ValueError where a value of the right type cannot be stored as sent."""
+        if b"\\" in body and b"\\u0000" in body:  # the first search is faster, and seldom finds one
             raise ValueError("perhaps a NUL character")
         for number, column in self._columns:
             if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and number == self._day):
                 _CHECKS[column.kind](list(map(itemgetter(number), values)))
 
-    def _placed(self, found: LenientRows) -> list[Row]:
+    def _with_days(self, values: Sequence[Row]) -> list[Row]:
         if self._day is None:
-            return [row + self._place for row in found.rows]
+            return [row + self._slice_value for row in values]
         rows = []
-        for position, row in enumerate(found.rows, start=1):
+        for position, row in enumerate(values, start=1):
             try:
                 day = self._local_days.of(row[self._day]) if self._local_days else row[self._day]
             except ValueError as error:
-                what = f"row {position} of the page: {self.dataset.day} is {error}"
-                raise ContractViolationError(self.dataset.name, what) from None
+                problem = f"row {position} of the page: {self.dataset.day} is {error}"
+                raise ContractViolationError(self.dataset.name, problem) from None
             rows.append((*row, day))
         return rows
 
@@ -142,7 +142,7 @@ def _check_timestamps(values: Sequence[Any]) -> None:
 
 
 def _check_numbers(values: Sequence[Any]) -> None:
-    # Not `None in values`: a Decimal compared with anything asks whether that is a number, which is slow.
+    # `None in values` would be slow: a Decimal that is compared checks whether the other is a number.
     if not all(value is None or value.is_finite() for value in values):
         raise ValueError("not a number")
 

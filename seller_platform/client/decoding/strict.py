@@ -1,4 +1,4 @@
-"""Shapes of pages: the strict decoders, for pages that spell every row in one and the same way."""
+"""Strict decoders: decode pages that spell every row in the same way."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,7 +27,7 @@ _counts_of = attrgetter(TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
 
 
 class Envelope(NamedTuple):
-    """What a page says of its list; None for what it does not say."""
+    """The counts that a page carries beside its rows; None where one is missing."""
 
     total: int | None = None
     last_page: int | None = None
@@ -49,7 +49,7 @@ class Shape:
 
 
 class StrictDecoder:
-    """Decodes pages of one shape; anything else is a `msgspec.ValidationError`."""
+    """Decodes pages of one shape; pages of another raise `msgspec.ValidationError`."""
 
     def __init__(self, dataset: Dataset, shape: Shape) -> None:
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
@@ -79,19 +79,19 @@ class StrictDecoder:
 
 @lru_cache(256)
 def strict_decoder(dataset: Dataset, shape: Shape) -> StrictDecoder | None:
-    """Return the decoder of a shape; None where the dataset has a column that only a lenient one can decode."""
+    """Return the decoder of a shape; None where some column has no strict type."""
     if any(column.kind not in _TYPES for column in dataset.columns):
         return None
     return StrictDecoder(dataset, shape)
 
 
 def envelope_of(page: Any) -> Envelope:
-    """Return the numbers that a decoded page carries beside its rows."""
+    """Return the counts that a decoded page carries beside its rows."""
     return Envelope(*map(_count, _counts_of(page)))
 
 
 def _count(sent: float | str | None) -> int | None:
-    """Return a count, however it is spelled; None for what is none."""
+    """Return a count in any accepted spelling; None where the text is no count."""
     if isinstance(sent, str):
         text = sent.replace(",", "").strip()
         return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

@@ -1,4 +1,4 @@
-"""Values as upstreams may send them, in every accepted form, and what they are; nothing is guessed."""
+"""Values of columns: reads every form that upstreams may send; nothing is guessed."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ Reader = Callable[[bytes], Value]
 
 
 def reader_of(kind: Kind, zone: ZoneInfo) -> Reader:
-    """Return what reads JSON texts of values of that kind.
+    """Return the function that reads the JSON text of a value of that kind.
 
-    It raises ValueError for what is no such value, or one that cannot be stored.
+    The function raises ValueError where the text is no such value, or a value that cannot be stored.
 
     Args:
-        zone: The zone of timestamps without one.
+        zone: The zone of timestamps without an offset.
     """
     if kind is Kind.TIMESTAMP:
         return lambda sent: checked_timestamp(_text(sent), zone)
@@ -36,7 +36,7 @@ def reader_of(kind: Kind, zone: ZoneInfo) -> Reader:
 
 
 def shape_of(sent: bytes) -> str:
-    """Return what a piece of JSON is, without saying what is in it."""
+    """Return the type of a piece of JSON in words, without its content."""
     match sent[:1]:
         case b'"':
             return f"a string of {len(_STRING.decode(sent))} characters"
@@ -52,15 +52,15 @@ def shape_of(sent: bytes) -> str:
 
 
 def holds_nul(sent: bytes) -> bool:
-    """Whether some text in a piece of JSON has a NUL character, which PostgreSQL does not store."""
+    """Whether a text in the JSON has a NUL character, which PostgreSQL does not store."""
     return b"\\u0000" in sent and _NUL.search(sent) is not None
 
 
 def exact_number(text: str) -> Decimal:
-    """Return the number that a text holds, exactly, with or without thousands separators.
+    """Return the exact number that a text holds, with or without thousands separators.
 
     Raises:
-        ValueError: It holds none.
+        ValueError: The text is no number.
     """
     text = text.strip()
     if not _NUMBER.fullmatch(text):
@@ -72,10 +72,10 @@ def exact_number(text: str) -> Decimal:
 
 
 def whole_number(text: str) -> int:
-    """Return the integer that a text holds, if PostgreSQL's bigint can hold it too.
+    """Return the integer that a text holds.
 
     Raises:
-        ValueError: It holds none, or one beyond.
+        ValueError: The text is no integer, or one beyond PostgreSQL's bigint.
     """
     number = exact_number(text)
     if number.adjusted() > 20 or number != number.to_integral_value():
