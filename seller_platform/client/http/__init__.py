@@ -1,7 +1,7 @@
 """Requests over HTTP: sent, retried, bounded, and their answers checked.
 
 - `api`: sends the requests of one connection
-- `concurrency`: bounds the requests under way
-- `responses`: turns answers and failures into rows or errors
-- `retries`: decides what is asked again, and when
+- `concurrency`: limits the requests under way
+- `responses`: classifies answers: good, worth another attempt, or refused
+- `retries`: repeats a request that failed, after a pause
 """

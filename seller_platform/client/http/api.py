@@ -1,4 +1,4 @@
-"""The API over HTTP: one request and its answer, with patience for passing faults and a bound on everything."""
+"""The API over HTTP: sends and retries requests, within limits of time and size."""
 
 import copy
 import time
@@ -22,7 +22,7 @@ from seller_platform.traces import mark_failed, span, trace_headers
 
 USER_AGENT = f"seller-platform/{version('seller-platform')}"
 SILENCE_SECONDS = 60.0
-"""How long an upstream may say nothing before a request is given up."""
+"""How long an upstream may send nothing before an attempt fails."""
 
 _TALLY = "seller_platform.tally"
 _JSON = msgspec.json.Encoder(decimal_format="number")
@@ -48,7 +48,7 @@ class Answer:
 
     Attributes:
         seconds: From the first attempt to the last byte, pauses included.
-        requests: How many HTTP requests it took: retries, and requests sent again with a new token, included.
+        requests: HTTP requests that were sent, with retries and those sent again with a new token.
     """
 
     body: bytes
@@ -58,7 +58,7 @@ class Answer:
 
 
 def timeout_of(silence_seconds: float) -> httpx.Timeout:
-    """Return the timeout of a request to an upstream that may say nothing for so long."""
+    """Return the timeouts of a request to an upstream that may be silent so long."""
     return httpx.Timeout(silence_seconds, connect=min(15, silence_seconds), pool=None)
 
 
@@ -70,12 +70,12 @@ class SellerApi:
     """The API of one connection; threads may share it.
 
     Args:
-        base_url: Where the API's paths begin; it may carry a path itself.
-        auth: What puts the token on requests and answers a 401.
-        budget: How many requests may be under way at once.
-        attempts: How often a request is tried in all.
-        retry_seconds: How long a request is tried in all.
-        silence_seconds: How long the upstream may say nothing before an attempt is given up.
+        base_url: The URL before the API's paths; it may have a path itself.
+        auth: Puts the token on requests and answers a 401.
+        budget: Limits the requests under way at once.
+        attempts: How often a request is sent at most.
+        retry_seconds: How long after the first attempt the last may begin.
+        silence_seconds: How long the upstream may send nothing before an attempt fails.
     """
 
     def __init__(
@@ -130,12 +130,14 @@ class SellerApi:
     def stream(
         self, path: str, params: Mapping[str, str] | None, read: Callable[[Iterator[bytes]], Decoded], *, accept: str
     ) -> tuple[int, Decoded]:
-        """Return how many requests a download took, and what `read` made of its body, which is never held as a whole.
+        """Return the requests that a download took, and the result of `read`.
+
+        The body is never in memory as a whole.
 
         Args:
-            read: Takes the pieces of the body; it begins anew whenever the request is sent again, which
-                `UnreadableBodyError` asks for.
-            accept: The media types wanted.
+            read: Takes the pieces of the body. It is called anew for each attempt; with `UnreadableBodyError` it asks
+                for another.
+            accept: The media types that are accepted.
 
         Raises:
             UpstreamUnavailableError: No attempt brought a good answer.
@@ -157,12 +159,12 @@ class SellerApi:
                     raise PassingFault(error.problem) from None
             raw = read_answer(response, name, self._limits, self._clock)
         self._check(raw, name)
-        raise AssertionError("an answer that is no success is a fault or a refusal")
+        raise AssertionError("check_answer raises for every answer without success")
 
     def impatient(self, seconds: float) -> "SellerApi":
-        """Return the same API for those who cannot wait: each request is sent once, and given up after some seconds.
+        """Return the same API without retries, for callers that cannot wait.
 
-        Both share their connections, which the original closes.
+        Each request is sent once and fails after so many seconds. Both share their connections, which the original closes.
         """
         other = copy.copy(self)
         other._policy = RetryPolicy(1, seconds, self._clock)
@@ -181,7 +183,7 @@ class SellerApi:
 
         Args:
             twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is sent again only
-                where it surely was not acted upon.
+                where the upstream certainly did not act upon it.
 
         Raises:
             UpstreamUnavailableError: There was no good answer; the request may have been acted upon.
@@ -191,7 +193,9 @@ class SellerApi:
         return self.request("POST", path, params, json, decode=bytes, twice_is_harmless=twice_is_harmless)[0]
 
     def delete(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
-        """Return the answer to a DELETE request, which may be sent again and then find nothing left to delete.
+        """Return the answer to a DELETE request.
+
+        It may be sent again, and then find nothing left to delete.
 
         Raises:
             UpstreamUnavailableError: There was no good answer; the request may have been acted upon.
@@ -210,7 +214,9 @@ class SellerApi:
         decode: Callable[[bytes], Decoded],
         twice_is_harmless: bool = True,
     ) -> tuple[Answer, Decoded]:
-        """Return the answer to a request and its decoded body; a body that cannot be read is requested again.
+        """Return the answer to a request, and its decoded body.
+
+        A body that cannot be read is requested again.
 
         Args:
             decode: Raises `UnreadableBodyError` for a body that is not JSON.
@@ -265,14 +271,14 @@ class SellerApi:
 
 @contextmanager
 def open_answer(http: httpx.Client, request: httpx.Request, name: str) -> Iterator[tuple[httpx.Response, Span]]:
-    """Send a request once, in a span of its own, and yield the answer, whose body is not read yet.
+    """Send a request once, in its own span, and yield the answer with its body unread.
 
     Args:
         name: Method and path. The query, which may hold titles, does not enter the span.
 
     Raises:
         PassingFault: There was no answer, or it broke off while its body was read.
-        InvalidSettingError: The base URL is none that can be called.
+        InvalidSettingError: The base URL cannot be requested.
     """
     attributes = {
         "http.request.method": request.method,
@@ -299,7 +305,7 @@ def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: 
 
 
 def read_pieces(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:
-    """Yield the body piece by piece, as long as it stays within its limits.
+    """Yield the body piece by piece, within its limits.
 
     Raises:
         ContractViolationError: The body is too large.

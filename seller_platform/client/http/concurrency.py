@@ -1,4 +1,4 @@
-"""The request budget: how many requests one connection has under way at once."""
+"""The request budget: limits the requests that one connection has under way at once."""
 
 import threading
 from collections.abc import Iterator
@@ -6,11 +6,13 @@ from contextlib import contextmanager
 
 
 class RequestBudget:
-    """At most so many requests at once; halved when the upstream says it is too many, then slowly raised again.
+    """Limits the requests under way at once.
+
+    The limit is halved when the upstream answers 429, and raised again after successes.
 
     Args:
-        limit: The most requests that are ever under way at once.
-        successes_to_grow: After how many successes one request more is allowed.
+        limit: The most requests that are ever allowed at once.
+        successes_to_grow: The successes after which one request more is allowed.
     """
 
     def __init__(self, limit: int = 8, *, successes_to_grow: int = 20) -> None:
@@ -22,7 +24,7 @@ class RequestBudget:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Hold one request of the budget, once there is one to hold."""
+        """Wait until one more request is allowed, and count it until the block ends."""
         with self._changed:
             while self.under_way >= self.allowed:
                 self._changed.wait()
@@ -35,12 +37,12 @@ class RequestBudget:
                 self._changed.notify()
 
     def shrink(self) -> None:
-        """Halve what is allowed, because the upstream refused a request as one too many."""
+        """Halve the requests that are allowed, because the upstream answered 429."""
         with self._changed:
             self.allowed, self._successes = max(1, self.allowed // 2), 0
 
     def grow(self) -> None:
-        """Note a success; enough of them allow one request more."""
+        """Count a success; enough of them allow one request more."""
         with self._changed:
             self._successes += 1
             if self._successes >= self._successes_to_grow and self.allowed < self.limit:

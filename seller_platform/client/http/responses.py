@@ -1,4 +1,4 @@
-"""What an answer means: good, a passing fault that is worth another attempt, or a refusal for good."""
+"""Classifies answers: good, a passing fault that is worth another attempt, or a final refusal."""
 
 import json
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from seller_platform.errors import InvalidSettingError, RequestRefusedError, Unr
 
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNTOUCHED_STATUSES = frozenset({429, 503})
-"""Answers which say that the request was not acted upon: even one that must not happen twice may be sent again."""
+"""With these, the upstream did not act upon the request: it may be sent again even where it must not happen twice."""
 
 _LONGEST_MESSAGE = 300
 _JSON_STARTS = {b"{": b"}", b"[": b"]"}
 
 
 class PassingFault(Exception):  # noqa: N818  # it never leaves this floor
-    """One attempt failed in a way that may pass.
+    """One attempt failed, and another may succeed.
 
     Attributes:
-        was_untouched: The upstream surely did not act upon the request.
+        was_untouched: The upstream certainly did not act upon the request.
     """
 
     def __init__(self, problem: str, *, was_untouched: bool = False, retry_after_seconds: float | None = None) -> None:
@@ -36,16 +36,16 @@ class PassingFault(Exception):  # noqa: N818  # it never leaves this floor
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """An answer as it came: nothing is judged yet."""
+    """An answer before it is checked."""
 
     status: int
     headers: httpx.Headers
     body: bytes
 
     def retry_after_seconds(self, now: datetime) -> float | None:
-        """Return the pause that the answer asks for (RFC 9110 section 10.2.3), in either of its forms.
+        """Return the pause that the answer asks for (RFC 9110 section 10.2.3).
 
-        A date is one of the upstream's clock, which the answer tells as well; ours may be wrong.
+        The header holds seconds or a date. A date is compared with the answer's own `Date` header, because the local clock may be wrong.
         """
         text = self.headers.get("Retry-After", "").strip()
         if text.isascii() and text.isdigit():
@@ -57,7 +57,7 @@ class RawAnswer:
 
 
 def _moment(text: str) -> datetime | None:
-    """Return the moment that an HTTP date names; None where it names none."""
+    """Return the moment of an HTTP date; None where the text is no date."""
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
@@ -66,10 +66,10 @@ def _moment(text: str) -> datetime | None:
 
 
 def fault_of(error: httpx.HTTPError) -> PassingFault:
-    """Return the fault that an error of httpx stands for.
+    """Return the fault for an error of httpx.
 
     Raises:
-        InvalidSettingError: The base URL is none that can be called.
+        InvalidSettingError: The base URL cannot be requested.
     """
     if isinstance(error, httpx.UnsupportedProtocol):
         raise InvalidSettingError("SELLER_API_BASE_URL", "must begin with http:// or https://") from None
@@ -81,8 +81,8 @@ def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:
     """Return if the answer is good.
 
     Raises:
-        PassingFault: Another attempt may do better.
-        RequestRefusedError: No other attempt would.
+        PassingFault: Another attempt may succeed.
+        RequestRefusedError: No other attempt will.
     """
     check_passing(answer, now)
     if not 200 <= answer.status < 300:
@@ -96,10 +96,10 @@ def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:
 
 
 def check_passing(answer: RawAnswer, now: Clock) -> None:
-    """Return if the status is none that may pass.
+    """Return unless the status is worth another attempt.
 
     Raises:
-        PassingFault: Another attempt may do better.
+        PassingFault: Another attempt may succeed.
     """
     if answer.status in _PASSING_STATUSES or answer.status >= 500:
         raise PassingFault(
@@ -110,7 +110,9 @@ def check_passing(answer: RawAnswer, now: Clock) -> None:
 
 
 def check_looks_like_json(body: bytes) -> None:
-    """Return if the body begins and ends like a JSON object or array; the decoder looks at what is between.
+    """Return if the body begins and ends like a JSON object or array.
+
+    The decoder checks the rest.
 
     Raises:
         UnreadableBodyError: It does not.
@@ -125,15 +127,15 @@ def check_looks_like_json(body: bytes) -> None:
 
 
 def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedError:
-    """Return the error for an answer that is final, with what the upstream says of it."""
+    """Return the error for a final answer, with the message of the upstream."""
     if 300 <= answer.status < 400:
         target = urlsplit(answer.headers.get("Location", ""))
         where = f"{target.scheme}://{target.netloc}{target.path}" if target.netloc else target.path
         message = f"it redirects to {where or 'nowhere'}, and SELLER_API_BASE_URL must name the final address"
         return RequestRefusedError(request, answer.status, message)
-    told = json_object(answer.body)
-    said = next((told[name] for name in ("message", "error_description", "error") if told.get(name)), None)
-    reason, errors = told.get(REASON), told.get("errors")
+    body = json_object(answer.body)
+    text = next((body[name] for name in ("message", "error_description", "error") if body.get(name)), None)
+    reason, errors = body.get(REASON), body.get("errors")
     parameters = {
         shortened(str(name)): [shortened(str(text)) for text in (texts if isinstance(texts, list) else [texts])][:5]
         for name, texts in (list(errors.items())[:20] if isinstance(errors, dict) else [])
@@ -141,7 +143,7 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
     return RequestRefusedError(
         request,
         answer.status,
-        shortened(said) if isinstance(said, str) else "it gave no reason",
+        shortened(text) if isinstance(text, str) else "it gave no reason",
         parameters,
         reason=shortened(reason) if isinstance(reason, str) else None,
         retry_after_seconds=answer.retry_after_seconds(now),
@@ -149,15 +151,15 @@ def refusal(answer: RawAnswer, request: str, now: datetime) -> RequestRefusedErr
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:
-    """Return the JSON object that a short body holds; an empty one where it holds none."""
+    """Return the JSON object of a short body; an empty one where there is none."""
     try:
-        told = json.loads(body[:1_000_000])
+        content = json.loads(body[:1_000_000])
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def shortened(text: str) -> str:
-    """Return the text on one line, without control characters, and not too long for a message."""
+    """Return the text on one line, without control characters, cut to 300 characters."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if len(line) <= _LONGEST_MESSAGE else line[:_LONGEST_MESSAGE] + "..."

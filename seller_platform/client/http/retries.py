@@ -1,4 +1,4 @@
-"""Retrying: how often and how long a request is tried, and how long to pause in between."""
+"""Retries: repeats a request after passing faults, with growing pauses, within limits."""
 
 import logging
 import random
@@ -18,8 +18,8 @@ _LONGEST_PAUSE_SECONDS = 30.0
 
 _LOG = logging.getLogger(__name__)
 
-# We say ourselves what is tried again. Where structlog is installed, stamina would print it to standard output, into
-# the documents of commands.
+# This module logs retries itself. Where structlog is installed, stamina would print them to standard output, among
+# the documents that commands print there.
 stamina.instrumentation.set_on_retry_hooks([])
 
 Result = TypeVar("Result")
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RequestClock:
-    """The clocks by which requests wait and their answers are dated."""
+    """The clocks of requests: one for waiting, one for dates."""
 
     monotonic: Callable[[], float] = time.monotonic
     now: Clock = utc_now
@@ -35,7 +35,7 @@ class RequestClock:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long a request is tried: bounded in attempts and in seconds.
+    """Limits how often and how long a request is repeated.
 
     Attributes:
         seconds: No attempt begins later than this after the first.
@@ -46,24 +46,24 @@ class RetryPolicy:
     clock: RequestClock = field(default_factory=RequestClock)
 
     def run(self, request: str, attempt: Callable[[], Result], *, twice_is_harmless: bool = True) -> Result:
-        """Return what an attempt returns, tried again after each passing fault.
+        """Return the result of an attempt, which is repeated after each passing fault.
 
         Args:
-            request: What is attempted, for messages.
-            twice_is_harmless: Whether the request may reach the upstream twice. If not, it is only tried again
-                where it surely did not reach it.
+            request: The name of the request, for messages.
+            twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is repeated only where
+                the upstream certainly did not act upon it.
 
         Raises:
-            UpstreamUnavailableError: The last fault, once attempts or seconds are used up.
+            UpstreamUnavailableError: The last fault, when attempts or seconds are used up.
         """
         began, last = self.clock.monotonic(), self.attempts
 
         def pause_after(error: Exception) -> float | bool:
-            """Return how long to pause; False where trying again is no use, or not to be had in time."""
+            """Return the pause in seconds; False where the request is not repeated."""
             if not isinstance(error, PassingFault) or not (twice_is_harmless or error.was_untouched):
                 return False
             longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (number - 1))
-            jittered = longest * random.uniform(0.5, 1)  # noqa: S311  # it parts callers, it hides nothing
+            jittered = longest * random.uniform(0.5, 1)  # noqa: S311  # it spreads requests, it protects nothing
             pause = max(jittered, error.retry_after_seconds or 0)
             if number == last or pause > self.seconds - (self.clock.monotonic() - began):
                 return False

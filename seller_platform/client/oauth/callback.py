@@ -1,4 +1,4 @@
-"""The callback: a page on the loopback interface that receives the authorisation code."""
+"""The callback: a server on the loopback interface that receives the authorisation code."""
 
 import hmac
 import queue
@@ -45,7 +45,7 @@ _NOWHERE = _Page(404, "Nothing here", "This address only receives the answer to 
 
 @dataclass
 class _Received:
-    """One request to the callback, and the page it is answered with once it is judged."""
+    """One request to the callback, and the page that answers it."""
 
     query: dict[str, list[str]]
     page: _Page = _LATE
@@ -53,16 +53,16 @@ class _Received:
     answered: threading.Event = field(default_factory=threading.Event)
 
     def one(self, name: str) -> str | None:
-        """Return the parameter's value if it is there exactly once."""
+        """Return the value of a parameter that was sent exactly once."""
         values = self.query.get(name, [])
         return values[0] if len(values) == 1 else None
 
 
 class CallbackServer:
-    """Listens on the redirect URI while the block lasts.
+    """Listens on the redirect URI until the block ends.
 
     Raises:
-        InvalidSettingError: The redirect URI is not one that can be listened on, or its port is taken.
+        InvalidSettingError: No server can listen on the redirect URI, or its port is in use.
     """
 
     def __init__(self, redirect_uri: str) -> None:
@@ -90,7 +90,7 @@ class CallbackServer:
         self._server.server_close()
 
     def wait(self, state: str, timeout_seconds: float) -> str:
-        """Return the authorisation code, once the callback brings it along with our own state.
+        """Return the authorisation code, when the callback receives it with the expected state.
 
         Raises:
             AuthorizationDeniedError: The upstream sent an error instead, or nothing in time.
@@ -100,22 +100,25 @@ class CallbackServer:
             try:
                 received = self._received.get(timeout=max(0.0, ends - time.monotonic()))
             except queue.Empty:
-                raise AuthorizationDeniedError(f"nobody approved within {timeout_seconds:g} seconds") from None
+                raise AuthorizationDeniedError(f"access was not approved within {timeout_seconds:g} seconds") from None
             code, error = received.one("code"), received.one("error")
-            is_ours = hmac.compare_digest((received.one("state") or "").encode(), state.encode())
-            if not is_ours or not (code or error):
+            has_our_state = hmac.compare_digest((received.one("state") or "").encode(), state.encode())
+            if not has_our_state or not (code or error):
                 _answer(received, _FOREIGN)
             elif error:
                 _answer(received, _DENIED)
-                told = f"{error}: {received.one('error_description') or ''}".strip(": ")
-                raise AuthorizationDeniedError(f"the upstream answered {shortened(told)}")
+                message = f"{error}: {received.one('error_description') or ''}".strip(": ")
+                raise AuthorizationDeniedError(f"the upstream answered {shortened(message)}")
             elif code:
                 _answer(received, _GRANTED)
                 return code
 
 
 def _answer(received: _Received, page: _Page) -> None:
-    """Answer with a page and wait until it is on its way, for the program may end right after."""
+    """Answer with a page and wait until it is sent.
+
+    The program may end right after.
+    """
     received.page = page
     received.judged.set()
     received.answered.wait(5)
@@ -138,7 +141,7 @@ def _address(redirect_uri: str) -> tuple[tuple[str, int], str]:
 
 
 class _Server(socketserver.ThreadingTCPServer):
-    """One thread per connection: browsers open some on which they say nothing."""
+    """Serves each connection in its own thread, because browsers open some without using them."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -151,7 +154,7 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that hung up."""
+        """Ignore a browser that closed its connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):

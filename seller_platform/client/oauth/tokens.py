@@ -1,4 +1,4 @@
-"""OAuth 2.0 as its application: the authorisation URL, token pairs, and the token on every request."""
+"""OAuth 2.0 on the application's side: the authorisation URL, token pairs and tokens on requests."""
 
 import base64
 import hashlib
@@ -36,20 +36,20 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 class TokenSource(Protocol):
-    """Keeps the pair of one connection."""
+    """Keeps the token pair of one connection."""
 
     @property
     def connection(self) -> str:
         """The name of the connection, for messages."""
 
     def token(self) -> TokenPair:
-        """Return the current pair, rotated first if it is due."""
+        """Return the current pair; it is rotated first if it is due."""
 
     def rotate(self, rejected_access_token: str) -> TokenPair:
         """Return a pair other than the rejected one."""
 
     def superseding(self, rejected_access_token: str) -> TokenPair | None:
-        """Return the pair that is kept by now in place of the rejected one; None if that is still the rejected one."""
+        """Return the pair that another process stored since; None where there is none."""
 
 
 class GrantAuth(httpx.Auth):
@@ -63,8 +63,8 @@ class GrantAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Send the request; if its token is rejected, rotate and send it once more.
 
-        Should that be rejected too, a pair that somebody else has put in place of ours meanwhile is tried as well:
-        some upstreams reject the tokens of the pair before at once.
+        If the new token is rejected too, a pair that another process stored meanwhile is tried: some upstreams reject
+        the tokens of the previous pair at once.
 
         Raises:
             ReauthorizationRequiredError: The new token is rejected too.
@@ -84,11 +84,11 @@ class GrantAuth(httpx.Auth):
 
 
 def _nothing(_: str) -> None:
-    """There is no other token to try."""
+    """Return no pair: there is no other token to try."""
 
 
 class TokenAuth(httpx.Auth):
-    """Puts one access token, which somebody else looks after, on every request."""
+    """Puts one access token on every request, and never rotates it."""
 
     requires_response_body = False
 
@@ -96,7 +96,7 @@ class TokenAuth(httpx.Auth):
         self._access_token = access_token
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Send the request with the token; what comes of it is the caller's."""
+        """Send the request with the token; the caller handles a rejection."""
         request.headers["Authorization"] = f"Bearer {self._access_token}"
         yield request
 
@@ -104,11 +104,11 @@ class TokenAuth(httpx.Auth):
 class TokenEndpoint:
     """The token endpoint of the API, for one application.
 
-    Codes and refresh tokens work once. A request is therefore only sent again where it surely was not acted upon:
-    no connection was made, or the upstream said that it is busy.
+    Codes and refresh tokens work once. A request is therefore sent again only where the upstream certainly did not act
+    upon it: no connection was made, or the upstream answered that it is busy.
 
     Args:
-        silence_seconds: How long the upstream may say nothing, and how long its answer may take to arrive.
+        silence_seconds: How long the upstream may send nothing, and how long its answer may take to arrive.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class TokenEndpoint:
 
         Raises:
             TokenRefusedError: The upstream does not accept the code or the application.
-            UpstreamUnavailableError: There was no good answer; the code may be spent.
+            UpstreamUnavailableError: There was no good answer; the code may be used up.
         """
         return self._obtained(
             {
@@ -147,11 +147,13 @@ class TokenEndpoint:
         )
 
     def refresh(self, refresh_token: str) -> TokenPair:
-        """Return the next pair (RFC 6749 section 6); the refresh token stays where the answer holds no new one.
+        """Return the next pair (RFC 6749 section 6).
+
+        It keeps the refresh token where the answer has no new one.
 
         Raises:
             TokenRefusedError: The upstream does not accept the token or the application.
-            UpstreamUnavailableError: There was no good answer; the token may be spent.
+            UpstreamUnavailableError: There was no good answer; the token may be used up.
         """
         return self._obtained({"grant_type": "refresh_token", "refresh_token": refresh_token})
 
@@ -164,11 +166,11 @@ class TokenEndpoint:
             check_passing(answer, self._clock.now)
             if answer.status != 200:
                 raise _refusal(answer, secret)
-            told = json_object(answer.body)
-            tokens = (told.get("access_token"), told.get("refresh_token") or form.get("refresh_token"))
+            body = json_object(answer.body)
+            tokens = (body.get("access_token"), body.get("refresh_token") or form.get("refresh_token"))
             if not all(isinstance(token, str) and _TOKEN.fullmatch(token) for token in tokens):
                 raise PassingFault("status 200 without the tokens")
-            return TokenPair(str(tokens[0]), str(tokens[1]), asked_at, _lifetime_seconds(told.get("expires_in")))
+            return TokenPair(str(tokens[0]), str(tokens[1]), asked_at, _lifetime_seconds(body.get("expires_in")))
 
         return self._policy.run(_REQUEST, attempt, twice_is_harmless=False)
 
@@ -179,17 +181,17 @@ class TokenEndpoint:
             with httpx.Client(transport=self._transport, timeout=timeout, headers=headers) as http:
                 request = http.build_request("POST", self._url, data=form)
                 with open_answer(http, request, _REQUEST) as (response, _):
-                    # Other processes wait for the grant meanwhile, so the answer has no more time than silence has.
+                    # Other processes wait for the grant meanwhile, so the answer may take no longer than a silence.
                     limits = BodyLimits(_LARGEST_ANSWER_BYTES, self._silence_seconds)
                     return read_answer(response, _REQUEST, limits, self._clock)
         except httpx.InvalidURL as error:
             raise InvalidSettingError("SELLER_API_BASE_URL", str(error)) from None
-        except ContractViolationError:  # of its size
+        except ContractViolationError:  # the answer is too large
             raise PassingFault("a body that would not end") from None
 
 
 def authorization_url(auth_url: str, client_id: str, redirect_uri: str, state: str, code_challenge: str) -> str:
-    """Return the URL under which a person grants access (RFC 6749 section 4.1.1, RFC 7636 section 4.3)."""
+    """Return the URL where a user grants access (RFC 6749 section 4.1.1, RFC 7636 section 4.3)."""
     query = {
         "client_id": client_id,
         "redirect_uri": redirect_uri,
@@ -213,10 +215,10 @@ def code_challenge(verifier: str) -> str:
 
 
 def _refusal(answer: RawAnswer, form: Mapping[str, str]) -> TokenRefusedError:
-    """Return the OAuth error that the answer holds (RFC 6749 section 5.2)."""
-    told = json_object(answer.body)
-    error = told.get("error")
-    description = told.get("error_description") or told.get("message") or ""
+    """Return the OAuth error of an answer (RFC 6749 section 5.2)."""
+    body = json_object(answer.body)
+    error = body.get("error")
+    description = body.get("error_description") or body.get("message") or ""
     return TokenRefusedError(
         _without(form, error) if isinstance(error, str) and error else f"http_{answer.status}",
         _without(form, description) if isinstance(description, str) else "",
@@ -224,7 +226,7 @@ def _refusal(answer: RawAnswer, form: Mapping[str, str]) -> TokenRefusedError:
 
 
 def _lifetime_seconds(sent: Any) -> int:
-    """Return the lifetime of an access token; the API's own where the answer does not tell one."""
+    """Return the lifetime of an access token; the API's default where the answer has none."""
     try:
         seconds = int(float(sent))
     except (TypeError, ValueError, OverflowError):
@@ -233,7 +235,7 @@ def _lifetime_seconds(sent: Any) -> int:
 
 
 def _without(secret: Mapping[str, str], text: str) -> str:
-    """Return a text of the upstream as it may be shown: without what we sent in confidence."""
+    """Return a text of the upstream without the secrets that were sent to it."""
     for name in ("client_secret", "refresh_token", "code", "code_verifier"):
         if secret.get(name):
             text = text.replace(secret[name], "***")
