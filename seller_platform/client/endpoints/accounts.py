@@ -1,4 +1,4 @@
-"""Discovery: who the connected user is, and which accounts they may read."""
+"""Discovery: reads the connected user and the accounts that the user may read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _ROWS = "accounts"
 
 @dataclass(frozen=True)
 class User:
-    """The user whose accounts a connection reads; what the API does not tell is None."""
+    """The user whose accounts a connection reads; None for what the answer lacks."""
 
     id: int | None
     name: str | None
@@ -32,8 +32,8 @@ class Discovered:
     """The accounts of a connection.
 
     Attributes:
-        accounts: By their number, each with a key of its own.
-        rows: The same accounts as rows of the dataset, in the same order; the connection's name places them.
+        accounts: In the order of their numbers; no two have the same key.
+        rows: The same accounts as rows of the dataset, in the same order, with the connection's name as last value.
         extras: JSON text of the fields unknown to the contract, by the row's position.
     """
 
@@ -50,8 +50,8 @@ def fetch_user(api: SellerApi) -> User:
         UpstreamUnavailableError: The upstream gave no good answer.
         RequestRefusedError: It refused for good.
     """
-    told = json_object(api.get(USER_ME).body)
-    user = told["user"] if isinstance(told.get("user"), dict) else told
+    body = json_object(api.get(USER_ME).body)
+    user = body["user"] if isinstance(body.get("user"), dict) else body
     try:
         number = whole_number(str(user.get("id")))
     except ValueError:
@@ -63,8 +63,8 @@ def fetch_user(api: SellerApi) -> User:
 def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
     """Return the accounts that a connection may read.
 
-    Where several accounts have the same seller and marketplace, the one with the lowest number is selected by these;
-    the others are selected by their titles and have the key `account-<id>`. Their rows are as they were sent.
+    Where several accounts have the same seller and marketplace, the one with the lowest number is selected by them. The
+    others are selected by their titles and have the key `account-<id>`. Rows stay as they were sent.
 
     Raises:
         ContractViolationError: An account cannot be used: it has no known time zone, or nothing that selects it.
@@ -78,7 +78,7 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
     return Discovered(
         _with_own_keys([_account(row) for row in rows]),
         rows,
-        {place: page.extras[position] for place, position in enumerate(order) if position in page.extras},
+        {number: page.extras[position] for number, position in enumerate(order) if position in page.extras},
         LoadFacts(
             answer.requests,
             1,
@@ -101,7 +101,7 @@ def _account(row: Row) -> Account:
 def _with_own_keys(accounts: list[Account]) -> tuple[Account, ...]:
     taken: dict[str, Account] = {}
     for account in accounts:
-        # Without its seller an account is known by its number and selected by its title.
+        # Without its seller, an account has the key `account-<id>` and is selected by its title.
         own = replace(account, seller_id=None) if account.key in taken else account
         if own.key in taken:
             raise ContractViolationError(f"account {account.id}", "it was listed twice")

@@ -1,4 +1,4 @@
-"""Costs of products: one request for each SKU, and what writes and deletes the periods of one."""
+"""Cost periods of products: reads them SKU by SKU, writes and deletes them."""
 
 import json
 from collections import Counter, deque
@@ -57,12 +57,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class LookedUp:
-    """What the upstream says of one product.
+    """The answer about one product.
 
     Attributes:
-        rows: As the dataset's columns have them, and the day of the snapshot.
+        rows: The values of the dataset's columns in order, and last the day of the snapshot.
         extras: JSON text of the fields unknown to the contract, by the row's position.
-        is_known: Whether the upstream knows the product; one that it does not know has no rows.
+        is_known: Whether the upstream has the product; an unknown one has no rows.
     """
 
     sku: str
@@ -88,23 +88,23 @@ def read_cost_periods(
     A product that the upstream does not know has no periods.
 
     Args:
-        look_ahead: How many products are asked for at once.
+        look_ahead: How many requests are under way at once.
 
     Raises:
         ContractViolationError: The upstream sent what the API does not allow.
         UpstreamUnavailableError: It did not answer; the product is named.
-        RequestRefusedError: It refused for good, or knows neither the products nor the endpoint.
+        RequestRefusedError: It refused for good, or has neither the products nor the endpoint.
     """
     requests = read_bytes = unknown_products = 0
     unknown_fields: set[str] = set()
     keys: Counter[tuple[object, ...]] = Counter()
     lookup = CostLookup(api, account, snapshot_day)
-    for place, found in enumerate(at_once(lookup.find, skus, look_ahead), start=1):
-        sink.write(found.rows, tags=(), extras=found.extras, page=place)
-        requests, read_bytes = requests + found.requests, read_bytes + found.bytes
-        unknown_products += not found.is_known
-        unknown_fields |= found.unknown_fields
-        keys.update(row[:2] for row in found.rows)
+    for page, product in enumerate(at_once(lookup.find, skus, look_ahead), start=1):
+        sink.write(product.rows, tags=(), extras=product.extras, page=page)
+        requests, read_bytes = requests + product.requests, read_bytes + product.bytes
+        unknown_products += not product.is_known
+        unknown_fields |= product.unknown_fields
+        keys.update(row[:2] for row in product.rows)
     if skus and unknown_products == len(skus):
         requests += lookup.check_is_offered()
     duplicates = sum(count for count in keys.values() if count > 1)
@@ -117,10 +117,10 @@ def read_cost_periods(
 
 
 class CostLookup:
-    """Asks for the cost periods of an account's products, one after the other; threads may share it.
+    """Requests the cost periods of an account's products; threads may share it.
 
     Args:
-        snapshot_day: The day that places the rows.
+        snapshot_day: The day of the snapshot, the last value of each row.
     """
 
     def __init__(self, api: SellerApi, account: Account, snapshot_day: date) -> None:
@@ -128,32 +128,32 @@ class CostLookup:
         self._zone = zone_named(account.timezone, account.key)
 
     def find(self, sku: str) -> LookedUp:
-        """Return what the upstream says of a product now.
+        """Return the upstream's answer about a product.
 
         Raises:
             ContractViolationError: It sent what the API does not allow.
             UpstreamUnavailableError: It did not answer.
-            RequestRefusedError: It refused for good, for another reason than that it does not know the product.
+            RequestRefusedError: It refused for good, for another reason than an unknown product.
         """
         decoder = _LookupDecoder(sku, self._zone, self._day)
         try:
             with _naming(sku):
-                answer, found = self._api.request(
+                answer, product = self._api.request(
                     "GET", COST_PERIODS.path, {**self._account.selection, SKU: sku}, decode=decoder.decode
                 )
         except RequestRefusedError as error:
             if error.status == _NOT_FOUND:
                 return LookedUp(sku, is_known=False)
             raise
-        return replace(found, requests=answer.requests, bytes=len(answer.body))
+        return replace(product, requests=answer.requests, bytes=len(answer.body))
 
     def check_is_offered(self) -> int:
-        """Return the requests it took to see that the endpoint is there, and knows the account.
+        """Return how many requests showed that the endpoint exists and accepts the account.
 
-        An endpoint refuses a request that names no product as incomplete; where there is none, it is not found.
+        An endpoint refuses a request without a product as incomplete; a missing endpoint answers 404.
 
         Raises:
-            RequestRefusedError: There is none.
+            RequestRefusedError: There is no such endpoint.
         """
         try:
             return self._api.get(COST_PERIODS.path, self._account.selection).requests
@@ -163,22 +163,24 @@ class CostLookup:
             raise
 
 
-def read_periods(found: LookedUp) -> Periods:
-    """Return the periods that were found, as they could be written again.
+def read_periods(product: LookedUp) -> Periods:
+    """Return the periods of a product, as they can be written again.
 
     Raises:
-        ContractViolationError: One lacks what every cost has: a name, an amount and a currency.
+        ContractViolationError: A cost element lacks its name, its amount or its currency.
     """
     periods = []
-    for _, first, last, elements, *_ in found.rows:
+    for _, first, last, elements, *_ in product.rows:
         sent = json.loads(elements or "[]", parse_float=Decimal, parse_int=Decimal)
-        cost_elements = tuple(_element(found.sku, first, element) for element in sent)
+        cost_elements = tuple(_element(product.sku, first, element) for element in sent)
         periods.append(CostPeriod(date.fromisoformat(first), date.fromisoformat(last) if last else None, cost_elements))
     return in_order(tuple(periods))
 
 
 def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) -> None:
-    """Have the upstream store these periods of a product; some replace all that it had, some those of the same days.
+    """Store these periods of a product at the upstream.
+
+    Some upstreams replace all periods of the product, others those of the same days.
 
     Raises:
         RequestRefusedError: It refused for good.
@@ -189,7 +191,7 @@ def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) 
 
 
 def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPeriod | None = None) -> bool:
-    """Have the upstream delete one period of a product, or all; False where it had none.
+    """Delete one or all periods of a product upstream; False where there were none.
 
     Raises:
         RequestRefusedError: It refused for good, for another reason.
@@ -206,14 +208,14 @@ def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPerio
     return True
 
 
-def _element(sku: str, first: str, told: Mapping[str, object]) -> CostElement:
-    name, amount, currency = told.get(COST_ELEMENT), told.get(AMOUNT), told.get(CURRENCY)
+def _element(sku: str, first: str, sent: Mapping[str, object]) -> CostElement:
+    name, amount, currency = sent.get(COST_ELEMENT), sent.get(AMOUNT), sent.get(CURRENCY)
     if not isinstance(name, str) or not isinstance(amount, Decimal) or not isinstance(currency, str):
         raise ContractViolationError(
             f"{COST_PERIODS.name} of SKU {sku!r}",
             f"a cost element of the period from {first} lacks its {COST_ELEMENT}, {AMOUNT} or {CURRENCY}",
         )
-    provider, notes = told.get(PROVIDER), told.get(NOTES)
+    provider, notes = sent.get(PROVIDER), sent.get(NOTES)
     return CostElement(
         name,
         with_cents(amount),
@@ -224,7 +226,7 @@ def _element(sku: str, first: str, told: Mapping[str, object]) -> CostElement:
 
 
 class _LookupDecoder:
-    """Decodes the answer about one product, in every form that upstreams are known to send."""
+    """Decodes the answer about one product, in every form that upstreams send."""
 
     def __init__(self, sku: str, zone: ZoneInfo, day: date) -> None:
         self._sku, self._decoder = sku, PageDecoder(PERIODS_OF_ONE_SKU, zone, day)
@@ -242,14 +244,15 @@ class _LookupDecoder:
 
 
 def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str | None:
-    """Return the elements with amounts as numbers, however they were spelled; everything else stays as it was sent."""
+    """Return the elements with their amounts as numbers; all else stays as it was sent."""
     if sent is None:
         return None
     try:
         elements = _ELEMENTS.decode(sent)
     except msgspec.ValidationError:
-        found = shape_of(sent.encode())
-        problem = f"{COST_ELEMENTS} of period {position} is {found}, but should be an array of objects"
+        problem = (
+            f"{COST_ELEMENTS} of period {position} is {shape_of(sent.encode())}, but should be an array of objects"
+        )
         raise ContractViolationError(COST_PERIODS.name, problem) from None
     for element in elements:
         unknown.update(f"{COST_ELEMENTS}.{name}" for name in element.keys() - ELEMENT_FIELDS)
@@ -266,24 +269,27 @@ def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str |
     return msgspec.json.encode(elements).decode()
 
 
-def at_once(find: Callable[[Given], Result], given: Iterable[Given], count: int = LOOK_AHEAD) -> Iterator[Result]:
-    """Yield what is found for each thing given, in order, with so many under way at once; the first error ends it."""
-    remaining = iter(given)
+def at_once(find: Callable[[Given], Result], arguments: Iterable[Given], count: int = LOOK_AHEAD) -> Iterator[Result]:
+    """Yield the result of each argument in order, from `count` threads.
+
+    The first error ends it.
+    """
+    remaining = iter(arguments)
     threads = ThreadPoolExecutor(count, thread_name_prefix="costs")
     under_way: deque[Future[Result]] = deque()
     try:
         under_way.extend(threads.submit(find, each) for each in islice(remaining, count))
         while under_way:
-            found = under_way.popleft().result()
+            result = under_way.popleft().result()
             under_way.extend(threads.submit(find, each) for each in islice(remaining, 1))
-            yield found
+            yield result
     finally:
         threads.shutdown(cancel_futures=True)
 
 
 @contextmanager
 def _naming(sku: str) -> Iterator[None]:
-    """Name the product in errors that leave the block."""
+    """Add the product to the messages of errors that leave the block."""
     try:
         yield
     except UpstreamUnavailableError as error:

@@ -1,7 +1,8 @@
-"""JSON as a stream: arrays of any length, one element at a time, each as the text that was sent.
+"""JSON as a stream: reads arrays of any length by element, as the text that was sent.
 
-ijson is not used, because it makes values of the text: a SKU sent as 1e2 becomes 1E+2, half of a surrogate pair becomes
-a question mark, and a number of 5,000 digits crashes the process (ijson 3.6 with yajl2_c). It is not faster either.
+ijson is not used, because it converts the text to values: a SKU sent as 1e2 becomes 1E+2, half of a surrogate pair
+becomes a question mark, and a number of 5,000 digits crashes the process (ijson 3.6 with yajl2_c). It is not faster
+either.
 """
 
 import json
@@ -16,9 +17,9 @@ _BLANKS = " \t\r\n"
 
 
 class JsonText:
-    """JSON that arrives in pieces, of which only the value that is being read is held.
+    """Reads JSON that arrives in pieces, and holds only the value that is being read.
 
-    Whatever it is read by raises `UnreadableBodyError` where it is no JSON, or was cut.
+    Every method raises `UnreadableBodyError` where the text is no JSON, or was cut.
     """
 
     def __init__(self, pieces: Iterator[str]) -> None:
@@ -27,7 +28,7 @@ class JsonText:
         self._scan = json.JSONDecoder(parse_float=_nothing, parse_int=_nothing, parse_constant=_refuse_constant)
 
     def peek(self) -> str:
-        """Return the next character that is no blank; nothing at the end."""
+        """Return the next character that is no blank; an empty text at the end."""
         while True:
             while self._place < len(self._buffer):
                 if self._buffer[self._place] not in _BLANKS:
@@ -37,7 +38,7 @@ class JsonText:
                 return ""
 
     def value(self) -> str:
-        """Return the text of the next value, whole."""
+        """Return the whole text of the next value."""
         if not self.peek():
             raise UnreadableBodyError("a body that was cut")
         while True:
@@ -46,8 +47,8 @@ class JsonText:
                 end = self._scan.raw_decode(self._buffer, self._place)[1]
             # A number may go on in the next piece.
             if end is not None and (end < len(self._buffer) or not self._extend()):
-                found, self._place = self._buffer[self._place : end], end
-                return found
+                value, self._place = self._buffer[self._place : end], end
+                return value
             if end is None and not self._extend():
                 raise UnreadableBodyError("a body that is not JSON, or was cut")
 
@@ -63,7 +64,10 @@ class JsonText:
         self._take("]")
 
     def names(self) -> Iterator[str]:
-        """Yield the name of each member of the object that begins here; the caller reads its value."""
+        """Yield the name of each member of the object that begins here.
+
+        The caller reads the value before the next name.
+        """
         self._take("{")
         while self.peek() != "}":
             if self.peek() != '"':
@@ -79,19 +83,19 @@ class JsonText:
         """Return if nothing follows.
 
         Raises:
-            UnreadableBodyError: Something does.
+            UnreadableBodyError: Something follows.
         """
         if self.peek():
             raise UnreadableBodyError("a body with something after its JSON")
 
-    def _take(self, wanted: str) -> None:
-        found = self.peek()
-        if found != wanted:
-            raise UnreadableBodyError("a body that is not JSON" if found else "a body that was cut")
+    def _take(self, expected: str) -> None:
+        character = self.peek()
+        if character != expected:
+            raise UnreadableBodyError("a body that is not JSON" if character else "a body that was cut")
         self._place += 1
 
     def _extend(self) -> bool:
-        """Read on, as much as is held already, so that a long value is not looked at too often."""
+        """Read as much again as is held, so that long values are scanned seldom."""
         held = self._buffer[self._place :]
         if len(held) > _LARGEST_VALUE:
             raise UnreadableBodyError(f"a body that is not JSON, or has a value beyond {_LARGEST_VALUE >> 20} MiB")
@@ -107,7 +111,7 @@ class JsonText:
 
 
 def _nothing(_: str) -> None:
-    """Read no number here: only where a value ends is of interest."""
+    """Convert no number: only the end of a value is needed."""
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -1,8 +1,8 @@
-"""The rows of a downloaded report, read one by one from JSON or CSV.
+"""Reads the rows of a downloaded report one by one from JSON or CSV.
 
-JSON is an array of objects, or an object with such an array as its `data`; the digits of its numbers are kept. CSV is
-that of RFC 4180 with a header, and knows no types: what the contract does not name is kept as text, and an empty cell
-is null.
+JSON is an array of objects, or an object with such an array as its `data`; the digits of its numbers are kept. CSV
+follows RFC 4180 and has a header. It has no types: columns that the contract does not name are kept as text, and an
+empty cell is null.
 """
 
 import csv
@@ -22,7 +22,7 @@ from seller_platform.contract.wire import ROWS
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 ReportRow = tuple[Sequence[Any], str | None]
-"""The values of the contract's columns that an upstream sends, and the JSON text of all others, if there are any."""
+"""The values of the contract's columns that upstreams send, and the JSON text of all other columns."""
 
 _LARGEST_CELL = 1 << 20
 _LARGEST_LINE = 16 << 20
@@ -31,7 +31,7 @@ _BLANKS = " \t\r\n"
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-# The first columns are ours: which report a row belongs to, and where it stands in it.
+# Upstreams do not send the first two columns: the report, and the position of the row in it.
 _SENT = REPORT_ROWS.columns[2:]
 
 
@@ -39,17 +39,19 @@ class ReportReader:
     """Reads the rows of one download.
 
     Attributes:
-        other_columns: The columns that the contract does not name, as far as rows were read.
+        other_columns: The columns of the rows read so far that the contract does not name.
     """
 
     def __init__(self, zone: ZoneInfo) -> None:
         self.other_columns: set[str] = set()
-        self._places = {name: place for place, column in enumerate(_SENT) for name in (column.name, *column.aliases)}
+        self._numbers = {name: number for number, column in enumerate(_SENT) for name in (column.name, *column.aliases)}
         self._readers = [reader_of(column.kind, zone) for column in _SENT]
         self._position = 0
 
     def rows(self, text: Iterator[str], form: str) -> Iterator[ReportRow]:
-        """Return the rows of a body; one that is JSON is read as such, whatever was asked for.
+        """Return the rows of a body.
+
+        A body that is JSON is read as JSON, even where CSV was requested.
 
         Raises:
             ContractViolationError: A row cannot be stored; it is named by its position, from 1.
@@ -77,11 +79,11 @@ class ReportReader:
             values: list[Any] = [None] * len(_SENT)
             others: dict[str, object] = {}
             for name, value in sent.items():
-                place = self._places.get(name)
-                if place is None:
+                number = self._numbers.get(name)
+                if number is None:
                     others[name] = msgspec.Raw(value)
                 elif value != _NULL:
-                    values[place] = self._read(place, value)
+                    values[number] = self._read(number, value)
             yield values, self._kept(others)
 
     def _csv_rows(self, text: Iterator[str]) -> Iterator[ReportRow]:
@@ -91,7 +93,7 @@ class ReportReader:
             names = next(lines, [])
             if len(set(names)) < len(names):
                 raise ContractViolationError("the report", "two of its columns have the same name")
-            columns = [(name, self._places.get(name)) for name in names]
+            columns = [(name, self._numbers.get(name)) for name in names]
             for self._position, cells in enumerate(lines, start=1):
                 if len(cells) != len(names):
                     problem = f"CSV whose row {self._position} has {len(cells)} cells, not {len(names)}"
@@ -103,19 +105,19 @@ class ReportReader:
     def _csv_row(self, columns: Sequence[tuple[str, int | None]], cells: Sequence[str]) -> ReportRow:
         values: list[Any] = [None] * len(_SENT)
         others: dict[str, object] = {}
-        for (name, place), cell in zip(columns, cells, strict=True):
-            if place is None:
+        for (name, number), cell in zip(columns, cells, strict=True):
+            if number is None:
                 others[name] = _plain(cell) if cell else None
             elif cell:
-                text = _plain(cell) if _SENT[place].kind is Kind.TEXT else cell
-                values[place] = self._read(place, msgspec.json.encode(text))
+                text = _plain(cell) if _SENT[number].kind is Kind.TEXT else cell
+                values[number] = self._read(number, msgspec.json.encode(text))
         return values, self._kept(others)
 
-    def _read(self, place: int, sent: bytes) -> Any:
+    def _read(self, number: int, sent: bytes) -> Any:
         try:
-            return self._readers[place](sent)
+            return self._readers[number](sent)
         except (ValueError, ArithmeticError):
-            column = _SENT[place]
+            column = _SENT[number]
             self._refuse(f"{column.name} is {shape_of(sent)}, which is no {column.kind.value} that can be stored")
 
     def _kept(self, others: Mapping[str, object]) -> str | None:
@@ -133,34 +135,34 @@ class ReportReader:
 
 
 def _objects(text: JsonText) -> Iterator[str]:
-    """Yield the JSON text of each row of an array, or of the array that an object holds as its rows."""
+    """Yield the JSON text of each row of an array, or of an object's array of rows."""
     if text.peek() == "[":
         yield from text.elements()
         text.end()
         return
-    found = False
+    has_rows = False
     for name in text.names():
-        if name == ROWS and not found:
+        if name == ROWS and not has_rows:
             if text.peek() != "[":
                 raise ContractViolationError("the report", f"its {ROWS} is no array, but its rows should be there")
-            found = True
+            has_rows = True
             yield from text.elements()
         else:
             text.value()
     text.end()
-    if not found:
+    if not has_rows:
         raise ContractViolationError("the report", f"there is no {ROWS} in the answer, but its rows should be there")
 
 
 def _plain(cell: str) -> str:
-    """Return the text of a cell, without the apostrophe that keeps a spreadsheet from running it."""
+    """Return the text of a cell without the apostrophe before a formula."""
     if cell[0] == "'" and cell[1:].lstrip(" ").startswith(FORMULA_STARTS):
         return cell[1:]
     return cell
 
 
 def _lines(text: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a text with their ends."""
+    """Yield the lines of a text with their line ends."""
     rest = ""
     for piece in text:
         *whole, rest = (rest + piece).split("\n")

@@ -1,4 +1,4 @@
-"""Reports over HTTP: requested, followed, and downloaded row by row; a download is never held as a whole."""
+"""Reports over HTTP: requests a report, fetches its status, and downloads it row by row."""
 
 import codecs
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _ACCEPTS_JSON = "application/json"
 
 
 class Standing(Enum):
-    """What the status of a report means for those who wait for it."""
+    """What the status of a report means for its requester."""
 
     PENDING = "pending"
     COMPLETED = "completed"
@@ -43,11 +43,11 @@ _STANDINGS = {
 
 @dataclass(frozen=True)
 class ReportStatus:
-    """How a report is.
+    """The status of a report.
 
     Attributes:
-        word: What the upstream calls it, on one line; empty where it does not say.
-        message: What it adds, on one line.
+        word: The upstream's own word, on one line; empty where it sends none.
+        message: The upstream's message, on one line.
     """
 
     standing: Standing
@@ -56,38 +56,38 @@ class ReportStatus:
 
 
 def request_report(api: SellerApi, account: Account, selector: str, value: str) -> str:
-    """Ask for a report and return its number.
+    """Request a report and return its number.
 
-    The parameters are sent in the query and in the body, for upstreams that look at one of them only.
+    The parameters are sent in the query and in the body, because some upstreams read only one of them.
 
     Raises:
-        ContractViolationError: The answer has no number of a report.
+        ContractViolationError: The answer has no report number.
         RequestRefusedError: The upstream refused the request for good.
         UpstreamUnavailableError: There was no good answer; a report may have been requested all the same.
     """
-    asked = {**account.selection, selector: value}
-    told = json_object(api.post(REPORT_REQUEST, asked, asked).body)
-    report_id = told.get("report_id")
+    parameters = {**account.selection, selector: value}
+    body = json_object(api.post(REPORT_REQUEST, parameters, parameters).body)
+    report_id = body.get("report_id")
     if isinstance(report_id, int) and not isinstance(report_id, bool):
         return str(report_id)
     if isinstance(report_id, str) and report_id.isprintable() and 0 < len(report_id) <= _LONGEST_REPORT_ID:
         return report_id
-    said = told.get("message")
-    because = f"; it said: {shortened(said)}" if isinstance(said, str) and said else ""
+    message = body.get("message")
+    because = f"; it said: {shortened(message)}" if isinstance(message, str) and message else ""
     raise ContractViolationError(
         f"POST {REPORT_REQUEST}", f"the answer has no report_id that can be asked for{because}"
     )
 
 
 def fetch_status(api: SellerApi, account: Account, report_id: str) -> ReportStatus:
-    """Return how a report is; a word that no upstream is known to use leaves that open.
+    """Return the status of a report; words that the contract does not list are UNKNOWN.
 
     Raises:
         RequestRefusedError: The upstream refused the request for good; 404 where it has no such report.
         UpstreamUnavailableError: There was no good answer.
     """
-    told = json_object(api.get(REPORT_STATUS, _about(account, report_id)).body)
-    word, message = (told[name] if isinstance(told.get(name), str) else "" for name in ("status", "message"))
+    body = json_object(api.get(REPORT_STATUS, _about(account, report_id)).body)
+    word, message = (body[name] if isinstance(body.get(name), str) else "" for name in ("status", "message"))
     standings = (standing for standing, words in _STANDINGS.items() if word.strip().casefold() in words)
     return ReportStatus(next(standings, Standing.UNKNOWN), shortened(word), shortened(message) or None)
 
@@ -97,16 +97,16 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
 ) -> LoadFacts:
     """Read the rows of a completed report into the sink.
 
-    The pages are batches of rows; a note names the columns that the contract does not.
+    The pages are batches of rows. The note `other_columns` lists the columns that the contract does not name.
 
     Args:
-        form: json or csv; what comes as JSON is read as such in any case.
-        local_day: The day that places the rows.
+        form: json or csv; a body that is JSON is read as JSON in any case.
+        local_day: The last value of each row.
 
     Raises:
         ContractViolationError: A row cannot be stored; it is named by its position, from 1.
         RequestRefusedError: The upstream refused the request for good; 409 where the report is not ready.
-        UpstreamUnavailableError: There was no good answer, or none that ended as it should.
+        UpstreamUnavailableError: There was no good answer, or none that was whole.
     """
     zone = zone_named(account.timezone, account.key)
 
@@ -132,7 +132,7 @@ def _about(account: Account, report_id: str) -> dict[str, str]:
 
 
 class _Counted:
-    """The pieces of a body, counted as they pass."""
+    """Counts the bytes of a body while its pieces are read."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self.bytes = pieces, 0
@@ -151,7 +151,7 @@ def _write(rows: Iterator[ReportRow], report_id: str, local_day: str, sink: RowS
         sink.write(
             [(report_id, number, *values, local_day) for number, (values, _) in enumerate(batch, start=position + 1)],
             tags=(),
-            extras={place: extra for place, (_, extra) in enumerate(batch) if extra is not None},
+            extras={number: extra for number, (_, extra) in enumerate(batch) if extra is not None},
             page=pages,
         )
         position += len(batch)

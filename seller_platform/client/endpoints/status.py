@@ -1,4 +1,4 @@
-"""A question that needs no grant: is the upstream there, and what time is it there?"""
+"""The status of an upstream: whether it answers, and how far its clock is ahead. It needs no grant."""
 
 import time
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from seller_platform.errors import InvalidSettingError, UpstreamUnavailableError
 
 @dataclass(frozen=True)
 class Probe:
-    """How an upstream answered.
+    """The answer of an upstream to a status request.
 
     Attributes:
-        clock_skew_seconds: How far its clock is ahead of ours; None where it does not tell the time.
+        clock_skew_seconds: How far its clock is ahead of the local one; None where the answer has no date.
     """
 
     status: int
@@ -27,11 +27,11 @@ class Probe:
 
 
 def probe(base_url: str, *, timeout_seconds: float = 10, transport: httpx.BaseTransport | None = None) -> Probe:
-    """Ask an upstream for its status, once; any answer means that it is there.
+    """Request the status of an upstream once; any answer shows that it is reachable.
 
     Raises:
         UpstreamUnavailableError: It does not answer.
-        InvalidSettingError: The URL is none that can be called.
+        InvalidSettingError: The URL cannot be requested.
     """
     began, asked_at = time.perf_counter(), datetime.now(UTC)
     try:
@@ -43,8 +43,8 @@ def probe(base_url: str, *, timeout_seconds: float = 10, transport: httpx.BaseTr
         raise UpstreamUnavailableError(f"GET {SERVICE_STATUS}", str(fault_of(error)), attempts=1) from None
     seconds, halfway = time.perf_counter() - began, asked_at + (datetime.now(UTC) - asked_at) / 2
     try:
-        there = parsedate_to_datetime(answer.headers.get("Date", ""))
+        upstream_time = parsedate_to_datetime(answer.headers.get("Date", ""))
     except (ValueError, OverflowError):
         return Probe(answer.status_code, seconds, None)
-    skew = there.replace(tzinfo=there.tzinfo or UTC) - halfway
+    skew = upstream_time.replace(tzinfo=upstream_time.tzinfo or UTC) - halfway
     return Probe(answer.status_code, seconds, skew.total_seconds())

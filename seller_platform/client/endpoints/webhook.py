@@ -1,4 +1,4 @@
-"""Webhooks: messages to whoever is to be told, in the JSON that Slack and those like it take."""
+"""Webhooks: posts messages in the JSON that Slack and similar services accept."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -19,21 +19,23 @@ _ATTEMPTS, _SECONDS = 2, 10.0
 def post_message(
     url: str, payload: Mapping[str, object], *, attempts: int = _ATTEMPTS, clock: RequestClock | None = None
 ) -> None:
-    """Post a JSON document; where the webhook is away for a moment it is posted again, perhaps twice.
+    """Post a JSON document to a webhook.
+
+    After a passing fault it is posted again; the webhook may then receive it twice.
 
     Args:
-        url: It is a secret, and appears neither in a log nor in an error, except for its host.
-        attempts: How often it is posted in all, within 10 seconds.
+        url: A secret. Only its host appears in logs and errors.
+        attempts: How often it is posted at most, within 10 seconds.
 
     Raises:
-        WebhookError: The webhook did not take it.
+        WebhookError: The webhook did not accept it.
     """
     clock, host = clock or RequestClock(), urlsplit(url).hostname or "?"
 
     def attempt() -> None:
         try:
             answer = _send(url, payload)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # the last of a proxy that is no URL
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: a proxy that is no URL
             raise PassingFault(f"no answer ({type(error).__name__})") from None
         check_passing(answer, clock.now)
         if not 200 <= answer.status < 300:

@@ -164,7 +164,8 @@ class SellerApi:
     def impatient(self, seconds: float) -> "SellerApi":
         """Return the same API without retries, for callers that cannot wait.
 
-        Each request is sent once and fails after so many seconds. Both share their connections, which the original closes.
+        Each request is sent once and fails after so many seconds. Both share their connections, which the original
+        closes.
         """
         other = copy.copy(self)
         other._policy = RetryPolicy(1, seconds, self._clock)

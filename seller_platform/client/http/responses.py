@@ -45,7 +45,8 @@ class RawAnswer:
     def retry_after_seconds(self, now: datetime) -> float | None:
         """Return the pause that the answer asks for (RFC 9110 section 10.2.3).
 
-        The header holds seconds or a date. A date is compared with the answer's own `Date` header, because the local clock may be wrong.
+        The header holds seconds or a date. A date is compared with the answer's own `Date`, for the local clock may be
+        wrong.
         """
         text = self.headers.get("Retry-After", "").strip()
         if text.isascii() and text.isdigit():
