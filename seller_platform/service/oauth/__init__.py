@@ -2,7 +2,7 @@
 
 - `authorize`: the authorization endpoint and the consent page
 - `token_endpoint`: token, revocation and metadata endpoints
-- `grants`: codes and tokens as stored
+- `issued_tokens`: codes and tokens as stored
 - `applications`: registered applications
 - `developers_page`: where users register applications
 - `approvals_page`: where users end an application's access

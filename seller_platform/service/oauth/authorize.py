@@ -16,7 +16,7 @@ from seller_platform.errors import ApiError
 from seller_platform.service.access import accounts_of
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
-from seller_platform.service.oauth.grants import RegisteredApplication, find_application, issue_code
+from seller_platform.service.oauth.issued_tokens import RegisteredApplication, find_application, issue_code
 from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.sessions import user_of, visit_of

@@ -16,7 +16,7 @@ from seller_platform.service.access import hash_of
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import base_url_of, json_answer, token_answer
-from seller_platform.service.oauth.grants import (
+from seller_platform.service.oauth.issued_tokens import (
     IssuedTokens,
     RegisteredApplication,
     exchange_code,

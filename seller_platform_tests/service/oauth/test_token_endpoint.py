@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from seller_platform.service.oauth.applications import add_application, add_public_application
-from seller_platform.service.oauth.grants import challenge_of
+from seller_platform.service.oauth.issued_tokens import challenge_of
 from seller_platform_tests.support.served import (
     ANN,
     CALLBACK,
