@@ -10,15 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psycopg
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
 from seller_platform.errors import CannotListenError, WarehouseUnavailableError
-from seller_platform.service.monitoring.report_counts import count_reports
+from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING
+from seller_platform.warehouse.postgres.database import conninfo, driver_url
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the library's own: it decides in each process where its values live
+_CONNECT_SECONDS = 3
+_COUNT = """
+SELECT state, count(*), coalesce(extract(epoch FROM now() - min(requested_at)), 0)
+FROM service.report_jobs GROUP BY state
+"""
 
 
 @contextmanager
@@ -65,23 +72,42 @@ class ReportCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         try:
-            found = count_reports(self._database_url)
+            reports = count_reports(self._database_url)
         except WarehouseUnavailableError:
-            found = None
+            reports = None
         is_up = GaugeMetricFamily("seller_platform_service_database_up", "1 where PostgreSQL answers, else 0.")
-        is_up.add_metric((), 0 if found is None else 1)
+        is_up.add_metric((), 0 if reports is None else 1)
         yield is_up
-        if found is None:
+        if reports is None:
             return
-        reports = GaugeMetricFamily("seller_platform_service_reports", "Reports by state.", labels=("state",))
-        for state, count in found.states.items():
-            reports.add_metric((state,), count)
-        yield reports
+        states = GaugeMetricFamily("seller_platform_service_reports", "Reports by state.", labels=("state",))
+        for state in (PROCESSING, COMPLETED, FAILED):
+            states.add_metric((state,), reports[state][0] if state in reports else 0)
+        yield states
         oldest = GaugeMetricFamily(
             "seller_platform_service_oldest_open_report_seconds", "How long the oldest report has been waited for."
         )
-        oldest.add_metric((), found.oldest_open_seconds)
+        oldest.add_metric((), reports[PROCESSING][1] if PROCESSING in reports else 0)
         yield oldest
+
+
+def count_reports(database_url: str) -> dict[str, tuple[int, float]]:
+    """Count the reports of all users by state, with the age of the oldest in seconds.
+
+    Raises:
+        WarehouseUnavailableError: PostgreSQL did not answer in a few seconds.
+    """
+    url = driver_url(database_url, "psycopg")
+    try:
+        with psycopg.connect(
+            conninfo(database_url),
+            connect_timeout=_CONNECT_SECONDS,
+            application_name="seller-platform metrics",
+            options="-c statement_timeout=5000 -c search_path=",
+        ) as connection:
+            return {state: (count, float(age)) for state, count, age in connection.execute(_COUNT)}
+    except psycopg.Error as error:
+        raise WarehouseUnavailableError(f"{url.host}/{url.database}", str(error).partition("\n")[0]) from error
 
 
 class _ProcessCollector(Collector):
@@ -94,14 +120,8 @@ class _ProcessCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         for file in self._folder.glob("gauge_live*_*.db"):
             process_id = int(file.stem.rpartition("_")[2])
-            if not _is_alive(process_id):
+            try:
+                os.kill(process_id, 0)  # sends no signal, only asks whether the process exists
+            except ProcessLookupError:
                 mark_process_dead(process_id, str(self._folder))  # type: ignore[no-untyped-call]  # the library has no types there
         yield from self._sums.collect()
-
-
-def _is_alive(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    return True
