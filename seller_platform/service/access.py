@@ -5,7 +5,6 @@ Rows are read only through `SelectedAccounts`, and `select_accounts` is the only
 
 import hashlib
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -175,44 +174,34 @@ async def select_accounts(connection: Connection, caller: Caller, selector: Sele
         NotFoundError: There is no such account or group, or it is not the caller's.
         InvalidParametersError: Several accounts of the caller have that title.
     """
-    found = await _accounts(connection, caller, selector)
+    accounts = await accounts_of(connection, caller, selector)
     if selector.group_title is not None:
-        if not found and not await _has_group(connection, caller, selector.group_title):
+        group = {"user": caller.id, "group_title": selector.group_title}
+        if not accounts and await (await connection.execute(_GROUP, group)).fetchone() is None:
             raise NotFoundError(f"there is no group titled {shown(selector.group_title)} among yours")
-        return SelectedAccounts(found)
-    if not found:
-        raise NotFoundError(f"there is no account {_told(selector)} among yours; GET /user/accounts lists them")
-    if len(found) > 1:
-        raise InvalidParametersError(_ambiguous(selector, found))
-    return SelectedAccounts(found)
+    elif not accounts:
+        seller, marketplace = shown(selector.seller_id or ""), shown(selector.marketplace_id or "")
+        named = (
+            f"titled {shown(selector.account_title)}"
+            if selector.account_title is not None
+            else f"of seller {seller} on marketplace {marketplace}"
+        )
+        raise NotFoundError(f"there is no account {named} among yours; GET /user/accounts lists them")
+    elif len(accounts) > 1 and selector.account_title is not None:
+        pairs = ", ".join(f"{account.seller_id} on {account.marketplace}" for account in accounts)
+        problem = f"is the title of {len(accounts)} of your accounts; select by seller_id and marketplace_id: {pairs}"
+        raise InvalidParametersError({ACCOUNT_TITLE.name: [problem]})
+    elif len(accounts) > 1:
+        titles = ", ".join(account.account_title for account in accounts)
+        problem = f"selects {len(accounts)} of your accounts; select one by its account_title: {titles}"
+        raise InvalidParametersError({SELLER_ID.name: [problem]})
+    return SelectedAccounts(accounts)
 
 
-async def accounts_of(connection: Connection, caller: Caller) -> tuple[ServedAccount, ...]:
-    """Return every account that a caller may read, by number."""
-    return await _accounts(connection, caller, Selector())
-
-
-async def _accounts(connection: Connection, caller: Caller, selector: Selector) -> tuple[ServedAccount, ...]:
+async def accounts_of(
+    connection: Connection, caller: Caller, selector: Selector = Selector()
+) -> tuple[ServedAccount, ...]:
+    """Return the accounts that a caller may read, by number; with a selector only those that it selects."""
     async with connection.cursor(row_factory=class_row(ServedAccount)) as cursor:
         await cursor.execute(_ACCOUNTS, {"user": caller.id, **asdict(selector)})
         return tuple(await cursor.fetchall())
-
-
-async def _has_group(connection: Connection, caller: Caller, title: str) -> bool:
-    found = await connection.execute(_GROUP, {"user": caller.id, "group_title": title})
-    return await found.fetchone() is not None
-
-
-def _told(selector: Selector) -> str:
-    if selector.account_title is not None:
-        return f"titled {shown(selector.account_title)}"
-    return f"of seller {shown(selector.seller_id or '')} on marketplace {shown(selector.marketplace_id or '')}"
-
-
-def _ambiguous(selector: Selector, found: Sequence[ServedAccount]) -> dict[str, list[str]]:
-    if selector.account_title is not None:
-        pairs = ", ".join(f"{account.seller_id} on {account.marketplace}" for account in found)
-        problem = f"is the title of {len(found)} of your accounts; select by seller_id and marketplace_id: {pairs}"
-        return {ACCOUNT_TITLE.name: [problem]}
-    titles = ", ".join(account.account_title for account in found)
-    return {SELLER_ID.name: [f"selects {len(found)} of your accounts; select one by its account_title: {titles}"]}

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
+from prometheus_client import CollectorRegistry
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -36,7 +37,7 @@ class Store:
             InvalidSettingError: The URL is not one of PostgreSQL.
         """
         url = driver_url(database_url, "psycopg")
-        self._lent, self._measures = 0, measures
+        self._lent, self._measures = 0, measures or Measures(CollectorRegistry())
         self.where = f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
         options: dict[str, Any] = {
             "autocommit": True,
@@ -71,11 +72,11 @@ class Store:
             WarehouseUnavailableError: None could be had in time, or it was lost in the middle.
         """
         try:
-            with self._measures.wait() if self._measures else nullcontext():
+            with self._measures.wait():
                 connection = await self._borrow()
             self._lent += 1
             try:
-                with self._measures.loan() if self._measures else nullcontext():
+                with self._measures.loan():
                     yield connection
             finally:
                 self._lent -= 1

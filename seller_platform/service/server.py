@@ -5,8 +5,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from seller_platform.service.monitoring.prometheus import ReportCollector, measu
 from seller_platform.service.reports.worker import Pace, run_worker
 
 _LOG = logging.getLogger("seller_platform.service")
+_READY = "listening on %s"
 _GRACE_SECONDS = 10
 _BACKLOG = 2048
 _LEVELS = {
@@ -49,7 +50,7 @@ def run_service(
     metrics: MetricsAddress | None = None,
     log_format: LogFormat = "text",
 ) -> None:
-    """Serve until SIGINT or SIGTERM, with a log on standard error.
+    """Serve until SIGINT or SIGTERM, with a log on standard error; requests under way may end.
 
     Args:
         port: 0 takes a free one, which the log names.
@@ -59,20 +60,31 @@ def run_service(
     Raises:
         CannotListenError: The address is taken, or not ours.
     """
-
-    def announce(url: str) -> None:
-        _LOG.info("listening on %s", url)
-
-    serve(
-        database_url,
-        host=host,
-        port=port,
-        workers=workers,
-        writes_reports=writes_reports,
-        metrics=metrics,
-        log_format=log_format,
-        on_ready=announce,
-    )
+    log_config = log_configuration(log_format, _LEVELS)
+    logging.config.dictConfig(log_config)
+    registry = CollectorRegistry()
+    with ExitStack() as stack:
+        listener = stack.enter_context(_listen(host, port))
+        stack.enter_context(_signals_end_quietly())
+        if metrics is not None:
+            if workers > 1:
+                stack.enter_context(measures_of_processes(registry))
+            registry.register(ReportCollector(database_url))
+            page = metrics_page(registry, host=metrics.host, port=metrics.port, option="--metrics-port")
+            _LOG.info("metrics on %s", stack.enter_context(page))
+        address = f"[{host}]" if ":" in host else host
+        url = f"http://{address}:{listener.getsockname()[1]}"
+        if workers == 1:
+            app = create_app(database_url, worker_pace=Pace() if writes_reports else None, registry=registry)
+            _AnnouncingServer(_configuration(app, log_config), url).run([listener])
+            return
+        # The workers read the URL from the environment, so that it shows in no list of processes.
+        os.environ[DATABASE_URL] = database_url
+        os.environ[NO_WORKER] = "" if writes_reports else "1"
+        factory = "seller_platform.service.app:app_from_environment"
+        config = _configuration(factory, log_config, factory=True, workers=workers)
+        _LOG.info(_READY, url)
+        Multiprocess(config, sockets=[listener]).run()
 
 
 def run_report_worker(database_url: str, *, log_format: LogFormat = "text") -> None:
@@ -81,69 +93,17 @@ def run_report_worker(database_url: str, *, log_format: LogFormat = "text") -> N
     run_worker(database_url, on_ready=lambda: _LOG.info("writing reports"))
 
 
-def serve(
-    database_url: str,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8700,
-    workers: int = 1,
-    writes_reports: bool = True,
-    metrics: MetricsAddress | None = None,
-    log_format: LogFormat = "text",
-    on_ready: Callable[[str], None],
-) -> None:
-    """Serve until SIGINT or SIGTERM; requests under way may end.
-
-    Args:
-        writes_reports: Whether reports are written here; else a report worker elsewhere must.
-        metrics: Where Prometheus reads what all workers measure together; without it, nowhere.
-        on_ready: Called with the base URL once requests are taken.
-
-    Raises:
-        CannotListenError: The address is taken, or not ours.
-    """
-    log_config = log_configuration(log_format, _LEVELS)
-    logging.config.dictConfig(log_config)
-    registry = CollectorRegistry()
-    with (
-        _listen(host, port) as listener,
-        _signals_end_quietly(),
-        measures_of_processes(registry) if metrics and workers > 1 else nullcontext(),
-        _metrics(database_url, registry, metrics) if metrics else nullcontext(),
-    ):
-        url = _url(host, listener.getsockname()[1])
-        if workers == 1:
-            app = create_app(database_url, worker_pace=Pace() if writes_reports else None, registry=registry)
-            _AnnouncingServer(_configuration(app, log_config), lambda: on_ready(url)).run([listener])
-            return
-        # The workers read the URL from the environment, so that it shows in no list of processes.
-        os.environ[DATABASE_URL] = database_url
-        os.environ[NO_WORKER] = "" if writes_reports else "1"
-        factory = "seller_platform.service.app:app_from_environment"
-        config = _configuration(factory, log_config, factory=True, workers=workers)
-        on_ready(url)
-        Multiprocess(config, sockets=[listener]).run()
-
-
-@contextmanager
-def _metrics(database_url: str, registry: CollectorRegistry, address: MetricsAddress) -> Iterator[None]:
-    registry.register(ReportCollector(database_url))
-    with metrics_page(registry, host=address.host, port=address.port, option="--metrics-port") as url:
-        _LOG.info("metrics on %s", url)
-        yield
-
-
 class _AnnouncingServer(uvicorn.Server):
     """A server that says when it takes requests; uvicorn has no other way to learn it."""
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, url: str) -> None:
         super().__init__(config)
-        self._announce = announce
+        self._url = url
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._announce()
+            _LOG.info(_READY, self._url)
 
 
 def _configuration(app: Any, log_config: dict[str, Any], **options: Any) -> uvicorn.Config:
@@ -165,10 +125,6 @@ def _listen(host: str, port: int) -> socket.socket:
         raise CannotListenError(host, port, error.strerror or str(error)) from error
     listener.set_inheritable(True)
     return listener
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from seller_platform.errors import CannotListenError
-from seller_platform.service.server import serve
+from seller_platform.service.server import run_service
 
 _PROGRAM = """
 import sys
@@ -76,4 +76,4 @@ def test_a_port_that_is_taken_is_named(reading: object) -> None:
     taken = int(str(getattr(reading, "base_url", "")).rpartition(":")[2])
 
     with pytest.raises(CannotListenError, match=f"port {taken}"):
-        serve("postgresql://nowhere/x", port=taken, on_ready=lambda _: None)
+        run_service("postgresql://nowhere/x", port=taken)
