@@ -35,10 +35,10 @@ class Envelop:
         headers = Headers(scope=scope)
         given = headers.get(REQUEST_ID, "")
         request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
-        told = {"http.request.method": method_of(scope["method"]), "seller_platform.request_id": request_id}
+        attributes = {"http.request.method": method_of(scope["method"]), "seller_platform.request_id": request_id}
         with (
             log_context(request_id=request_id),
-            span(method_of(scope["method"]), told, kind=SpanKind.SERVER, headers=dict(headers)) as current,
+            span(method_of(scope["method"]), attributes, kind=SpanKind.SERVER, headers=dict(headers)) as current,
         ):
             await self._answer(scope, receive, send, request_id, current)
 
@@ -69,11 +69,11 @@ class Envelop:
         finally:
             seconds = time.perf_counter() - began
             self._measures.answered(inner, scope["method"], status, seconds)
-            _trace(current, inner, scope["method"], status)
-            _log_access(inner, scope["method"], status, seconds, request_id)
+            _report(current, inner, scope["method"], status=status, seconds=seconds, request_id=request_id)
 
 
-def _trace(current: Span, scope: Scope, method: str, status: int) -> None:
+def _report(current: Span, scope: Scope, method: str, *, status: int, seconds: float, request_id: str) -> None:
+    """Complete the span of a request and log its line."""
     endpoint, rows = endpoint_of(scope), noted(scope).rows or None
     current.update_name(f"{method_of(method)} {endpoint}")
     current.set_attributes(
@@ -81,17 +81,7 @@ def _trace(current: Span, scope: Scope, method: str, status: int) -> None:
     )
     if status >= 500:
         mark_failed(current, str(status))
-
-
-def _log_access(scope: Scope, method: str, status: int, seconds: float, request_id: str) -> None:
     path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200]
     milliseconds = round(seconds * 1000, 1)
-    told = facts(
-        method=method,
-        path=path,
-        endpoint=endpoint_of(scope),
-        status=status,
-        milliseconds=milliseconds,
-        rows=noted(scope).rows or None,
-    )
-    ACCESS_LOG.info("%s %s %d %.1f ms %s", method, path, status, milliseconds, request_id, extra=told)
+    fields = facts(method=method, path=path, endpoint=endpoint, status=status, milliseconds=milliseconds, rows=rows)
+    ACCESS_LOG.info("%s %s %d %.1f ms %s", method, path, status, milliseconds, request_id, extra=fields)

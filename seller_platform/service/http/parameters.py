@@ -15,6 +15,7 @@ LARGEST_INTEGER = 2**63 - 1
 _LONGEST_TEXT = 1_000
 _MOST_FIELDS = 200
 _DIGITS = re.compile(r"[0-9]{1,19}")
+_CURRENCY = re.compile(r"[A-Z]{3}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -82,18 +83,25 @@ class Query:
         if parameter.name in self._problems:
             return None
         texts = self._texts.get(parameter.name, [])
+        if not texts and not parameter.required:
+            return None
         if not texts:
-            if parameter.required:
-                self.refuse(parameter.name, f"is required; it {_wanted(parameter)}")
-            return None
-        if len(texts) > 1:
-            self.refuse(parameter.name, f"was sent {len(texts)} times; send it once")
-            return None
-        try:
-            return parameter.read(_clean(texts[0]))
-        except ValueError as error:
-            self.refuse(parameter.name, str(error))
-            return None
+            values = parameter.schema.get("enum")
+            allowed = f"must be one of {', '.join(map(str, values))}" if isinstance(values, list) else "must be sent"
+            problem = f"is required; it {allowed}"
+        elif len(texts) > 1:
+            problem = f"was sent {len(texts)} times; send it once"
+        elif len(texts[0]) > _LONGEST_TEXT:
+            problem = f"must not be longer than {_LONGEST_TEXT} characters"
+        elif not is_storable(texts[0]):
+            problem = "must be UTF-8 without NUL characters"
+        else:
+            try:
+                return parameter.read(texts[0])
+            except ValueError as error:
+                problem = str(error)
+        self.refuse(parameter.name, problem)
+        return None
 
     def refuse(self, name: str, problem: str) -> None:
         """Note what is wrong with a parameter."""
@@ -150,7 +158,13 @@ def shown(text: str) -> str:
 
 def text_parameter(name: str, doc: str) -> Parameter[str]:
     """Return a parameter that takes any text but the empty one."""
-    return Parameter(name, doc, _read_text, {"type": "string", "minLength": 1, "maxLength": _LONGEST_TEXT})
+
+    def read(text: str) -> str:
+        if not text:
+            raise ValueError("must not be empty")
+        return text
+
+    return Parameter(name, doc, read, {"type": "string", "minLength": 1, "maxLength": _LONGEST_TEXT})
 
 
 def choice_parameter(name: str, doc: str, values: Sequence[str], *, required: bool) -> Parameter[str]:
@@ -179,8 +193,14 @@ def size_parameter(name: str, doc: str, values: Sequence[int], *, required: bool
 
 def count_parameter(name: str, doc: str) -> Parameter[int]:
     """Return a parameter that takes a whole number from 1."""
-    schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
-    return Parameter(name, doc, _read_count, schema)
+
+    def read(text: str) -> int:
+        number = int(text) if _DIGITS.fullmatch(text) else 0
+        if not 1 <= number <= LARGEST_INTEGER:
+            raise ValueError(f"must be a whole number from 1 to {LARGEST_INTEGER}; it is {shown(text)}")
+        return number
+
+    return Parameter(name, doc, read, {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER})
 
 
 def day_parameter(name: str, doc: str) -> Parameter[date]:
@@ -190,20 +210,13 @@ def day_parameter(name: str, doc: str) -> Parameter[date]:
 
 def currency_parameter(name: str, doc: str) -> Parameter[str]:
     """Return a parameter that takes the code of a currency."""
-    return Parameter(name, doc, _read_currency, {"type": "string", "pattern": "^[A-Z]{3}$"})
 
+    def read(text: str) -> str:
+        if not _CURRENCY.fullmatch(text):
+            raise ValueError(f"must be an ISO 4217 code such as EUR; it is {shown(text)}")
+        return text
 
-def _read_text(text: str) -> str:
-    if not text:
-        raise ValueError("must not be empty")
-    return text
-
-
-def _read_count(text: str) -> int:
-    number = int(text) if _DIGITS.fullmatch(text) else 0
-    if not 1 <= number <= LARGEST_INTEGER:
-        raise ValueError(f"must be a whole number from 1 to {LARGEST_INTEGER}; it is {shown(text)}")
-    return number
+    return Parameter(name, doc, read, {"type": "string", "pattern": "^[A-Z]{3}$"})
 
 
 def read_day(text: str) -> date:
@@ -218,22 +231,3 @@ def read_day(text: str) -> date:
         except ValueError:
             pass
     raise ValueError(f"must be a day of the calendar, written YYYY-MM-DD; it is {shown(text)}")
-
-
-def _read_currency(text: str) -> str:
-    if not re.fullmatch("[A-Z]{3}", text):
-        raise ValueError(f"must be an ISO 4217 code such as EUR; it is {shown(text)}")
-    return text
-
-
-def _clean(text: str) -> str:
-    if len(text) > _LONGEST_TEXT:
-        raise ValueError(f"must not be longer than {_LONGEST_TEXT} characters")
-    if not is_storable(text):
-        raise ValueError("must be UTF-8 without NUL characters")
-    return text
-
-
-def _wanted(parameter: Parameter[Value]) -> str:
-    values = parameter.schema.get("enum")
-    return f"must be one of {', '.join(map(str, values))}" if isinstance(values, list) else "must be sent"

@@ -26,16 +26,14 @@ def json_answer(body: object, status: int = 200, headers: Mapping[str, str] | No
 
 def error_answer(error: Exception) -> Response:
     """Return the answer that tells a caller of an error; unknown ones are told without their text."""
+    status, message, headers = message_of(error)
     match error:
         case TokenEndpointError():
-            return token_answer({"error": error.error, "error_description": error.message}, error.status, error.headers)
+            return token_answer({"error": error.error, "error_description": message}, status, headers)
         case ApiError():
-            body = error_body(error.status, error.message, error.parameters, reason=error.reason)
-            return json_answer(body, error.status, error.headers)
-        case WarehouseUnavailableError() | psycopg.OperationalError():
-            return json_answer(error_body(503, _AWAY), 503, {"Retry-After": str(RETRY_SECONDS)})
+            return json_answer(error_body(status, message, error.parameters, reason=error.reason), status, headers)
         case _:
-            return json_answer(error_body(500, _BROKEN), 500)
+            return json_answer(error_body(status, message), status, headers)
 
 
 def token_answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -34,6 +34,7 @@ _HEADERS = {
     "Retry-After": "Seconds after which trying again makes sense.",
 }
 _HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "503": ("Retry-After",)}
+_TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}
 _SCHEMAS = "#/components/schemas/"
 # Fields that are no columns: by the name of the field, or by those of its schema and of the field.
 _EXAMPLES: Mapping[str, object] = {
@@ -159,7 +160,9 @@ def example_of(schema: Mapping[str, Any], name: str = "", owner: str = "") -> An
     example = examples.get(f"{owner}.{name}", examples.get(name))
     if isinstance(example, {"integer": int, "string": str}.get(str(kind), ())):
         return example
-    return {"integer": 1, "number": 12.5, "boolean": True, "string": _text(schema)}.get(str(kind))
+    return {"integer": 1, "number": 12.5, "boolean": True, "string": _TEXTS.get(schema.get("format", ""), "text")}.get(
+        str(kind)
+    )
 
 
 @cache
@@ -176,25 +179,23 @@ def _examples() -> Mapping[str, object]:
     return {**of_columns, **unanimous, **_EXAMPLES}
 
 
-def _text(schema: Mapping[str, Any]) -> str:
-    return {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}.get(schema.get("format", ""), "text")
-
-
 def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
     """Return an operation with its examples, the headers of its answers, and errors by reference."""
     parameters = [
         {**parameter, "example": example_of(parameter["schema"], parameter["name"])}
         for parameter in operation.get("parameters", ())
     ]
-    responses = {status: _answer(status, response) for status, response in operation["responses"].items()}
-    return {**operation, **({"parameters": parameters} if parameters else {}), "responses": responses}
-
-
-def _answer(status: str, response: Mapping[str, Any]) -> dict[str, Any]:
-    headers = {
-        name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *_HEADERS_OF.get(status, ()))
+    responses = {
+        status: {
+            **response,
+            "headers": {
+                name: {"$ref": f"#/components/headers/{name}"}
+                for name in ("X-Request-Id", *_HEADERS_OF.get(status, ()))
+            },
+        }
+        for status, response in operation["responses"].items()
     }
-    return {**response, "headers": headers}
+    return {**operation, **({"parameters": parameters} if parameters else {}), "responses": responses}
 
 
 def _named(described: Any, schemas: dict[str, Any]) -> Any:

@@ -120,7 +120,12 @@ def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]], rul
 
 def row_schema(name: str, columns: Sequence[Column]) -> dict[str, object]:
     """Return the schema of a row of the list of that name."""
-    properties = {column.name: _column_schema(column) for column in columns}
+    properties: dict[str, object] = {}
+    for column in columns:
+        schema = _SCHEMAS[column.kind]
+        if column.nullable and "type" in schema:
+            schema = {**schema, "type": [schema["type"], "null"]}
+        properties[column.name] = {**schema, "description": column.doc}
     return {"title": row_title(name), "type": "object", "required": list(properties), "properties": properties}
 
 
@@ -138,13 +143,6 @@ def envelope_schema(row: Mapping[str, object], *, announces_total: bool) -> dict
             for name in (CURRENT_PAGE, TOTAL, PER_PAGE, LAST_PAGE)
         }
     return {"type": "object", "required": list(properties), "properties": properties}
-
-
-def _column_schema(column: Column) -> dict[str, object]:
-    schema: dict[str, object] = dict(_SCHEMAS[column.kind])
-    if column.nullable and "type" in schema:
-        schema["type"] = [schema["type"], "null"]
-    return {**schema, "description": column.doc}
 
 
 def _response(description: str, schema: Mapping[str, object]) -> dict[str, object]:
