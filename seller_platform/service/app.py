@@ -26,11 +26,19 @@ from seller_platform.service.http.responses import JSON, allowed_methods, base_u
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.monitoring.status import status_route
-from seller_platform.service.oauth.approvals_page import END, Approvals
+from seller_platform.service.oauth.approvals_page import END, end_application, show_applications, show_end
 from seller_platform.service.oauth.authorize import Authorization
-from seller_platform.service.oauth.developers_page import DELETE, NEW, Developers
+from seller_platform.service.oauth.developers_page import (
+    DELETE,
+    NEW,
+    create_client,
+    delete_client,
+    show_clients,
+    show_deletion,
+    show_form,
+)
 from seller_platform.service.oauth.openapi import oauth_paths
-from seller_platform.service.oauth.token_endpoint import answer_metadata, answer_revocation, answer_token_request
+from seller_platform.service.oauth.token_endpoint import TokenEndpoint, answer_metadata
 from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pages.docs import docs_text
@@ -46,6 +54,7 @@ from seller_platform.service.pages.rendering import (
     page_with_script,
     render_message,
 )
+from seller_platform.service.pages.signed_in import page_of_user
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes
 from seller_platform.service.reports.worker import Pace, WorkerThread
@@ -106,10 +115,13 @@ def create_app(
         *cost_routes(store, clock),
         *report_routes(store, clock),
     )
+    tokens = TokenEndpoint(store)
     app = Starlette(
         routes=[
             *(routing.Route(route.path, route.answer, methods=[route.method]) for route in routes),
-            *_oauth_routes(store),
+            routing.Route(TOKEN, tokens.issue, methods=["POST"]),
+            routing.Route(REVOKE, tokens.revoke, methods=["POST"]),
+            routing.Route(METADATA, answer_metadata),
             *_page_routes(store),
             *_documentation_routes(routes),
         ],
@@ -138,23 +150,8 @@ def app_from_environment() -> Starlette:
     return create_app(database_url, worker_pace=None if os.environ.get(NO_WORKER) else Pace())
 
 
-def _oauth_routes(store: Store) -> list[routing.Route]:
-    async def answer_token(request: Request) -> Response:
-        return await answer_token_request(request, store)
-
-    async def answer_revoke(request: Request) -> Response:
-        return await answer_revocation(request, store)
-
-    return [
-        routing.Route(TOKEN, answer_token, methods=["POST"]),
-        routing.Route(REVOKE, answer_revoke, methods=["POST"]),
-        routing.Route(METADATA, answer_metadata),
-    ]
-
-
 def _page_routes(store: Store) -> list[routing.Route]:
-    login, authorization, developers = Login(store), Authorization(store), Developers(store)
-    approvals = Approvals(store)
+    login, authorization = Login(store), Authorization(store)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, answer_home),
         ("GET", LOGIN, login.show),
@@ -162,14 +159,14 @@ def _page_routes(store: Store) -> list[routing.Route]:
         ("POST", LOGOUT, login.leave),
         ("GET", AUTHORIZE, authorization.show),
         ("POST", AUTHORIZE, authorization.submit),
-        ("GET", DEVELOPERS, developers.show),
-        ("GET", NEW, developers.show_new),
-        ("POST", NEW, developers.create),
-        ("GET", DELETE, developers.show_deletion),
-        ("POST", DELETE, developers.delete),
-        ("GET", APPROVALS, approvals.show),
-        ("GET", END, approvals.show_end),
-        ("POST", END, approvals.end),
+        ("GET", DEVELOPERS, page_of_user(store, show_clients)),
+        ("GET", NEW, page_of_user(store, show_form)),
+        ("POST", NEW, page_of_user(store, create_client)),
+        ("GET", DELETE, page_of_user(store, show_deletion)),
+        ("POST", DELETE, page_of_user(store, delete_client)),
+        ("GET", APPROVALS, page_of_user(store, show_applications)),
+        ("GET", END, page_of_user(store, show_end)),
+        ("POST", END, page_of_user(store, end_application)),
     )
     return [
         *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in pages),

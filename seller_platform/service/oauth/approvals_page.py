@@ -9,15 +9,14 @@ from datetime import date, datetime
 from urllib.parse import urlsplit
 
 from psycopg.rows import class_row
-from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import accounts_of
 from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.signed_in import Asked, answer_user
-from seller_platform.service.pool import Connection, Store
+from seller_platform.service.pages.signed_in import Asked
+from seller_platform.service.pool import Connection
 
 END = f"{APPROVALS}/{{client_id}}/end"
 
@@ -64,25 +63,6 @@ class ApprovedApplication:
         return urlsplit(self.redirect_uri).netloc
 
 
-class Approvals:
-    """The pages of the applications that a user approved; without a login they lead to it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def show(self, request: Request) -> Response:
-        """Answer GET /admin/applications."""
-        return await answer_user(self._store, request, _list)
-
-    async def show_end(self, request: Request) -> Response:
-        """Answer GET /admin/applications/{client_id}/end."""
-        return await answer_user(self._store, request, _show_end)
-
-    async def end(self, request: Request) -> Response:
-        """Answer POST /admin/applications/{client_id}/end."""
-        return await answer_user(self._store, request, _end)
-
-
 async def approved_applications(connection: Connection, user_id: int) -> Sequence[ApprovedApplication]:
     """Return the applications with access to a user's accounts, those approved last first."""
     async with connection.cursor(row_factory=class_row(ApprovedApplication)) as cursor:
@@ -95,7 +75,8 @@ async def end_access(connection: Connection, user_id: int, client_id: str) -> No
     await connection.execute(_END, (user_id, client_id))
 
 
-async def _list(asked: Asked) -> Response:
+async def show_applications(asked: Asked) -> Response:
+    """Answer GET /admin/applications."""
     values = {
         "here": "applications",
         "applications": await approved_applications(asked.connection, asked.user.id),
@@ -107,7 +88,8 @@ async def _list(asked: Asked) -> Response:
     return render("applications.html", values)
 
 
-async def _show_end(asked: Asked) -> Response:
+async def show_end(asked: Asked) -> Response:
+    """Answer GET /admin/applications/{client_id}/end."""
     values = {
         "here": "applications",
         "application": await _approved_application(asked),
@@ -116,7 +98,8 @@ async def _show_end(asked: Asked) -> Response:
     return render("applications_end.html", values)
 
 
-async def _end(asked: Asked) -> Response:
+async def end_application(asked: Asked) -> Response:
+    """Answer POST /admin/applications/{client_id}/end."""
     application = await _approved_application(asked)
     await end_access(asked.connection, asked.user.id, application.client_id)
     return redirect(f"{APPROVALS}?notice=ended")

@@ -108,7 +108,10 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
     Raises:
         ApiError: It is not known to come from a registered application, so nobody may be sent anywhere for it.
     """
-    fields = _fields(request)
+    try:
+        fields = parse_fields(request.scope["query_string"])
+    except ValueError as error:
+        raise ApiError(f"The link that led here {error}.") from None
     client_id, redirect_uri = fields.get("client_id", ""), fields.get("redirect_uri", "")
     if not client_id or not redirect_uri:
         missing = "redirect_uri" if client_id else "client_id"
@@ -126,13 +129,6 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
     challenge = fields.get("code_challenge") or None
     problem = _pkce_problem(application, challenge, fields.get("code_challenge_method"))
     return AuthorizationRequest(application, fields.get("state"), challenge, problem)
-
-
-def _fields(request: Request) -> dict[str, str]:
-    try:
-        return parse_fields(request.scope["query_string"])
-    except ValueError as error:
-        raise ApiError(f"The link that led here {error}.") from None
 
 
 def _pkce_problem(application: RegisteredApplication, challenge: str | None, method: str | None) -> str | None:

@@ -9,7 +9,6 @@ import re
 import secrets
 from base64 import urlsafe_b64encode
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.errors import ApiError, InvalidApplicationError, NotFoundError
@@ -23,8 +22,7 @@ from seller_platform.service.oauth.applications import (
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.sessions import BrowserSession
-from seller_platform.service.pages.signed_in import Asked, answer_user
-from seller_platform.service.pool import Store
+from seller_platform.service.pages.signed_in import Asked
 
 NEW = f"{DEVELOPERS}/new"
 DELETE = f"{DEVELOPERS}/{{client_id}}/delete"
@@ -38,34 +36,8 @@ _NOTICES = {
 }
 
 
-class Developers:
-    """The pages of a user's own clients; without a login they lead to it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def show(self, request: Request) -> Response:
-        """Answer GET /admin/developers."""
-        return await answer_user(self._store, request, _list)
-
-    async def show_new(self, request: Request) -> Response:
-        """Answer GET /admin/developers/new."""
-        return await answer_user(self._store, request, _show_new)
-
-    async def create(self, request: Request) -> Response:
-        """Answer POST /admin/developers/new."""
-        return await answer_user(self._store, request, _create)
-
-    async def show_deletion(self, request: Request) -> Response:
-        """Answer GET /admin/developers/{client_id}/delete."""
-        return await answer_user(self._store, request, _show_deletion)
-
-    async def delete(self, request: Request) -> Response:
-        """Answer POST /admin/developers/{client_id}/delete."""
-        return await answer_user(self._store, request, _delete)
-
-
-async def _list(asked: Asked) -> Response:
+async def show_clients(asked: Asked) -> Response:
+    """Answer GET /admin/developers."""
     values = {
         "here": "developers",
         "applications": await own_applications(asked.connection, asked.user.id),
@@ -76,11 +48,13 @@ async def _list(asked: Asked) -> Response:
     return render("developers.html", values)
 
 
-async def _show_new(asked: Asked) -> Response:
+async def show_form(asked: Asked) -> Response:
+    """Answer GET /admin/developers/new."""
     return _form(asked.visit)
 
 
-async def _create(asked: Asked) -> Response:
+async def create_client(asked: Asked) -> Response:
+    """Answer POST /admin/developers/new."""
     name, redirect_uri = asked.form.get("name", "").strip(), asked.form.get("redirect_uri", "").strip()
     is_public = "public" in asked.form
     form_id = asked.form.get("form_id", "")
@@ -90,7 +64,10 @@ async def _create(asked: Asked) -> Response:
         check_application(name, redirect_uri)
     except InvalidApplicationError as error:
         return _form(asked.visit, name, redirect_uri, is_public=is_public, error=error)
-    client_id, secret = _client_id(asked.visit, form_id), None if is_public else secrets.token_urlsafe(32)
+    # The id follows from form and session: it is always the same, and nobody else can choose it.
+    digest = hmac.new(asked.visit.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
+    client_id = urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
+    secret = None if is_public else secrets.token_urlsafe(32)
     known = [application.client_id for application in await own_applications(asked.connection, asked.user.id)]
     if client_id not in known and len(known) >= MOST_APPLICATIONS:
         raise ApiError(f"You have {len(known)} clients, and nobody may have more. Delete one that you no longer use.")
@@ -100,7 +77,8 @@ async def _create(asked: Asked) -> Response:
     return render("developers_created.html", {"here": "developers", **shown})
 
 
-async def _show_deletion(asked: Asked) -> Response:
+async def show_deletion(asked: Asked) -> Response:
+    """Answer GET /admin/developers/{client_id}/delete."""
     values = {
         "here": "developers",
         "application": await _own_application(asked),
@@ -109,7 +87,8 @@ async def _show_deletion(asked: Asked) -> Response:
     return render("developers_delete.html", values)
 
 
-async def _delete(asked: Asked) -> Response:
+async def delete_client(asked: Asked) -> Response:
+    """Answer POST /admin/developers/{client_id}/delete."""
     application = await _own_application(asked)
     await delete_application(asked.connection, application.client_id, owner_id=asked.user.id)
     return redirect(f"{DEVELOPERS}?notice=deleted")
@@ -145,9 +124,3 @@ def _form(
     values["wrong"] = "name" if error.field == "name" else "redirect_uri"
     values["problem"] = f"{'The name' if error.field == 'name' else 'The redirect URL'} {error.problem}."
     return render("developers_new.html", values, status=422)
-
-
-def _client_id(visit: BrowserSession, form_id: str) -> str:
-    """Return the id of the client that a form creates: always the same, and of nobody else's choosing."""
-    digest = hmac.new(visit.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
-    return urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()

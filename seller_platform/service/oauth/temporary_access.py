@@ -35,19 +35,15 @@ def temporary_access(database: Database, account_keys: Sequence[str]) -> Iterato
         grant_accounts(database, email, account_keys)
         # The application is the visitor's own, so that it is deleted with them.
         client_id, _ = add_application(database, "A visit", _REDIRECT_URI, owner_id=user_id)
-        yield _issue_token(database, user_id, client_id)
+        family, token = uuid.uuid4(), secrets.token_urlsafe(32)
+        issued = {"token_hash": hash_of(token), "family": family, "expires_at": func.now() + _LONGEST_VISIT}
+        with database.begin() as connection:
+            connection.execute(insert(AUTHORIZATIONS).values(family=family, client_id=client_id, user_id=user_id))
+            connection.execute(insert(ACCESS_TOKENS).values(issued))
+        yield token
     finally:
         with database.begin() as connection:
             connection.execute(delete(USERS).where(USERS.c.id == user_id))
-
-
-def _issue_token(database: Database, user_id: int, client_id: str) -> str:
-    family, token = uuid.uuid4(), secrets.token_urlsafe(32)
-    values = {"token_hash": hash_of(token), "family": family, "expires_at": func.now() + _LONGEST_VISIT}
-    with database.begin() as connection:
-        connection.execute(insert(AUTHORIZATIONS).values(family=family, client_id=client_id, user_id=user_id))
-        connection.execute(insert(ACCESS_TOKENS).values(values))
-    return token
 
 
 def _remove_expired(database: Database) -> None:

@@ -17,7 +17,6 @@ from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import base_url_of, json_answer, token_answer
 from seller_platform.service.oauth.issued_tokens import (
-    IssuedTokens,
     RegisteredApplication,
     exchange_code,
     find_application,
@@ -29,44 +28,61 @@ from seller_platform.service.pool import Connection, Store
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
-async def answer_token_request(request: Request, store: Store) -> Response:
-    """Answer POST /oauth/token.
+class TokenEndpoint:
+    """The endpoints that issue and revoke tokens."""
 
-    Raises:
-        TokenEndpointError: The request is refused.
-    """
-    form = await _read_token_form(request)
-    async with store.connection() as connection:
-        application = await _authenticate_application(connection, request, form)
-        match _required(form, "grant_type"):
-            case "authorization_code":
-                pair = await _exchange(connection, application, form)
-            case "refresh_token":
-                pair = await _refresh(connection, application, form)
-            case other:
-                told = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
-                raise TokenEndpointError("unsupported_grant_type", told)
-    return token_answer(
-        {
-            "token_type": "Bearer",
-            "expires_in": ACCESS_TOKEN_SECONDS,
-            "access_token": pair.access_token,
-            "refresh_token": pair.refresh_token,
-        }
-    )
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
+    async def issue(self, request: Request) -> Response:
+        """Answer POST /oauth/token.
 
-async def answer_revocation(request: Request, store: Store) -> Response:
-    """Answer POST /oauth/revoke: 200 whether or not the token was known (RFC 7009 section 2.2).
+        Raises:
+            TokenEndpointError: The request is refused.
+        """
+        form = await _read_token_form(request)
+        async with self._store.connection() as connection:
+            application = await _authenticate_application(connection, request, form)
+            match _required(form, "grant_type"):
+                case "authorization_code":
+                    code, redirect_uri = _required(form, "code"), _required(form, "redirect_uri")
+                    verifier = form.get("code_verifier")
+                    if verifier is not None and not _VERIFIER.fullmatch(verifier):
+                        problem = "code_verifier is not 43 to 128 unreserved characters"
+                        raise TokenEndpointError("invalid_request", problem)
+                    pair = await exchange_code(connection, application, code, redirect_uri, verifier)
+                    problem = (
+                        "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
+                        "belong to it"
+                    )
+                case "refresh_token":
+                    pair = await rotate(connection, application, _required(form, "refresh_token"))
+                    problem = "the refresh token is unknown, expired, revoked or was used before"
+                case other:
+                    problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
+                    raise TokenEndpointError("unsupported_grant_type", problem)
+        if pair is None:
+            raise TokenEndpointError("invalid_grant", problem)
+        return token_answer(
+            {
+                "token_type": "Bearer",
+                "expires_in": ACCESS_TOKEN_SECONDS,
+                "access_token": pair.access_token,
+                "refresh_token": pair.refresh_token,
+            }
+        )
 
-    Raises:
-        TokenEndpointError: The request is refused.
-    """
-    form = await _read_token_form(request)
-    async with store.connection() as connection:
-        application = await _authenticate_application(connection, request, form)
-        await revoke(connection, application, _required(form, "token"))
-    return token_answer({})
+    async def revoke(self, request: Request) -> Response:
+        """Answer POST /oauth/revoke: 200 whether or not the token was known (RFC 7009 section 2.2).
+
+        Raises:
+            TokenEndpointError: The request is refused.
+        """
+        form = await _read_token_form(request)
+        async with self._store.connection() as connection:
+            application = await _authenticate_application(connection, request, form)
+            await revoke(connection, application, _required(form, "token"))
+        return token_answer({})
 
 
 async def _read_token_form(request: Request) -> dict[str, str]:
@@ -75,29 +91,6 @@ async def _read_token_form(request: Request) -> dict[str, str]:
     except ApiError as error:
         status = error.status if error.status == 413 else 400
         raise TokenEndpointError("invalid_request", error.message, status=status) from None
-
-
-async def _exchange(
-    connection: Connection, application: RegisteredApplication, form: Mapping[str, str]
-) -> IssuedTokens:
-    code, redirect_uri = _required(form, "code"), _required(form, "redirect_uri")
-    verifier = form.get("code_verifier")
-    if verifier is not None and not _VERIFIER.fullmatch(verifier):
-        raise TokenEndpointError("invalid_request", "code_verifier is not 43 to 128 unreserved characters")
-    pair = await exchange_code(connection, application, code, redirect_uri, verifier)
-    if pair is None:
-        raise TokenEndpointError(
-            "invalid_grant",
-            "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not belong to it",
-        )
-    return pair
-
-
-async def _refresh(connection: Connection, application: RegisteredApplication, form: Mapping[str, str]) -> IssuedTokens:
-    pair = await rotate(connection, application, _required(form, "refresh_token"))
-    if pair is None:
-        raise TokenEndpointError("invalid_grant", "the refresh token is unknown, expired, revoked or was used before")
-    return pair
 
 
 async def _authenticate_application(

@@ -40,7 +40,7 @@ def docs_text(document: Mapping[str, Any]) -> str:
 
 
 def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> dict[str, Any]:
-    answer = _content(operation["responses"]["200"])
+    answer, bodies = _content(operation["responses"]["200"]), _content(operation.get("requestBody", {}))
     sample = example_of(answer[JSON]["schema"]) if JSON in answer else None
     return {
         "id": operation["operationId"],
@@ -51,7 +51,7 @@ def _endpoint(document: Mapping[str, Any], method: str, path: str, operation: Ma
         "rules": operation["description"].split("\n\n"),
         "needs_token": bool(operation["security"]),
         "parameters": [_parameter(parameter) for parameter in operation.get("parameters", ())],
-        "body": list(_body_fields(operation)),
+        "body": [field for body in bodies.values() for field in _fields(body["schema"])],
         "fields": list(_fields(answer[JSON]["schema"])) if JSON in answer else [],
         "responses": [(status, response["description"]) for status, response in operation["responses"].items()],
         "curl": _curl(document, method, path, operation),
@@ -70,11 +70,6 @@ def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
         "choices": schema.get("enum"),
         "input": {"date": "date"}.get(schema.get("format", ""), "text"),
     }
-
-
-def _body_fields(operation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for body in _content(operation.get("requestBody", {})).values():
-        yield from _fields(body["schema"])
 
 
 def _fields(schema: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[dict[str, Any]]:

@@ -68,7 +68,8 @@ class Login:
         if visit is None or not visit.owns(form.get("csrf_token", "")):
             return self._form(request, visit, destination, problem=_STALE, email=email, status=403)
         try:
-            user_id = await self._verified(email, form.get("password", ""), _address(request))
+            address = request.client.host if request.client else "unknown"
+            user_id = await self._verified(email, form.get("password", ""), address)
         except TooManyAttemptsError as error:
             note_login(request, LoginOutcome.THROTTLED)
             return self._form(
@@ -151,7 +152,3 @@ def login_for(destination: str) -> str:
 def _local(destination: str) -> str:
     """Return the destination if it is one of our pages that want a login, else the login itself."""
     return destination if _WANTS_LOGIN.fullmatch(destination) else LOGIN
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else "unknown"

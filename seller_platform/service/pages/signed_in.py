@@ -9,7 +9,7 @@ from starlette.responses import Response
 from seller_platform.service.access import Caller
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.pages.login import ForeignFormError, login_for
-from seller_platform.service.pages.rendering import redirect
+from seller_platform.service.pages.rendering import Page, redirect
 from seller_platform.service.pages.sessions import BrowserSession, user_of, visit_of
 from seller_platform.service.pool import Connection, Store
 
@@ -28,19 +28,22 @@ class Asked:
 Answer = Callable[[Asked], Awaitable[Response]]
 
 
-async def answer_user(store: Store, request: Request, answer: Answer) -> Response:
-    """Answer a request for a page of the user's own, or lead to the login.
+def page_of_user(store: Store, answer: Answer) -> Page:
+    """Return a page of the user's own, which leads to the login without one.
 
-    Raises:
-        ForeignFormError: The form that was sent is not one of this user's visit.
+    The page raises `ForeignFormError` where the form that was sent is not one of this user's visit.
     """
-    visit = visit_of(request)
-    async with store.connection() as connection:
-        user = await user_of(connection, visit)
-    if user is None or visit is None:
-        return redirect(login_for(request.scope["path"]))
-    form = await read_form(request) if request.method == "POST" else {}
-    if request.method == "POST" and not visit.owns(form.get("csrf_token", "")):
-        raise ForeignFormError
-    async with store.connection() as connection:
-        return await answer(Asked(request, connection, visit, user, form))
+
+    async def answer_user(request: Request) -> Response:
+        visit = visit_of(request)
+        async with store.connection() as connection:
+            user = await user_of(connection, visit)
+        if user is None or visit is None:
+            return redirect(login_for(request.scope["path"]))
+        form = await read_form(request) if request.method == "POST" else {}
+        if request.method == "POST" and not visit.owns(form.get("csrf_token", "")):
+            raise ForeignFormError
+        async with store.connection() as connection:
+            return await answer(Asked(request, connection, visit, user, form))
+
+    return answer_user
