@@ -4,7 +4,6 @@ An answer from the sums looks in its own snapshot whether they are current, so l
 not, the first who asks brings them up to date. Who asks meanwhile, or may not write, gets the answer from the rows.
 """
 
-from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from psycopg import errors, sql
@@ -59,28 +58,24 @@ async def answer_from_sums(
     connection: Connection, dataset: Dataset, selected: SelectedAccounts, ask: Ask[Answer_co]
 ) -> Answer_co:
     """Return an answer made from the daily sums of a dataset, or else from its rows."""
-    found = await ask(is_kept=True)
-    if found is None and await _bring_up_to_date(connection, dataset, selected):
-        found = await ask(is_kept=True)
-    if found is None:
-        found = await ask(is_kept=False)
-    assert found is not None
-    return found
+    answer = await ask(is_kept=True)
+    if answer is None and await _bring_up_to_date(connection, dataset, selected):
+        answer = await ask(is_kept=True)
+    if answer is None:
+        answer = await ask(is_kept=False)
+    assert answer is not None
+    return answer
 
 
 async def _bring_up_to_date(connection: Connection, dataset: Dataset, selected: SelectedAccounts) -> bool:
     """Sum what was loaded since, and return whether the sums of every account were current at some moment."""
-    values = {"dataset": dataset.name, "accounts": [account.key for account in selected.accounts]}
-    found = await connection.execute(sql.SQL(_STALE).format(is_current=sql.SQL(IS_CURRENT)), values)
-    stale = await found.fetchall()
+    asked = {"dataset": dataset.name, "accounts": [account.key for account in selected.accounts]}
+    statement = sql.SQL(_STALE).format(is_current=sql.SQL(IS_CURRENT))
+    stale = await (await connection.execute(statement, asked)).fetchall()
     # Rows that came without a receipt may change without one.
     if not all(is_loaded for _, is_loaded in stale):
         return False
-    return await _sum(connection, dataset, [account for account, _ in stale])
-
-
-async def _sum(connection: Connection, dataset: Dataset, accounts: Sequence[str]) -> bool:
-    for account in accounts:
+    for account, _ in stale:
         values = {"dataset": dataset.name, "account": account}
         try:
             async with connection.transaction():

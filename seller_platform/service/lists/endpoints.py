@@ -1,6 +1,6 @@
 """The list endpoints: one route for each dataset, all made by `route_for`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -141,7 +141,9 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             asked = parameters.read(request.scope["query_string"])
             selected = await select_accounts(connection, caller, asked.selector)
             now = clock()
-            days = _days(dataset, selected, asked, now)
+            days = None
+            if dataset.is_dated:
+                days = [days_of(dataset, account, asked, now) for account in selected.accounts]
             needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
             if dataset.name in OWN_NEEDS:
                 needs += OWN_NEEDS[dataset.name](selected, asked.own_days, now)
@@ -151,7 +153,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                 if is_converted and asked.currency is not None:
                     missing = await missing_rates(connection, dataset, selected, days=days, currency=asked.currency)
                     require_rates(selected, asked.currency, missing)
-            found = await read_page(
+            page = await read_page(
                 connection,
                 dataset,
                 selected,
@@ -162,8 +164,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                 page=asked.page,
                 per_page=asked.per_page,
             )
-        note_rows(request, rows_on_page(found, asked))
-        return Response(enveloped(dataset, found, asked), media_type=JSON)
+        return page_answer(request, dataset, page, asked)
 
     return Route(dataset.path, answer, list_description(dataset, parameters.all, rules_of(dataset)))
 
@@ -223,12 +224,6 @@ def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
     return InvalidParametersError({CURRENCY.name: [problem]})
 
 
-def _days(dataset: Dataset, selected: SelectedAccounts, asked: ListRequest, now: datetime) -> Sequence[Days] | None:
-    if not dataset.is_dated:
-        return None
-    return [days_of(dataset, account, asked, now) for account in selected.accounts]
-
-
 def days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: datetime) -> Days:
     """Return the days asked for in one account, whose calendar decides what today is.
 
@@ -248,20 +243,12 @@ def days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: d
     return Days(start, end)
 
 
-def rows_on_page(found: RowPage, asked: ListRequest) -> int:
-    """Return how many rows a page has: all that are left of the list, up to its size."""
-    return min(asked.per_page, max(0, found.total - (asked.page - 1) * asked.per_page))
-
-
-def enveloped(dataset: Dataset, found: RowPage, asked: ListRequest) -> bytes:
-    """Return the body that answers a request with a page."""
+def page_answer(request: Request, dataset: Dataset, page: RowPage, asked: ListRequest) -> Response:
+    """Return the answer to a request for a page, and note how many rows it has."""
+    note_rows(request, min(asked.per_page, max(0, page.total - (asked.page - 1) * asked.per_page)))
     if not dataset.announces_total:
-        return b'{"%b":[%b]}' % (ROWS.encode(), found.rows)
+        return Response(b'{"%b":[%b]}' % (ROWS.encode(), page.rows), media_type=JSON)
     head = {CURRENT_PAGE: asked.page}
-    tail = {TOTAL: found.total, PER_PAGE: asked.per_page, LAST_PAGE: last_page_of(found.total, asked.per_page)}
-    return b'%b,"%b":[%b],%b' % (
-        msgspec.json.encode(head)[:-1],
-        ROWS.encode(),
-        found.rows,
-        msgspec.json.encode(tail)[1:],
-    )
+    tail = {TOTAL: page.total, PER_PAGE: asked.per_page, LAST_PAGE: last_page_of(page.total, asked.per_page)}
+    parts = (msgspec.json.encode(head)[:-1], ROWS.encode(), page.rows, msgspec.json.encode(tail)[1:])
+    return Response(b'%b,"%b":[%b],%b' % parts, media_type=JSON)

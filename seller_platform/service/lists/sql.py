@@ -198,8 +198,9 @@ async def read_page(
         page: Counted from 1; a page past the last is empty.
     """
     zones = {account.timezone for account in selected.accounts}
-    if len(zones) == 1:
-        await _use_zone(connection, *zones)
+    # PostgreSQL writes timestamps in the session's zone, of which it keeps its clients informed: asking is free.
+    if len(zones) == 1 and {connection.info.parameter_status("TimeZone")} != zones:
+        await connection.execute("SELECT set_config('TimeZone', %s, false)", (*zones,))
     values = {
         **_values(selected, days, currency),
         **(source.values if source is not None else {}),
@@ -305,6 +306,13 @@ def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
         counted_part = sql.SQL("counts.part = %(part)s").format()
     table = sql.Identifier(SELLER, dataset.name)
     kept_days = sql.SQL(_KEPT_DAYS).format(dataset=sql.Literal(dataset.name), part=counted_part)
+    # The fewer columns are sorted, the better.
+    names = dict.fromkeys((*(column.name for column in dataset.columns), "account", LOCAL_DAY))
+    columns: list[sql.Composable] = [sql.Identifier("stored", name) for name in names]
+    if not form.is_one_zone:
+        columns.append(sql.SQL("chosen.zone"))
+    if form.is_converted:
+        columns.append(sql.SQL("chosen.currency AS own_currency"))
     fields = [
         _field(column, is_one_zone=form.is_one_zone, is_converted=form.is_converted) for column in dataset.columns
     ]
@@ -312,24 +320,13 @@ def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
         kept=kept(dataset) if form.is_kept else sql.SQL(WITHOUT_SUMS),
         chosen=_chosen(dataset),
         days=kept_days if form.is_kept else sql.SQL(_COUNTED_DAYS).format(table=table, of_part=of_part),
-        columns=sql.SQL(", ").join(_columns(form)),
+        columns=sql.SQL(", ").join(columns),
         source=sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table),
         of_part=of_part,
         order=sql.SQL(", ").join(_order(dataset, is_one_account=form.is_one_account)),
         fields=sql.SQL(", ").join(fields),
         page=page,
     )
-
-
-def _columns(form: _PageForm) -> list[sql.Composable]:
-    """Return what must be known of the rows of a page: the less is sorted the better."""
-    names = dict.fromkeys((*(column.name for column in form.dataset.columns), "account", LOCAL_DAY))
-    columns: list[sql.Composable] = [sql.Identifier("stored", name) for name in names]
-    if not form.is_one_zone:
-        columns.append(sql.SQL("chosen.zone"))
-    if form.is_converted:
-        columns.append(sql.SQL("chosen.currency AS own_currency"))
-    return columns
 
 
 def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:
@@ -378,9 +375,3 @@ def _field(column: Column, *, is_one_zone: bool, is_converted: bool) -> sql.Comp
         zoned = sql.SQL("CASE WHEN set_config('TimeZone', page.zone, true) IS NOT NULL THEN to_json({}) END")
         value = zoned.format(value)
     return sql.SQL("{} AS {}").format(value, name)
-
-
-async def _use_zone(connection: Connection, zone: str) -> None:
-    """Let PostgreSQL write timestamps in a zone; it tells its clients which one it uses, so asking is free."""
-    if connection.info.parameter_status("TimeZone") != zone:
-        await connection.execute("SELECT set_config('TimeZone', %s, false)", (zone,))

@@ -14,7 +14,6 @@ from seller_platform.contract.statistics_views import DATE_GROUPS, PERIODS, PROD
 from seller_platform.errors import UnknownToReplicaError
 from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.http.parameters import Parameter, Query, choice_parameter, size_parameter
-from seller_platform.service.http.responses import JSON
 from seller_platform.service.lists.endpoints import (
     CURRENCY,
     END,
@@ -24,11 +23,9 @@ from seller_platform.service.lists.endpoints import (
     ListRequest,
     check_currency,
     days_of,
-    enveloped,
+    page_answer,
     require_rates,
-    rows_on_page,
 )
-from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
@@ -98,6 +95,22 @@ _COLUMNS: tuple[Column, ...] = (
 )
 
 
+_ALWAYS = {column.name for column in SALES_BY_DATE.columns} - {TREND.name, "date"}
+_ROW = {
+    **row_schema("statistics", _COLUMNS),
+    "required": [column.name for column in _COLUMNS if column.name in _ALWAYS],
+}
+_DESCRIPTION = Description(
+    name="list_statistics",
+    area=SALES_BY_DATE.area,
+    summary="List sales, cost, fees and profit of products, of periods, or of products by period",
+    rules=_RULES,
+    schema=envelope_schema(_ROW, announces_total=True),
+    parameters=_PARAMETERS,
+    refusals=(401, 404, 422, 503),
+)
+
+
 @dataclass(frozen=True)
 class StatisticsRequest:
     """What a request for statistics asks for."""
@@ -141,10 +154,9 @@ def statistics_route(store: Store, clock: Clock) -> Route:
             if found.lacks_rates:
                 missing = await rates_lacking(connection, selected, known.spans, target)
                 require_rates(selected, currency, missing)
-        note_rows(request, rows_on_page(found.page, asked.listed))
-        return Response(enveloped(SALES_BY_DATE, found.page, asked.listed), media_type=JSON)
+        return page_answer(request, SALES_BY_DATE, found.page, asked.listed)
 
-    return Route(SALES_BY_DATE.path, answer, _description())
+    return Route(SALES_BY_DATE.path, answer, _DESCRIPTION)
 
 
 def read_request(raw: bytes) -> StatisticsRequest:
@@ -170,20 +182,3 @@ def read_request(raw: bytes) -> StatisticsRequest:
     query.check()
     by_date = view == _DATE
     return StatisticsRequest(listed, Grouping(None if by_date else group, _UNITS[str(group)] if by_date else period))
-
-
-def _description() -> Description:
-    always = {column.name for column in SALES_BY_DATE.columns} - {TREND.name, "date"}
-    row = {
-        **row_schema("statistics", _COLUMNS),
-        "required": [column.name for column in _COLUMNS if column.name in always],
-    }
-    return Description(
-        name="list_statistics",
-        area=SALES_BY_DATE.area,
-        summary="List sales, cost, fees and profit of products, of periods, or of products by period",
-        rules=_RULES,
-        schema=envelope_schema(row, announces_total=True),
-        parameters=_PARAMETERS,
-        refusals=(401, 404, 422, 503),
-    )

@@ -38,7 +38,7 @@ async def read_spans(
     Raises:
         NotReadError: An account is a copy whose sales were never read for some of them.
     """
-    spans = [_span(grouping, each) for each in days]
+    spans = [_compared_days(grouping, account_days) for account_days in days]
     sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
     costs, needs = Need(COST_PERIODS, ACCOUNT), [sales, fees]
     before = [Days(span.before_first, span.before_last) for span in spans if span.before_first and span.before_last]
@@ -57,28 +57,17 @@ async def read_spans(
     return KnownSpans(spans, costs not in lacking, knows_fees)
 
 
-def _span(grouping: Grouping, days: Days) -> ComparedDays:
-    if grouping.is_combined:
-        return ComparedDays(days.first, days.last)
-    before = _period_before(grouping.period, days) if grouping.dimension is None else _as_many_days_before(days)
-    return ComparedDays(days.first, days.last, *before)
-
-
-def _as_many_days_before(days: Days) -> tuple[date | None, date | None]:
-    if days.first == date.min:
-        return None, None
-    ordinal = days.first.toordinal()
-    length = days.last.toordinal() - ordinal + 1
-    return date.fromordinal(max(1, ordinal - length)), date.fromordinal(ordinal - 1)
-
-
-def _period_before(period: str | None, days: Days) -> tuple[date | None, date | None]:
-    """Return the calendar period before the one that the first day lies in; there is none before the year 1."""
-    start = _start_of(period, days.first)
-    if start == date.min:
-        return None, None
+def _compared_days(grouping: Grouping, days: Days) -> ComparedDays:
+    """Return the days with those before them: in a date view the calendar period before that of the first day."""
+    compared = ComparedDays(days.first, days.last)
+    start = _start_of(grouping.period, days.first) if grouping.dimension is None else days.first
+    if grouping.is_combined or start == date.min:
+        return compared
     last = start - timedelta(days=1)
-    return _start_of(period, last), last
+    if grouping.dimension is None:
+        return replace(compared, before_first=_start_of(grouping.period, last), before_last=last)
+    length = days.last.toordinal() - days.first.toordinal() + 1
+    return replace(compared, before_first=date.fromordinal(max(1, start.toordinal() - length)), before_last=last)
 
 
 def _start_of(period: str | None, day: date) -> date:

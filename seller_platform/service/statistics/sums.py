@@ -171,7 +171,11 @@ def sums(plan: Plan) -> sql.Composable:
     grouping = plan.grouping
     step = sql.Literal(STEP[grouping.period]) if grouping.period is not None else None
     if grouping.is_combined and grouping.period in _SHORT:
-        found = _entries(plan, "marks", _IN_WINDOW, _lacks(plan)) + sql.SQL(_FOUND).format(step=step)
+        sold = sql.SQL("false AS lacks_rates")
+        if plan.is_converted:
+            sold = sql.SQL(_SOLD_LACKS).format(cost=sql.SQL(_COST))
+        lacks = (sold, sql.SQL(_OTHER_LACKS), sql.SQL(_CHARGED_LACKS), sql.SQL(_CONVERTED_LACKS))
+        found = _entries(plan, "marks", _IN_WINDOW, lacks) + sql.SQL(_FOUND).format(step=step)
         summed = _entries(plan, "entries", _IN_WINDOW + _IN_PAGE, _figures(plan)) + sql.SQL(_SUMMED)
         return found + summed + sql.SQL(_COMBINED)
     is_strange = sql.SQL("false" if grouping.dimension is None else "place IS NULL")
@@ -208,8 +212,3 @@ def _figures(plan: Plan) -> tuple[sql.Composable, ...]:
         sales=amount.format(amount=sql.SQL(_SALES)), cost=amount.format(amount=sql.SQL(_COST))
     )
     return sold, sql.SQL(_OTHER_SUMS), sql.SQL(_CHARGED_SUMS), sql.SQL(_CONVERTED_SUMS)
-
-
-def _lacks(plan: Plan) -> tuple[sql.Composable, ...]:
-    sold = sql.SQL(_SOLD_LACKS).format(cost=sql.SQL(_COST)) if plan.is_converted else sql.SQL("false AS lacks_rates")
-    return sold, sql.SQL(_OTHER_LACKS), sql.SQL(_CHARGED_LACKS), sql.SQL(_CONVERTED_LACKS)
