@@ -35,7 +35,7 @@ from seller_platform.service.http.parameters import (
 )
 from seller_platform.service.http.responses import JSON
 from seller_platform.service.lists.replica import Need, require_read
-from seller_platform.service.lists.rules import LATEST_END, OWN_DAYS, OWN_NEEDS, RULES, SOURCES
+from seller_platform.service.lists.rules import rules_for
 from seller_platform.service.lists.sql import Days, RowPage, knows_currency, missing_rates, read_page
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.operations import list_description
@@ -92,7 +92,7 @@ class ListParameters:
         self.dataset = dataset
         self._size = size_parameter("per_page", "Rows on a page.", dataset.page_sizes) if dataset.page_sizes else None
         self._currency = CURRENCY if keeps_own_currency(dataset) else None
-        self._own_days = OWN_DAYS.get(dataset.name, ())
+        self._own_days = rules_for(dataset).parameters
         split_by = dataset.split_by
         self._split_by = (
             choice_parameter(
@@ -133,7 +133,7 @@ class ListParameters:
 
 def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
     """Return the endpoint that lists a dataset."""
-    parameters = ListParameters(dataset)
+    parameters, rules = ListParameters(dataset), rules_for(dataset)
 
     async def answer(request: Request) -> Response:
         async with store.connection() as connection:
@@ -145,8 +145,8 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             if dataset.is_dated:
                 days = [days_of(dataset, account, asked, now) for account in selected.accounts]
             needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
-            if dataset.name in OWN_NEEDS:
-                needs += OWN_NEEDS[dataset.name](selected, asked.own_days, now)
+            if rules.needs is not None:
+                needs += rules.needs(selected, asked.own_days, now)
             await require_read(connection, selected, needs, now)
             if keeps_own_currency(dataset):
                 is_converted = await check_currency(connection, selected, asked.currency)
@@ -160,7 +160,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                 days=days,
                 part=asked.part,
                 currency=asked.currency,
-                source=SOURCES[dataset.name](selected, asked.own_days, now) if dataset.name in SOURCES else None,
+                source=rules.source(selected, asked.own_days, now) if rules.source is not None else None,
                 page=asked.page,
                 per_page=asked.per_page,
             )
@@ -173,7 +173,7 @@ def rules_of(dataset: Dataset) -> str:
     """Return what a caller of a list must know beside its parameters and fields."""
     paragraphs = [
         f"{_DAYS if dataset.is_dated else _SNAPSHOT} {_COPY}",
-        RULES.get(dataset.name),
+        rules_for(dataset).notes,
         CONVERSION if keeps_own_currency(dataset) else _NAMED_CURRENCY if dataset.money else None,
         PAGES if dataset.announces_total else f"{_ORDER} {_ENDLESS.format(size=dataset.fixed_page_size)}",
     ]
@@ -235,8 +235,8 @@ def days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: d
     told = f"{end}" if asked.end else f"{end} (today in {account.timezone})"
     if start > end:
         raise InvalidParametersError({START.name: [f"is {start}, after the end, {told}"]})
-    latest = LATEST_END[dataset.name](start) if dataset.name in LATEST_END else date.max
-    if end > latest:
+    latest_end = rules_for(dataset).latest_end
+    if latest_end is not None and end > (latest := latest_end(start)):
         raise InvalidParametersError(
             {END.name: [f"is {told}; with start_date {start} it may be at most {latest}, one month later"]}
         )

@@ -1,9 +1,11 @@
-"""What is true of the list of one dataset only."""
+"""What only one list has: its parameters, its bounds and its notes, in one record for each dataset."""
 
 import calendar
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
+from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS, TRANSACTIONS
 from seller_platform.service.access import SelectedAccounts
@@ -19,6 +21,31 @@ from seller_platform.service.lists.velocity import (
 )
 
 
+@dataclass(frozen=True)
+class ListRules:
+    """What only the list of one dataset has.
+
+    Attributes:
+        notes: What a caller must know beside parameters and fields.
+        latest_end: Returns the latest `end_date` that goes with a `start_date`; without it, any may be sent.
+        parameters: Parameters that only this list takes. The two functions below receive their values, by name.
+        needs: Returns the rows that an answer is made of, beside the list's own.
+        source: Returns what makes the pages, or None where the stored rows do.
+    """
+
+    dataset: Dataset
+    notes: str = ""
+    latest_end: Callable[[date], date] | None = None
+    parameters: tuple[Parameter[date], ...] = ()
+    needs: Callable[[SelectedAccounts, Mapping[str, date | None], datetime], Sequence[Need]] | None = None
+    source: Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None] | None = None
+
+
+def rules_for(dataset: Dataset) -> ListRules:
+    """Return the rules of a dataset's list, which are empty for most."""
+    return next((rules for rules in _RULES if rules.dataset.name == dataset.name), ListRules(dataset))
+
+
 def one_month_after(day: date) -> date:
     """Return the same day of the next month, or that month's last day where it has no such day."""
     year, month = (day.year, day.month + 1) if day.month < 12 else (day.year + 1, 1)
@@ -27,27 +54,23 @@ def one_month_after(day: date) -> date:
     return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
 
 
-LATEST_END: Mapping[str, Callable[[date], date]] = {ORDERS.name: one_month_after}
-"""The latest `end_date` that goes with a `start_date`, by the name of the dataset; any where none is listed."""
-
-OWN_DAYS: Mapping[str, tuple[Parameter[date], ...]] = {INVENTORY.name: (VELOCITY_START, VELOCITY_END)}
-"""Parameters that only this dataset's list takes, by the name of the dataset."""
-
-RULES: Mapping[str, str] = {
-    ORDERS.name: "`end_date` may be at most one calendar month after `start_date`; what follows 31 January is the last "
-    "day of February. Without `sales_channel` the list has the orders of all channels.",
-    DAILY_PRODUCT_SALES.name: "Without `sales_channel` the list has a row for each channel in which a SKU was sold.",
-    TRANSACTIONS.name: "Two entries may be equal in every field; both are true, and count.",
-    INVENTORY.name: VELOCITY_RULES,
-}
-"""What a caller of this dataset's list must know, by the name of the dataset."""
-
-OWN_NEEDS: Mapping[str, Callable[[SelectedAccounts, Mapping[str, date | None], datetime], Sequence[Need]]] = {
-    INVENTORY.name: velocity_needs
-}
-"""What the list is made of beside its own rows, by those parameters."""
-
-SOURCES: Mapping[str, Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None]] = {
-    INVENTORY.name: velocity_source
-}
-"""What makes the pages of a list from those parameters, where it is not the stored rows themselves."""
+_RULES = (
+    ListRules(
+        ORDERS,
+        "`end_date` may be at most one calendar month after `start_date`; what follows 31 January is the last "
+        "day of February. Without `sales_channel` the list has the orders of all channels.",
+        latest_end=one_month_after,
+    ),
+    ListRules(
+        DAILY_PRODUCT_SALES,
+        "Without `sales_channel` the list has a row for each channel in which a SKU was sold.",
+    ),
+    ListRules(TRANSACTIONS, "Two entries may be equal in every field; both are true, and count."),
+    ListRules(
+        INVENTORY,
+        VELOCITY_RULES,
+        parameters=(VELOCITY_START, VELOCITY_END),
+        needs=velocity_needs,
+        source=velocity_source,
+    ),
+)
