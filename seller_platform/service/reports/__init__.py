@@ -1,6 +1,7 @@
 """The report endpoints and the worker that writes reports.
 
 - `endpoints`: the routes
+- `openapi`: the description of these endpoints
 - `jobs`: report jobs as stored
 - `writing`: writes a report's rows
 - `worker`: runs the jobs

@@ -11,15 +11,14 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import procrastinate
 import psycopg
 from procrastinate.exceptions import ConnectorException
-from procrastinate.jobs import Status
+from procrastinate.jobs import Job, Status
 from psycopg_pool import PoolTimeout
 
 from seller_platform.errors import WarehouseUnavailableError
@@ -122,7 +121,17 @@ async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pa
             pass  # where PostgreSQL is away, this says so soon; opening the queue would wait for half a minute
         queue = _queue(database_url, store, pace)
         async with queue.open_async():
-            worker = asyncio.create_task(queue.run_worker_async(**_options(pace)))
+            working = queue.run_worker_async(
+                queues=[QUEUE],
+                concurrency=pace.reports,
+                install_signal_handlers=False,
+                delete_jobs="always",  # what became of a report stands in its own row
+                fetch_job_polling_interval=pace.poll_seconds,
+                shutdown_graceful_timeout=pace.grace_seconds,
+                update_heartbeat_interval=pace.heartbeat_seconds,
+                stalled_worker_timeout=pace.stalled_seconds,
+            )
+            worker = asyncio.create_task(working)
             upkeep = asyncio.create_task(_keep_up(queue, store, pace))
             tidying = asyncio.create_task(_tidy_up(store, pace))
             ended = asyncio.create_task(stop.wait())
@@ -178,25 +187,24 @@ async def _write(store: Store, report_id: int, pace: Pace) -> None:
             raise
 
 
-def _options(pace: Pace) -> dict[str, Any]:
-    return {
-        "queues": [QUEUE],
-        "concurrency": pace.reports,
-        "install_signal_handlers": False,
-        "delete_jobs": "always",  # what became of a report stands in its own row
-        "fetch_job_polling_interval": pace.poll_seconds,
-        "shutdown_graceful_timeout": pace.grace_seconds,
-        "update_heartbeat_interval": pace.heartbeat_seconds,
-        "stalled_worker_timeout": pace.stalled_seconds,
-    }
-
-
 async def _keep_up(queue: procrastinate.App, store: Store, pace: Pace) -> None:
     """Put back the jobs of workers that died, for ever."""
     while True:
         async with store.connection() as connection, connection.transaction():
+            stalled: Iterable[Job] = ()
             if await _is_alone(connection, _RESCUE_LOCK):
-                await _rescue(queue, store, pace)
+                stalled = await queue.job_manager.get_stalled_jobs(
+                    queue=QUEUE, seconds_since_heartbeat=pace.stalled_seconds
+                )
+            for job in stalled:
+                report_id = int(str(job.task_kwargs["report_id"]))
+                problem = f"writing it failed in each of {pace.attempts} attempts; request it again"
+                if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
+                    _LOG.warning("report %d: its worker died; it is put back", report_id)
+                    await queue.job_manager.retry_job(job)
+                else:
+                    _LOG.warning("report %d: its worker died in the last attempt; it is given up", report_id)
+                    await queue.job_manager.finish_job(job, Status.FAILED, delete_job=True)
         await asyncio.sleep(pace.heartbeat_seconds)
 
 
@@ -219,16 +227,3 @@ async def _is_alone(connection: Connection, lock: int) -> bool:
     """
     found = await (await connection.execute(TRY_LOCK_NUMBER, {"number": lock})).fetchone()
     return found is not None and bool(found[0])
-
-
-async def _rescue(queue: procrastinate.App, store: Store, pace: Pace) -> None:
-    stalled = await queue.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=pace.stalled_seconds)
-    for job in stalled:
-        report_id = int(str(job.task_kwargs["report_id"]))
-        problem = f"writing it failed in each of {pace.attempts} attempts; request it again"
-        if await may_try_again(store, report_id, attempts=pace.attempts, problem=problem):
-            _LOG.warning("report %d: its worker died; it is put back", report_id)
-            await queue.job_manager.retry_job(job)
-        else:
-            _LOG.warning("report %d: its worker died in the last attempt; it is given up", report_id)
-            await queue.job_manager.finish_job(job, Status.FAILED, delete_job=True)

@@ -6,13 +6,12 @@ was last updated; an order counts as updated on the day it was placed, the only 
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
 from seller_platform.errors import ApiError, NotFoundError
-from seller_platform.service.access import SelectedAccounts, Selector, select_accounts
+from seller_platform.service.access import Selector, select_accounts
 from seller_platform.service.lists.sql import ChosenRows, Days, count_rows, open_rows
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
@@ -45,16 +44,6 @@ class ReportBusyError(Exception):
     """Another worker writes the report at this moment."""
 
 
-@dataclass(frozen=True)
-class _Content:
-    """What a report holds."""
-
-    job: ReportRequestJob
-    selected: SelectedAccounts
-    dataset: Dataset
-    chosen: ChosenRows
-
-
 async def write_report(store: Store, report_id: int) -> None:
     """Write a report, or mark it as failed where it can never be written; one that is done is left alone.
 
@@ -68,7 +57,7 @@ async def write_report(store: Store, report_id: int) -> None:
                 raise ReportBusyError
             job = await find_open_report(connection, report_id)
             if job is not None:
-                await _write(store, connection, await _content(connection, job))
+                await _write(store, connection, job)
     except ApiError as error:
         async with store.connection() as connection:
             await fail_report(connection, report_id, error.message)
@@ -96,28 +85,29 @@ def chosen_rows(selector: str, value: str) -> ChosenRows:
             return ChosenRows(Days(date.fromisoformat(value), date.max))
 
 
-async def _content(connection: Connection, job: ReportRequestJob) -> _Content:
+async def _write(store: Store, connection: Connection, job: ReportRequestJob) -> None:
+    """Store the rows chunk by chunk; all of it becomes visible with the end of the transaction, or nothing.
+
+    Progress is stored on connections of its own, because it must be visible before.
+    """
     owner = await find_owner(connection, job)
     selected = await select_accounts(connection, owner, Selector(**job.selection))
     if sorted(account.key for account in selected.accounts) != sorted(job.accounts):
         raise NotFoundError("the accounts selected are no longer those of the request; request the report again")
-    return _Content(job, selected, DATASET_OF[job.selector], chosen_rows(job.selector, job.value))
-
-
-async def _write(store: Store, connection: Connection, content: _Content) -> None:
-    """Store the rows chunk by chunk; all of it becomes visible with the end of the transaction, or nothing."""
-    report_id, position, written, told = content.job.id, 0, 0, time.monotonic()
-    expected = await count_rows(connection, content.dataset, content.selected, content.chosen)
-    async with open_rows(connection, content.dataset, content.selected, content.chosen) as cursor:
+    dataset, chosen = DATASET_OF[job.selector], chosen_rows(job.selector, job.value)
+    position, written, noted = 0, 0, time.monotonic()
+    expected = await count_rows(connection, dataset, selected, chosen)
+    async with open_rows(connection, dataset, selected, chosen) as cursor:
         while rows := await cursor.fetchmany(_FETCHED_ROWS):
             written += len(rows)
             for chunk in _chunks(row for (row,) in rows):
                 position += 1
-                await store_chunk(connection, report_id, position, chunk)
-            if time.monotonic() - told > _PROGRESS_SECONDS:
-                told = time.monotonic()
-                await _tell(store, report_id, written * 100 // max(written, expected))
-    await complete_report(connection, report_id, rows=written, chunks=position)
+                await store_chunk(connection, job.id, position, chunk)
+            if time.monotonic() - noted > _PROGRESS_SECONDS:
+                noted = time.monotonic()
+                async with store.connection() as visible:
+                    await note_progress(visible, job.id, written * 100 // max(written, expected))
+    await complete_report(connection, job.id, rows=written, chunks=position)
 
 
 def _chunks(rows: Iterable[str]) -> Iterator[list[str]]:
@@ -131,9 +121,3 @@ def _chunks(rows: Iterable[str]) -> Iterator[list[str]]:
             chunk, size = [], 0
     if chunk:
         yield chunk
-
-
-async def _tell(store: Store, report_id: int, percent: int) -> None:
-    """Note the progress on a connection of its own: what this transaction writes nobody sees before its end."""
-    async with store.connection() as connection:
-        await note_progress(connection, report_id, percent)

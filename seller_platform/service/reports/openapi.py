@@ -1,0 +1,109 @@
+"""What the OpenAPI document says of the endpoints of reports."""
+
+from dataclasses import replace
+from typing import Any
+
+from seller_platform.service.access import SELECTION
+from seller_platform.service.http.parameters import (
+    Parameter,
+    choice_parameter,
+    count_parameter,
+    day_parameter,
+    text_parameter,
+)
+from seller_platform.service.http.responses import JSON
+from seller_platform.service.openapi.operations import Description, row_schema
+from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING, RETENTION_DAYS
+from seller_platform.service.reports.writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU
+
+_DPS_DATE = day_parameter(DPS_DATE, "The daily product sales of that day.")
+_PRODUCT_SKU = text_parameter(
+    PRODUCT_SKU, "The daily product sales of that SKU, on all days; of a copy, on all since the first that was read."
+)
+_LAST_UPDATED_DATE = day_parameter(
+    LAST_UPDATED_DATE, "The orders updated on that day or later; an order counts as updated on the day it was placed."
+)
+SELECTORS: tuple[Parameter[Any], ...] = (_DPS_DATE, _PRODUCT_SKU, _LAST_UPDATED_DATE)
+REPORT_ID = count_parameter("report_id", "Number of the report.")
+FORMAT = choice_parameter("format", "The form of the rows; by default json.", ("csv", "json"), required=False)
+
+_MESSAGE = {"type": "string", "description": "How far the report is, and what to do next, in a sentence."}
+_STATUS_FIELDS = {
+    "status": {
+        "enum": [PROCESSING, COMPLETED, FAILED],
+        "description": "How the report is: still being written, ready for download, or given up.",
+    },
+    "progress": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 100,
+        "description": "How much of it is written, in percent; never falls.",
+    },
+    "message": _MESSAGE,
+}
+
+_FIELDS = (*SELECTION, *SELECTORS)
+_REQUEST = {
+    "title": "ReportRequest",
+    "type": "object",
+    "examples": [{"account_title": "Shop US", "dps_date": "2026-03-01"}],
+    "properties": {parameter.name: {**parameter.schema, "description": parameter.doc} for parameter in _FIELDS},
+}
+
+REQUEST = Description(
+    "request_report",
+    "reports",
+    "Request a report: parameters in the query or as fields of a JSON body.",
+    "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
+    f"written in the background; ask for its status, download it when it is completed, within {RETENTION_DAYS} "
+    "days of the request. Its rows are those of one moment and never change. A request is not repeated by "
+    "itself: sent twice, it makes two reports.\n\nAmounts are not converted: a group whose accounts keep "
+    "several currencies can have a report only of rows that name theirs, the orders.",
+    {
+        "type": "object",
+        "required": ["report_id", "status", "message"],
+        "properties": {
+            "report_id": {
+                "type": "string",
+                "pattern": "^[0-9]+$",
+                "description": "Number of the report, for its status and its download.",
+            },
+            "status": {"const": PROCESSING, "description": "Always `processing`."},
+            "message": _MESSAGE,
+        },
+    },
+    _FIELDS,
+    (401, 404, 413, 415, 422, 503),
+    extra={"requestBody": {"content": {JSON: {"schema": _REQUEST}}}},
+)
+
+STATUS = Description(
+    "read_report_status",
+    "reports",
+    "Tell how far a report is.",
+    "The accounts selected must be those of the request, or more. A report that failed stays failed: the "
+    "message says why, and a new request makes another. A report that is another user's, or expired, is not "
+    "found.",
+    {"type": "object", "required": list(_STATUS_FIELDS), "properties": _STATUS_FIELDS},
+    (*SELECTION, replace(REPORT_ID, required=True)),
+    (401, 404, 422, 503),
+)
+
+_ROWS = [row_schema(dataset.name, dataset.columns) for dataset in dict.fromkeys(DATASET_OF.values())]
+_IN_JSON = Description(
+    "download_report",
+    "reports",
+    "Download a completed report.",
+    "The rows come as they are in the lists: as one JSON array, or with `format=csv` as CSV (RFC 4180, UTF-8, "
+    "with a header), in which a cell that a spreadsheet would run as a formula begins with an apostrophe. While "
+    "the report is being written the answer is 409, with `Retry-After`; without it the report failed. A "
+    "download may be repeated as long as the report is kept. The accounts selected must be those of the "
+    "request, or more.",
+    {"type": "array", "items": {"oneOf": _ROWS}},
+    (*SELECTION, replace(REPORT_ID, required=True), FORMAT),
+    (401, 404, 409, 422, 503),
+)
+_RESPONSES = dict(_IN_JSON.operation["responses"])
+_CONTENT = {**_RESPONSES["200"]["content"], "text/csv": {"schema": {"type": "string"}}}
+_RESPONSES["200"] = {**_RESPONSES["200"], "content": _CONTENT}
+DOWNLOAD = replace(_IN_JSON, extra={"responses": _RESPONSES})
