@@ -1,9 +1,10 @@
 """Cost periods as they are sent: read strictly, with everything that is wrong told by its path in the body."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
+from typing import TypeVar
 
 from seller_platform.contract.cost_periods import (
     LARGEST_AMOUNT,
@@ -18,6 +19,8 @@ from seller_platform.contract.cost_periods import (
 from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.service.http.parameters import Query, is_storable, read_day, shown
 
+Item = TypeVar("Item")
+
 _LONGEST_TEXT = 1_000
 _MOST_PROBLEMS = 20
 _RATE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,20})?")
@@ -29,19 +32,14 @@ class _TooManyProblemsError(Exception):
 
 def read_periods(sent: Mapping[str, object], query: Query) -> tuple[CostPeriod, ...]:
     """Return the periods of a body; what is wrong is noted in the query."""
-    listed = sent.get("data")
-    if not isinstance(listed, list) or not listed:
-        query.refuse("data", "must be a list of at least one cost period")
-        return ()
     reader = _Reader(query)
     try:
-        periods = [reader.period(f"data[{place}]", each) for place, each in enumerate(listed)]
-        complete = [period for period in periods if period is not None]
-        if len(complete) == len(periods):
-            reader.refuse_overlaps(complete)
+        periods = reader.listed("data", sent.get("data"), "cost period", reader.period)
+        if periods is not None:
+            reader.refuse_overlaps(periods)
     except _TooManyProblemsError:
         return ()
-    return tuple(complete)
+    return periods or ()
 
 
 class _Reader:
@@ -65,7 +63,7 @@ class _Reader:
         first, last = (self._day(f"{path}.dates.{name}", dates, name) for name in ("from_date", "to_date"))
         if first and last and first > last:
             self.refuse(f"{path}.dates.from_date", f"is {first}, after to_date {last}")
-        elements = self._elements(f"{path}.cost_elements", fields.get("cost_elements"))
+        elements = self.listed(f"{path}.cost_elements", fields.get("cost_elements"), "cost element", self._element)
         return CostPeriod(first, last, elements) if first and last and elements else None
 
     def refuse_overlaps(self, periods: Sequence[CostPeriod]) -> None:
@@ -76,13 +74,15 @@ class _Reader:
                 self.refuse(f"data[{place}].dates", f"{period} overlaps data[{latest[0]}].dates {latest[1]}")
             latest = max(latest, (place, period), key=lambda each: each[1].to_date or date.max)
 
-    def _elements(self, path: str, sent: object) -> tuple[CostElement, ...] | None:
+    def listed(
+        self, path: str, sent: object, item: str, read: Callable[[str, object], Item | None]
+    ) -> tuple[Item, ...] | None:
         if not isinstance(sent, list) or not sent:
-            self.refuse(path, "must be a list of at least one cost element")
+            self.refuse(path, f"must be a list of at least one {item}")
             return None
-        elements = [self._element(f"{path}[{place}]", each) for place, each in enumerate(sent)]
-        complete = tuple(element for element in elements if element is not None)
-        return complete if len(complete) == len(elements) else None
+        items = [read(f"{path}[{place}]", each) for place, each in enumerate(sent)]
+        complete = tuple(item for item in items if item is not None)
+        return complete if len(complete) == len(items) else None
 
     def _element(self, path: str, sent: object) -> CostElement | None:
         fields = self._fields(path, sent)

@@ -81,7 +81,7 @@ async def read_stored(connection: Connection, selected: SelectedAccounts, skus: 
     values = {"accounts": [account for account, _ in pairs], "skus": [sku for _, sku in pairs]}
     found = await connection.execute(sql.SQL(_READ).format(newest_day=newest_day(COST_PERIODS)), values)
     periods = [
-        {"from_date": first, "to_date": last, "cost_elements": _told(elements)}
+        {"from_date": first, "to_date": last, "cost_elements": _elements(elements)}
         for first, last, elements in await found.fetchall()
     ]
     return b",".join(map(_ENCODER.encode, periods))
@@ -111,10 +111,19 @@ async def write_periods(
         await _reserve(connection, selected)
         for account in selected.accounts:
             snapshot = await _snapshot(connection, account) or now.astimezone(ZoneInfo(account.timezone)).date()
-            place = {"account": account.key, "snapshot": snapshot}
-            await _refuse_overlaps(connection, {**values, **place}, periods)
-            await connection.execute(_REPLACE, {**values, **place})
-            await connection.execute(_INSERT, {**values, **place})
+            snapshot_of = {"account": account.key, "snapshot": snapshot}
+            overlaps = await (await connection.execute(_OVERLAP, {**values, **snapshot_of})).fetchall()
+            problems: dict[str, list[str]] = {}
+            for position, first, last in overlaps:
+                problem = (
+                    f"{periods[position]} overlaps the stored period {first}..{last or ''}; "
+                    "send its dates to replace it, or delete it first"
+                )
+                problems.setdefault(f"data[{position}].dates", []).append(problem)
+            if problems:
+                raise InvalidParametersError(problems)
+            await connection.execute(_REPLACE, {**values, **snapshot_of})
+            await connection.execute(_INSERT, {**values, **snapshot_of})
     return len(periods) * len(selected.accounts)
 
 
@@ -161,27 +170,16 @@ async def _snapshot(connection: Connection, account: ServedAccount) -> date | No
     return day
 
 
-async def _refuse_overlaps(connection: Connection, values: Mapping[str, object], periods: Sequence[CostPeriod]) -> None:
-    problems: dict[str, list[str]] = {}
-    for place, first, last in await (await connection.execute(_OVERLAP, values)).fetchall():
-        stored = f"{first}..{last or ''}"
-        told = f"{periods[place]} overlaps the stored period {stored}; send its dates to replace it, or delete it first"
-        problems.setdefault(f"data[{place}].dates", []).append(told)
-    if problems:
-        raise InvalidParametersError(problems)
-
-
-def _told(elements: str | None) -> object:
+def _elements(stored: str | None) -> object:
     """Return stored elements with the fields of the API in its order, and money with its two decimals."""
-    stored = parse_json((elements or "[]").encode())
-    if not isinstance(stored, list):
-        return stored
-    return [_told_element(each) if isinstance(each, dict) else each for each in stored]
-
-
-def _told_element(element: Mapping[str, object]) -> dict[str, object]:
-    told = {name: element.get(name) for name in ELEMENT_FIELDS}
-    amount = told["amount"]
-    if isinstance(amount, int | Decimal) and not isinstance(amount, bool):
-        told["amount"] = with_cents(Decimal(amount))
-    return told
+    elements = parse_json((stored or "[]").encode())
+    if not isinstance(elements, list):
+        return elements
+    for position, element in enumerate(elements):
+        if isinstance(element, dict):
+            fields = {name: element.get(name) for name in ELEMENT_FIELDS}
+            amount = fields["amount"]
+            if isinstance(amount, int | Decimal) and not isinstance(amount, bool):
+                fields["amount"] = with_cents(Decimal(amount))
+            elements[position] = fields
+    return elements

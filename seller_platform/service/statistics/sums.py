@@ -171,9 +171,7 @@ def sums(plan: Plan) -> sql.Composable:
     grouping = plan.grouping
     step = sql.Literal(STEP[grouping.period]) if grouping.period is not None else None
     if grouping.is_combined and grouping.period in _SHORT:
-        sold = sql.SQL("false AS lacks_rates")
-        if plan.is_converted:
-            sold = sql.SQL(_SOLD_LACKS).format(cost=sql.SQL(_COST))
+        sold = sql.SQL(_SOLD_LACKS if plan.is_converted else "false AS lacks_rates").format(cost=sql.SQL(_COST))
         lacks = (sold, sql.SQL(_OTHER_LACKS), sql.SQL(_CHARGED_LACKS), sql.SQL(_CONVERTED_LACKS))
         found = _entries(plan, "marks", _IN_WINDOW, lacks) + sql.SQL(_FOUND).format(step=step)
         summed = _entries(plan, "entries", _IN_WINDOW + _IN_PAGE, _figures(plan)) + sql.SQL(_SUMMED)

@@ -62,7 +62,14 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
         DuplicateUserError: Somebody has that e-mail address.
         InvalidUserError: A value cannot be used.
     """
-    _check(email, name, password)
+    local, at, domain = email.rpartition("@")
+    if not (local and at and domain) or len(email) > _LONGEST_EMAIL or any(map(str.isspace, email)):
+        raise InvalidUserError("e-mail address", f"must look like name@example.com; it is {email!r}")
+    if not name.strip():
+        raise InvalidUserError("name", "must not be empty")
+    _check_text("e-mail address", email)
+    _check_text("name", name)
+    _check_password(password)
     values = {"email": email, "name": name, "password_hash": hash_password(password)}
     with database.begin() as connection:
         statement = insert(USERS).values(values).on_conflict_do_nothing().returning(USERS.c.id)
@@ -203,17 +210,6 @@ def _begin_anew(database: Database, email: str, status: str) -> None:
         _log_out(connection, user_id)
         living = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
         connection.execute(update(AUTHORIZATIONS).where(*living).values(revoked_at=func.now()))
-
-
-def _check(email: str, name: str, password: str) -> None:
-    local, at, domain = email.rpartition("@")
-    if not (local and at and domain) or len(email) > _LONGEST_EMAIL or any(map(str.isspace, email)):
-        raise InvalidUserError("e-mail address", f"must look like name@example.com; it is {email!r}")
-    if not name.strip():
-        raise InvalidUserError("name", "must not be empty")
-    _check_text("e-mail address", email)
-    _check_text("name", name)
-    _check_password(password)
 
 
 def _check_password(password: str) -> None:
