@@ -14,9 +14,9 @@ from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import ACCESS_TOKENS, AUTHORIZATIONS, USERS
 
-_LONGEST_VISIT = timedelta(days=1)
+_LONGEST_ACCESS = timedelta(days=1)
 _DOMAIN = "visit.invalid"  # nobody receives mail there (RFC 2606)
-_REDIRECT_URI = "https://temporary_access.invalid/"
+_REDIRECT_URI = "https://visit.invalid/"
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def temporary_access(database: Database, account_keys: Sequence[str]) -> Iterato
         # The application is the visitor's own, so that it is deleted with them.
         client_id, _ = add_application(database, "A visit", _REDIRECT_URI, owner_id=user_id)
         family, token = uuid.uuid4(), secrets.token_urlsafe(32)
-        issued = {"token_hash": hash_of(token), "family": family, "expires_at": func.now() + _LONGEST_VISIT}
+        issued = {"token_hash": hash_of(token), "family": family, "expires_at": func.now() + _LONGEST_ACCESS}
         with database.begin() as connection:
             connection.execute(insert(AUTHORIZATIONS).values(family=family, client_id=client_id, user_id=user_id))
             connection.execute(insert(ACCESS_TOKENS).values(issued))
@@ -54,7 +54,7 @@ def _remove_expired(database: Database) -> None:
     )
     expired = (
         USERS.c.email.endswith(f"@{_DOMAIN}"),
-        USERS.c.created_at < func.now() - _LONGEST_VISIT,
+        USERS.c.created_at < func.now() - _LONGEST_ACCESS,
         USERS.c.id.not_in(lasting),
     )
     with database.begin() as connection:
