@@ -45,7 +45,7 @@ class ServedAccount:
     """An account of a user: the key of its rows, and what the API tells of it.
 
     Attributes:
-        is_copy: Whether a connection of this database lists it, or ever listed it: its rows come from there.
+        is_replica: Whether a connection of this database lists it, or ever listed it: its rows come from there.
     """
 
     key: str
@@ -56,7 +56,7 @@ class ServedAccount:
     timezone: str
     marketplace: str | None
     seller_id: str | None
-    is_copy: bool
+    is_replica: bool
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class SelectedAccounts:
     accounts: tuple[ServedAccount, ...]
 
     @property
-    def has_copies(self) -> bool:
-        return any(account.is_copy for account in self.accounts)
+    def has_replicas(self) -> bool:
+        return any(account.is_replica for account in self.accounts)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ _USED = "UPDATE service.authorizations SET last_used_on = (now() AT TIME ZONE 'U
 _ACCOUNTS = """
 SELECT account.key, account.id, account.account_title, account.country_code, account.currency_code,
        account.timezone, account.marketplace, account.seller_id,
-       EXISTS (SELECT FROM platform.accounts AS registered WHERE registered.key = account.key) AS is_copy
+       EXISTS (SELECT FROM platform.accounts AS registered WHERE registered.key = account.key) AS is_replica
 FROM service.user_accounts AS access
 JOIN (
     -- Where several connections see an account, one of its rows stands for it.
@@ -129,18 +129,18 @@ async def authenticate(connection: Connection, headers: Headers) -> Caller:
     Raises:
         UnauthorizedError: It carries none, or one that is not honoured.
     """
-    sent = headers.getlist("authorization")
-    if not sent:
+    headers_sent = headers.getlist("authorization")
+    if not headers_sent:
         raise UnauthorizedError("send the header Authorization: Bearer ACCESS_TOKEN")
-    token = _BEARER.fullmatch(sent[0]) if len(sent) == 1 else None
+    token = _BEARER.fullmatch(headers_sent[0]) if len(headers_sent) == 1 else None
     if token is None:
         raise UnauthorizedError(
             "the Authorization header is not of the form Bearer ACCESS_TOKEN", error="invalid_request"
         )
-    found = await (await connection.execute(_CALLER, (hash_of(token[1]),))).fetchone()
-    if found is None:
+    row = await (await connection.execute(_CALLER, (hash_of(token[1]),))).fetchone()
+    if row is None:
         raise UnauthorizedError("the access token is unknown, expired or revoked", error="invalid_token")
-    *caller, family, is_first_today = found
+    *caller, family, is_first_today = row
     if is_first_today:
         # A service over a database that it may only read does not note it.
         with suppress(errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):
@@ -154,12 +154,12 @@ def read_selector(query: Query) -> Selector:
     selector = Selector(
         query.value(ACCOUNT_TITLE), query.value(SELLER_ID), query.value(MARKETPLACE_ID), query.value(GROUP_TITLE)
     )
-    half = query.has(SELLER_ID) != query.has(MARKETPLACE_ID)
-    pair = query.has(SELLER_ID) or query.has(MARKETPLACE_ID)
-    methods = [query.has(ACCOUNT_TITLE), pair, query.has(GROUP_TITLE)]
+    is_half = query.has(SELLER_ID) != query.has(MARKETPLACE_ID)
+    has_pair = query.has(SELLER_ID) or query.has(MARKETPLACE_ID)
+    methods = [query.has(ACCOUNT_TITLE), has_pair, query.has(GROUP_TITLE)]
     if sum(methods) > 1:
         query.refuse(ACCOUNT, f"is selected in more than one way; {_ONE_METHOD}")
-    elif half:
+    elif is_half:
         missing = (MARKETPLACE_ID if query.has(SELLER_ID) else SELLER_ID).name
         query.refuse(missing, "is required; seller_id and marketplace_id go together")
     elif not any(methods):

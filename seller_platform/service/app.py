@@ -27,7 +27,7 @@ from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.monitoring.status import status_route
 from seller_platform.service.oauth.approvals_page import END, end_application, show_applications, show_end
-from seller_platform.service.oauth.authorize import Authorization
+from seller_platform.service.oauth.authorize import ConsentPage
 from seller_platform.service.oauth.developers_page import (
     DELETE,
     NEW,
@@ -151,14 +151,14 @@ def app_from_environment() -> Starlette:
 
 
 def _page_routes(store: Store) -> list[routing.Route]:
-    login, authorization = Login(store), Authorization(store)
+    login, consent_page = Login(store), ConsentPage(store)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, answer_home),
         ("GET", LOGIN, login.show),
         ("POST", LOGIN, login.submit),
         ("POST", LOGOUT, login.leave),
-        ("GET", AUTHORIZE, authorization.show),
-        ("POST", AUTHORIZE, authorization.submit),
+        ("GET", AUTHORIZE, consent_page.show),
+        ("POST", AUTHORIZE, consent_page.submit),
         ("GET", DEVELOPERS, page_of_user(store, show_clients)),
         ("GET", NEW, page_of_user(store, show_form)),
         ("POST", NEW, page_of_user(store, create_client)),

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
 from starlette.types import Scope
 
-_NOTED = "seller_platform.noted"
+_NOTES = "seller_platform.noted"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER = "other"
 _NOWHERE = "none"
@@ -29,7 +29,7 @@ class LoginOutcome(StrEnum):
 
 
 @dataclass
-class Noted:
+class RequestNotes:
     """What an endpoint tells of a request beside its answer."""
 
     rows: int = 0
@@ -38,19 +38,19 @@ class Noted:
 
 def note_rows(request: Request, rows: int) -> None:
     """Note that rows are sent in answer to a request."""
-    request.scope[_NOTED].rows += rows
+    request.scope[_NOTES].rows += rows
 
 
 def note_login(request: Request, outcome: LoginOutcome) -> None:
     """Note how an attempt to log in ended."""
-    request.scope[_NOTED].login = outcome
+    request.scope[_NOTES].login = outcome
 
 
-def noted(scope: Scope) -> Noted:
+def notes_of(scope: Scope) -> RequestNotes:
     """Return what the endpoint of a request tells of it, from the first call on."""
-    found = scope.setdefault(_NOTED, Noted())
-    assert isinstance(found, Noted)
-    return found
+    notes = scope.setdefault(_NOTES, RequestNotes())
+    assert isinstance(notes, RequestNotes)
+    return notes
 
 
 def endpoint_of(scope: Scope) -> str:
@@ -126,14 +126,14 @@ class Measures:
 
     def answered(self, scope: Scope, method: str, status: int, seconds: float) -> None:
         """Count a request that was answered; status 0 stands for one that got no answer."""
-        endpoint, told = endpoint_of(scope), method_of(method)
-        self._requests.labels(endpoint, told, str(status)).inc()
-        self._seconds.labels(endpoint, told).observe(seconds)
-        found = noted(scope)
-        if found.rows and method != "HEAD":
-            self._rows.labels(endpoint).inc(found.rows)
-        if found.login is not None:
-            self._logins.labels(found.login.value).inc()
+        endpoint, method_label = endpoint_of(scope), method_of(method)
+        self._requests.labels(endpoint, method_label, str(status)).inc()
+        self._seconds.labels(endpoint, method_label).observe(seconds)
+        notes = notes_of(scope)
+        if notes.rows and method != "HEAD":
+            self._rows.labels(endpoint).inc(notes.rows)
+        if notes.login is not None:
+            self._logins.labels(notes.login.value).inc()
 
     @contextmanager
     def wait(self) -> Iterator[None]:

@@ -67,20 +67,20 @@ class _Reader:
         return CostPeriod(first, last, elements) if first and last and elements else None
 
     def refuse_overlaps(self, periods: Sequence[CostPeriod]) -> None:
-        ordered = sorted(enumerate(periods), key=lambda each: (each[1].from_date, each[0]))
+        ordered = sorted(enumerate(periods), key=lambda item: (item[1].from_date, item[0]))
         latest = ordered[0]
-        for place, period in ordered[1:]:
+        for position, period in ordered[1:]:
             if period.overlaps(latest[1]):
-                self.refuse(f"data[{place}].dates", f"{period} overlaps data[{latest[0]}].dates {latest[1]}")
-            latest = max(latest, (place, period), key=lambda each: each[1].to_date or date.max)
+                self.refuse(f"data[{position}].dates", f"{period} overlaps data[{latest[0]}].dates {latest[1]}")
+            latest = max(latest, (position, period), key=lambda item: item[1].to_date or date.max)
 
     def listed(
-        self, path: str, sent: object, item: str, read: Callable[[str, object], Item | None]
+        self, path: str, sent: object, kind: str, read: Callable[[str, object], Item | None]
     ) -> tuple[Item, ...] | None:
         if not isinstance(sent, list) or not sent:
-            self.refuse(path, f"must be a list of at least one {item}")
+            self.refuse(path, f"must be a list of at least one {kind}")
             return None
-        items = [read(f"{path}[{place}]", each) for place, each in enumerate(sent)]
+        items = [read(f"{path}[{position}]", item) for position, item in enumerate(sent)]
         complete = tuple(item for item in items if item is not None)
         return complete if len(complete) == len(items) else None
 

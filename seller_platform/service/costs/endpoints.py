@@ -54,18 +54,18 @@ class _Costs:
         """Answer POST."""
         async with self._store.connection() as connection:
             caller = await authenticate(connection, request.headers)
-        sent, query = await read_json(request), Query(request.scope["query_string"])
-        query.join(sent, (*SELECTION, SKU))
+        body, query = await read_json(request), Query(request.scope["query_string"])
+        query.join(body, (*SELECTION, SKU))
         selector, sku = read_selector(query), query.value(SKU)
         if not query.has(SKU):
             query.refuse(SKU.name, "is required; it names the product that the costs belong to")
-        periods = read_periods(sent, query)
+        periods = read_periods(body, query)
         query.check()
         async with self._store.connection() as connection:
             selected = await select_accounts(connection, caller, selector)
-            known = await find_skus(connection, selected, ProductSelector(SKU.name, sku or ""))
+            skus = await find_skus(connection, selected, ProductSelector(SKU.name, sku or ""))
             for account in selected.accounts:
-                if account.key not in known:
+                if account.key not in skus:
                     raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
             stored = await write_periods(connection, selected, sku or "", periods, self._clock())
         message = f"{stored} cost period{'s were' if stored != 1 else ' was'} stored."
@@ -91,8 +91,8 @@ class _Costs:
             skus = await find_skus(connection, selected, product)
             deleted = await delete_periods(connection, selected, skus, dates)
         if not deleted:
-            told = f" from {first} to {last}" if dates else ""
-            raise NotFoundError(f"{product.parameter} {shown(product.value)} has no cost period{told}")
+            period = f" from {first} to {last}" if dates else ""
+            raise NotFoundError(f"{product.parameter} {shown(product.value)} has no cost period{period}")
         return _done(f"{deleted} cost period{'s were' if deleted != 1 else ' was'} deleted.", deleted=deleted)
 
 

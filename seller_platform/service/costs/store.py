@@ -30,8 +30,8 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 _READ = """
 SELECT period.from_date, period.to_date, period.cost_elements::text
-FROM unnest(%(accounts)s::text[], %(skus)s::text[]) AS asked (account, sku)
-JOIN seller.cost_periods AS period ON period.account = asked.account AND period.sku = asked.sku
+FROM unnest(%(accounts)s::text[], %(skus)s::text[]) AS requested (account, sku)
+JOIN seller.cost_periods AS period ON period.account = requested.account AND period.sku = requested.sku
 WHERE period.local_day = {newest_day}
 ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, period.to_date
 """
@@ -40,13 +40,13 @@ _SNAPSHOT = "SELECT max(local_day) FROM seller.cost_periods WHERE account = %s"
 _FORGET = "DELETE FROM seller.cost_periods WHERE account = %s AND local_day < %s"
 
 _OVERLAP = """
-SELECT asked.place - 1, stored.from_date, stored.to_date
-FROM unnest(%(first_days)s::date[], %(last_days)s::date[]) WITH ORDINALITY AS asked (first_day, last_day, place)
+SELECT requested.position - 1, stored.from_date, stored.to_date
+FROM unnest(%(first_days)s::date[], %(last_days)s::date[]) WITH ORDINALITY AS requested (first_day, last_day, position)
 JOIN seller.cost_periods AS stored
   ON stored.account = %(account)s AND stored.local_day = %(snapshot)s AND stored.sku = %(sku)s
- AND stored.from_date <= asked.last_day AND coalesce(stored.to_date, 'infinity') >= asked.first_day
-WHERE (stored.from_date, stored.to_date) IS DISTINCT FROM (asked.first_day, asked.last_day)
-ORDER BY asked.place, stored.from_date
+ AND stored.from_date <= requested.last_day AND coalesce(stored.to_date, 'infinity') >= requested.first_day
+WHERE (stored.from_date, stored.to_date) IS DISTINCT FROM (requested.first_day, requested.last_day)
+ORDER BY requested.position, stored.from_date
 LIMIT 20
 """
 
@@ -152,7 +152,7 @@ async def delete_periods(
 async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
     """Let no other change of these accounts begin before this transaction ends."""
     for account in selected.accounts:
-        if account.is_copy:
+        if account.is_replica:
             raise ReplicaError(
                 f"the rows of account {account.key} are a copy, loaded from another service: "
                 "change its costs there, and the next load brings them here"

@@ -24,9 +24,9 @@ async def read_form(request: Request) -> dict[str, str]:
         BodyTooLargeError: It is longer than any form of ours.
         ApiError: A field was sent twice, or holds what no text may hold.
     """
-    found = request.headers.get("content-type", "")
-    if found.partition(";")[0].strip().lower() != FORM:
-        raise WrongContentTypeError(found[:100], FORM)
+    content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != FORM:
+        raise WrongContentTypeError(content_type[:100], FORM)
     body = await read_body(request, _LARGEST_FORM_BYTES)
     try:
         fields = parse_fields(body)
@@ -48,9 +48,9 @@ async def read_json(request: Request) -> dict[str, object]:
     body = await read_body(request, LARGEST_JSON_BYTES)
     if not body:
         return {}
-    found = request.headers.get("content-type", "")
-    if found.partition(";")[0].strip().lower() != JSON:
-        raise WrongContentTypeError(found[:100], JSON)
+    content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != JSON:
+        raise WrongContentTypeError(content_type[:100], JSON)
     try:
         sent = parse_json(body)
     except ValueError as error:

@@ -63,10 +63,10 @@ class _Answer:
                 headers["Content-Encoding"] = "gzip"
                 del headers["Content-Length"]
                 if is_whole:
-                    whole = await self._compressed(first)
-                    headers["Content-Length"] = str(len(whole))
+                    compressed = await self._compressed(first)
+                    headers["Content-Length"] = str(len(compressed))
                     self._compressor = None
-                    first["body"] = whole
+                    first["body"] = compressed
         await self._send(head)
 
     async def _compressed(self, message: Message) -> bytes:

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seller_platform.logs import facts, log_context
 from seller_platform.service.http.responses import error_answer
-from seller_platform.service.metrics import Measures, endpoint_of, method_of, noted
+from seller_platform.service.metrics import Measures, endpoint_of, method_of, notes_of
 from seller_platform.traces import mark_failed, span, with_values
 
 REQUEST_ID = "X-Request-Id"
@@ -33,8 +33,8 @@ class Envelop:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given = headers.get(REQUEST_ID, "")
-        request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+        sent_id = headers.get(REQUEST_ID, "")
+        request_id = sent_id if _SANE_ID.fullmatch(sent_id) else uuid.uuid4().hex
         attributes = {"http.request.method": method_of(scope["method"]), "seller_platform.request_id": request_id}
         with (
             log_context(request_id=request_id),
@@ -57,7 +57,7 @@ class Envelop:
             await send(message)
 
         inner = {**scope, "method": "GET"} if is_head else scope
-        noted(inner)
+        notes_of(inner)
         try:
             with self._measures.request():
                 await self._app(inner, receive, pass_on)
@@ -74,7 +74,7 @@ class Envelop:
 
 def _report(current: Span, scope: Scope, method: str, *, status: int, seconds: float, request_id: str) -> None:
     """Complete the span of a request and log its line."""
-    endpoint, rows = endpoint_of(scope), noted(scope).rows or None
+    endpoint, rows = endpoint_of(scope), notes_of(scope).rows or None
     current.update_name(f"{method_of(method)} {endpoint}")
     current.set_attributes(
         with_values({"http.route": endpoint, "http.response.status_code": status, "seller_platform.rows": rows})

@@ -22,19 +22,19 @@ WITHOUT_SUMS = "kept AS MATERIALIZED (SELECT true AS is_current)"
 _KEPT = """kept AS MATERIALIZED (
     SELECT coalesce(bool_and(EXISTS (
         SELECT FROM service.summaries AS summary
-        WHERE summary.account = asked.account AND summary.dataset = {dataset} AND {is_current}
+        WHERE summary.account = requested.account AND summary.dataset = {dataset} AND {is_current}
     )), true) AS is_current
-    FROM unnest(%(accounts)s::text[]) AS asked (account)
+    FROM unnest(%(accounts)s::text[]) AS requested (account)
 )"""
 
 _STALE = """
-SELECT asked.account, EXISTS (
-    SELECT FROM platform.loads WHERE dataset = %(dataset)s AND account = asked.account AND changed
+SELECT requested.account, EXISTS (
+    SELECT FROM platform.loads WHERE dataset = %(dataset)s AND account = requested.account AND changed
 )
-FROM unnest(%(accounts)s::text[]) AS asked (account)
+FROM unnest(%(accounts)s::text[]) AS requested (account)
 WHERE NOT EXISTS (
     SELECT FROM service.summaries AS summary
-    WHERE summary.account = asked.account AND summary.dataset = %(dataset)s AND {is_current}
+    WHERE summary.account = requested.account AND summary.dataset = %(dataset)s AND {is_current}
 )
 """
 
@@ -69,20 +69,20 @@ async def answer_from_sums(
 
 async def _bring_up_to_date(connection: Connection, dataset: Dataset, selected: SelectedAccounts) -> bool:
     """Sum what was loaded since, and return whether the sums of every account were current at some moment."""
-    asked = {"dataset": dataset.name, "accounts": [account.key for account in selected.accounts]}
+    values = {"dataset": dataset.name, "accounts": [account.key for account in selected.accounts]}
     statement = sql.SQL(_STALE).format(is_current=sql.SQL(IS_CURRENT))
-    stale = await (await connection.execute(statement, asked)).fetchall()
+    stale = await (await connection.execute(statement, values)).fetchall()
     # Rows that came without a receipt may change without one.
     if not all(is_loaded for _, is_loaded in stale):
         return False
     for account, _ in stale:
-        values = {"dataset": dataset.name, "account": account}
+        account_values = {"dataset": dataset.name, "account": account}
         try:
             async with connection.transaction():
                 is_ours = await (await connection.execute(TRY_LOCK, {"name": lock_name(account)})).fetchone()
                 if is_ours != (True,):
                     return False
-                await connection.execute(sum_statement(dataset), values)
+                await connection.execute(sum_statement(dataset), account_values)
         except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):
             return False
     return True

@@ -53,7 +53,7 @@ _DAYS = (
     f"has the {_DEFAULT_SPAN.days + 1} days up to today."
 )
 _SNAPSHOT = "The rows are those of the newest snapshot of each account."
-_COPY = (
+_REPLICA_RULES = (
     "An account may be a copy of another service's: what was never read from there is refused, with the `reason` "
     "`replica`, and not told as if there were none."
 )
@@ -117,7 +117,7 @@ class ListParameters:
         """
         query = Query(raw)
         size = query.value(self._size) if self._size else self.dataset.fixed_page_size
-        asked = ListRequest(
+        list_request = ListRequest(
             selector=read_selector(query),
             start=query.value(START) if self.dataset.is_dated else None,
             end=query.value(END) if self.dataset.is_dated else None,
@@ -128,7 +128,7 @@ class ListParameters:
             own_days={parameter.name: query.value(parameter) for parameter in self._own_days},
         )
         query.check()
-        return asked
+        return list_request
 
 
 def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
@@ -138,33 +138,35 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
     async def answer(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers)
-            asked = parameters.read(request.scope["query_string"])
-            selected = await select_accounts(connection, caller, asked.selector)
+            list_request = parameters.read(request.scope["query_string"])
+            selected = await select_accounts(connection, caller, list_request.selector)
             now = clock()
             days = None
             if dataset.is_dated:
-                days = [days_of(dataset, account, asked, now) for account in selected.accounts]
+                days = [days_of(dataset, account, list_request, now) for account in selected.accounts]
             needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
             if rules.needs is not None:
-                needs += rules.needs(selected, asked.own_days, now)
+                needs += rules.needs(selected, list_request.own_days, now)
             await require_read(connection, selected, needs, now)
             if keeps_own_currency(dataset):
-                is_converted = await check_currency(connection, selected, asked.currency)
-                if is_converted and asked.currency is not None:
-                    missing = await missing_rates(connection, dataset, selected, days=days, currency=asked.currency)
-                    require_rates(selected, asked.currency, missing)
+                is_converted = await check_currency(connection, selected, list_request.currency)
+                if is_converted and list_request.currency is not None:
+                    missing = await missing_rates(
+                        connection, dataset, selected, days=days, currency=list_request.currency
+                    )
+                    require_rates(selected, list_request.currency, missing)
             page = await read_page(
                 connection,
                 dataset,
                 selected,
                 days=days,
-                part=asked.part,
-                currency=asked.currency,
-                source=rules.source(selected, asked.own_days, now) if rules.source is not None else None,
-                page=asked.page,
-                per_page=asked.per_page,
+                part=list_request.part,
+                currency=list_request.currency,
+                source=rules.source(selected, list_request.own_days, now) if rules.source is not None else None,
+                page=list_request.page,
+                per_page=list_request.per_page,
             )
-        return page_answer(request, dataset, page, asked)
+        return page_answer(request, dataset, page, list_request)
 
     return Route(dataset.path, answer, list_description(dataset, parameters.all, rules_of(dataset)))
 
@@ -172,7 +174,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
 def rules_of(dataset: Dataset) -> str:
     """Return what a caller of a list must know beside its parameters and fields."""
     paragraphs = [
-        f"{_DAYS if dataset.is_dated else _SNAPSHOT} {_COPY}",
+        f"{_DAYS if dataset.is_dated else _SNAPSHOT} {_REPLICA_RULES}",
         rules_for(dataset).notes,
         CONVERSION if keeps_own_currency(dataset) else _NAMED_CURRENCY if dataset.money else None,
         PAGES if dataset.announces_total else f"{_ORDER} {_ENDLESS.format(size=dataset.fixed_page_size)}",
@@ -192,10 +194,10 @@ async def check_currency(connection: Connection, selected: SelectedAccounts, cur
         InvalidParametersError: They keep several currencies and none was asked for, or one that nobody knows was.
         UnknownToReplicaError: The same, where an account is a copy.
     """
-    kept = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
-    if currency is None and len(kept) > 1:
-        raise InvalidParametersError({CURRENCY.name: [f"is required; the accounts keep {', '.join(kept)}"]})
-    if currency is None or kept == [currency]:
+    currencies = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
+    if currency is None and len(currencies) > 1:
+        raise InvalidParametersError({CURRENCY.name: [f"is required; the accounts keep {', '.join(currencies)}"]})
+    if currency is None or currencies == [currency]:
         return False
     if not await knows_currency(connection, currency):
         raise _unknown_rate(selected, f"is {currency}, of which no exchange rate is known")
@@ -212,43 +214,44 @@ def require_rates(selected: SelectedAccounts, currency: str | None, missing: Map
         InvalidParametersError: One is.
         UnknownToReplicaError: One is, and an account is a copy: where its rows come from, the rate may be known.
     """
-    asked = f"is {currency}" if currency is not None else "was not sent, and amounts are in several"
+    list_request = f"is {currency}" if currency is not None else "was not sent, and amounts are in several"
     for code, day in missing.items():
-        problem = f"{asked}; on {day} the exchange rate of {code or 'an unknown currency'} is not known"
+        problem = f"{list_request}; on {day} the exchange rate of {code or 'an unknown currency'} is not known"
         raise _unknown_rate(selected, problem)
 
 
 def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
-    if selected.has_copies:
+    if selected.has_replicas:
         return UnknownToReplicaError(CURRENCY.name, f"{problem} here; no list tells a copy of exchange rates")
     return InvalidParametersError({CURRENCY.name: [problem]})
 
 
-def days_of(dataset: Dataset, account: ServedAccount, asked: ListRequest, now: datetime) -> Days:
+def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest, now: datetime) -> Days:
     """Return the days asked for in one account, whose calendar decides what today is.
 
     Raises:
         InvalidParametersError: The start lies after the end, or the end too far after the start.
     """
-    end = asked.end or now.astimezone(ZoneInfo(account.timezone)).date()
-    start = asked.start or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
-    told = f"{end}" if asked.end else f"{end} (today in {account.timezone})"
+    end = list_request.end or now.astimezone(ZoneInfo(account.timezone)).date()
+    start = list_request.start or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
+    last_day = f"{end}" if list_request.end else f"{end} (today in {account.timezone})"
     if start > end:
-        raise InvalidParametersError({START.name: [f"is {start}, after the end, {told}"]})
+        raise InvalidParametersError({START.name: [f"is {start}, after the end, {last_day}"]})
     latest_end = rules_for(dataset).latest_end
     if latest_end is not None and end > (latest := latest_end(start)):
         raise InvalidParametersError(
-            {END.name: [f"is {told}; with start_date {start} it may be at most {latest}, one month later"]}
+            {END.name: [f"is {last_day}; with start_date {start} it may be at most {latest}, one month later"]}
         )
     return Days(start, end)
 
 
-def page_answer(request: Request, dataset: Dataset, page: RowPage, asked: ListRequest) -> Response:
+def page_answer(request: Request, dataset: Dataset, page: RowPage, list_request: ListRequest) -> Response:
     """Return the answer to a request for a page, and note how many rows it has."""
-    note_rows(request, min(asked.per_page, max(0, page.total - (asked.page - 1) * asked.per_page)))
+    number, per_page = list_request.page, list_request.per_page
+    note_rows(request, min(per_page, max(0, page.total - (number - 1) * per_page)))
     if not dataset.announces_total:
         return Response(b'{"%b":[%b]}' % (ROWS.encode(), page.rows), media_type=JSON)
-    head = {CURRENT_PAGE: asked.page}
-    tail = {TOTAL: page.total, PER_PAGE: asked.per_page, LAST_PAGE: last_page_of(page.total, asked.per_page)}
+    head = {CURRENT_PAGE: number}
+    tail = {TOTAL: page.total, PER_PAGE: per_page, LAST_PAGE: last_page_of(page.total, per_page)}
     parts = (msgspec.json.encode(head)[:-1], ROWS.encode(), page.rows, msgspec.json.encode(tail)[1:])
     return Response(b'%b,"%b":[%b],%b' % parts, media_type=JSON)

@@ -72,11 +72,11 @@ async def find_skus(
         UnknownToReplicaError: An account is a replica's, which does not know the parents of products.
     """
     values = {"accounts": [account.key for account in selected.accounts], "value": product.value}
-    found: dict[str, list[str]] = {}
+    skus: dict[str, list[str]] = {}
     for account, sku in await (await connection.execute(_STATEMENTS[product.parameter], values)).fetchall():
-        found.setdefault(account, []).append(sku)
-    if found:
-        return found
+        skus.setdefault(account, []).append(sku)
+    if skus:
+        return skus
     if product.parameter == PARENT_ASIN.name:
         unknown = await (await connection.execute(_WITHOUT_PRODUCTS, values)).fetchall()
         if unknown:

@@ -11,14 +11,14 @@ Receipts may be pruned, but the newest of each window stays. Accounts of our own
 for them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from seller_platform.contract import Dataset
 from seller_platform.errors import NotReadError
-from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.lists.sql import Days
 from seller_platform.service.pool import Connection
 
@@ -52,25 +52,26 @@ class Gap:
 
 
 _GAPS = """
-SELECT asked.place - 1, asked.account, lower(missing.days), upper(missing.days) - 1
+SELECT requested.position - 1, requested.account, lower(missing.days), upper(missing.days) - 1
 FROM unnest(%(datasets)s::text[], %(accounts)s::text[], %(first_days)s::date[], %(last_days)s::date[])
-     WITH ORDINALITY AS asked (dataset, account, first_day, last_day, place)
+     WITH ORDINALITY AS requested (dataset, account, first_day, last_day, position)
 CROSS JOIN LATERAL (
     SELECT min(load.window_start) AS first_day, range_agg(daterange(load.window_start, load.window_end)) AS days
     FROM platform.loads AS load
-    WHERE load.dataset = asked.dataset AND load.account = asked.account
-      AND load.window_start <= coalesce(asked.last_day, 'infinity')
-      AND load.window_end > coalesce(asked.first_day, '-infinity')
+    WHERE load.dataset = requested.dataset AND load.account = requested.account
+      AND load.window_start <= coalesce(requested.last_day, 'infinity')
+      AND load.window_end > coalesce(requested.first_day, '-infinity')
 ) AS read
 CROSS JOIN LATERAL (
-    SELECT datemultirange(daterange(coalesce(asked.first_day, read.first_day, asked.last_day), asked.last_day, '[]'))
-           - coalesce(read.days, '{}') AS days
-    WHERE asked.last_day IS NOT NULL
+    SELECT datemultirange(
+               daterange(coalesce(requested.first_day, read.first_day, requested.last_day), requested.last_day, '[]')
+           ) - coalesce(read.days, '{}') AS days
+    WHERE requested.last_day IS NOT NULL
     UNION ALL
-    SELECT NULL WHERE asked.last_day IS NULL AND read.days IS NULL
+    SELECT NULL WHERE requested.last_day IS NULL AND read.days IS NULL
 ) AS missing
 WHERE missing.days IS NULL OR NOT isempty(missing.days)
-ORDER BY asked.place
+ORDER BY requested.position
 """
 
 
@@ -90,32 +91,35 @@ async def find_gaps(
     connection: Connection, selected: SelectedAccounts, needs: Sequence[Need], now: datetime
 ) -> tuple[Gap, ...]:
     """Return what was never read of what an answer is made of, in the order of the needs."""
-    asked = [wanted for need in needs for wanted in _wanted(need, selected, now)]
-    if not asked:
+    requested = [(need, account.key, days) for need in needs for account, days in _days_to_have(need, selected, now)]
+    if not requested:
         return ()
     values = {
-        "datasets": [need.dataset.name for need, *_ in asked],
-        "accounts": [account for _, account, *_ in asked],
-        "first_days": [first for *_, first, _ in asked],
-        "last_days": [last for *_, last in asked],
+        "datasets": [need.dataset.name for need, _, _ in requested],
+        "accounts": [account for _, account, _ in requested],
+        "first_days": [first for _, _, (first, _) in requested],
+        "last_days": [last for _, _, (_, last) in requested],
     }
-    found = await (await connection.execute(_GAPS, values)).fetchall()
+    rows = await (await connection.execute(_GAPS, values)).fetchall()
     return tuple(
-        Gap(asked[place][0], account, (first, last) if first else None) for place, account, first, last in found
+        Gap(requested[position][0], account, (first, last) if first else None)
+        for position, account, first, last in rows
     )
 
 
-def _wanted(need: Need, selected: SelectedAccounts, now: datetime) -> list[tuple[Need, str, date | None, date | None]]:
-    """Return the first and last day wanted of each account that is a copy; a snapshot has neither."""
-    wanted: list[tuple[Need, str, date | None, date | None]] = []
-    for place, account in enumerate(selected.accounts):
-        if not account.is_copy:
+def _days_to_have(
+    need: Need, selected: SelectedAccounts, now: datetime
+) -> Iterator[tuple[ServedAccount, tuple[date | None, date | None]]]:
+    """Yield each replica with the first and last day that must have been read; a snapshot has neither."""
+    for position, account in enumerate(selected.accounts):
+        if not account.is_replica:
             continue
         if not need.dataset.is_dated:
-            wanted.append((need, account.key, None, None))
+            yield account, (None, None)
             continue
         today = now.astimezone(ZoneInfo(account.timezone)).date()
-        days = need.days[place] if need.days is not None else None
-        if days is None or days.first <= today:
-            wanted.append((need, account.key, days.first if days else None, min(days.last, today) if days else today))
-    return wanted
+        days = need.days[position] if need.days is not None else None
+        if days is None:
+            yield account, (None, today)
+        elif days.first <= today:
+            yield account, (days.first, min(days.last, today))

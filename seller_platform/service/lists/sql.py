@@ -137,7 +137,7 @@ _CHOSEN = """chosen AS MATERIALIZED (
     SELECT account, zone, currency, {first_day} AS first_day, {last_day} AS last_day
     FROM unnest(
         %(accounts)s::text[], %(zones)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[]
-    ) AS asked (account, zone, currency, first_day, last_day)
+    ) AS requested (account, zone, currency, first_day, last_day)
 )"""
 
 # Rates count units for one euro, which therefore needs none.
@@ -151,7 +151,7 @@ _CONVERTED = """CASE WHEN page.own_currency = %(currency)s THEN {exact} ELSE
 
 _MISSING_RATE = """
 WITH {chosen}
-SELECT wanted.currency, min(needed.day)
+SELECT rate_of.currency, min(needed.day)
 FROM (
     SELECT DISTINCT stored.local_day AS day, chosen.currency
     FROM chosen
@@ -159,20 +159,20 @@ FROM (
       ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
     WHERE chosen.currency IS DISTINCT FROM %(currency)s
 ) AS needed
-CROSS JOIN LATERAL (VALUES (needed.currency), (%(currency)s)) AS wanted (currency)
-LEFT JOIN service.exchange_rates AS rate ON rate.day = needed.day AND rate.currency = wanted.currency
-WHERE wanted.currency IS DISTINCT FROM 'EUR' AND rate.per_euro IS NULL
-GROUP BY wanted.currency
+CROSS JOIN LATERAL (VALUES (needed.currency), (%(currency)s)) AS rate_of (currency)
+LEFT JOIN service.exchange_rates AS rate ON rate.day = needed.day AND rate.currency = rate_of.currency
+WHERE rate_of.currency IS DISTINCT FROM 'EUR' AND rate.per_euro IS NULL
+GROUP BY rate_of.currency
 """
 
 _KNOWN_CURRENCY = "SELECT FROM service.exchange_rates WHERE currency = %s LIMIT 1"
 
 _NEWEST_DAY: LiteralString = """(
         SELECT max(day) FROM (
-            SELECT max(local_day) AS day FROM {table} WHERE account = asked.account
+            SELECT max(local_day) AS day FROM {table} WHERE account = requested.account
             UNION ALL
-            SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} AND account = asked.account
-        ) AS known
+            SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} AND account = requested.account
+        ) AS snapshots
     )"""
 
 
@@ -219,8 +219,8 @@ async def read_page(
             is_kept=is_kept,
         )
         statement = _page_statement(form) if source is None else _compose_page(form, source.text)
-        found = await (await connection.execute(statement, values, prepare=False)).fetchone()
-        is_current, total, rows = found if found is not None else (True, 0, None)
+        row = await (await connection.execute(statement, values, prepare=False)).fetchone()
+        is_current, total, rows = row if row is not None else (True, 0, None)
         return RowPage((rows or "").encode(), total) if is_current else None
 
     return await answer_from_sums(connection, dataset, selected, read)
@@ -229,8 +229,8 @@ async def read_page(
 async def count_rows(connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows) -> int:
     """Return how many rows `open_rows` would yield now."""
     statement = _rows_statement(dataset, chosen, sql.SQL("count(*)"))
-    found = await (await connection.execute(statement, _row_values(selected, chosen), prepare=False)).fetchone()
-    return int(found[0]) if found is not None else 0
+    row = await (await connection.execute(statement, _row_values(selected, chosen), prepare=False)).fetchone()
+    return int(row[0]) if row is not None else 0
 
 
 @asynccontextmanager
@@ -261,8 +261,8 @@ async def missing_rates(
 ) -> dict[str | None, date]:
     """Return the currencies whose rate to convert rows to `currency` is missing, each with the first such day."""
     statement = sql.SQL(_MISSING_RATE).format(chosen=_chosen(dataset), table=sql.Identifier(SELLER, dataset.name))
-    found = await connection.execute(statement, _values(selected, days, currency), prepare=False)
-    return dict(await found.fetchall())
+    cursor = await connection.execute(statement, _values(selected, days, currency), prepare=False)
+    return dict(await cursor.fetchall())
 
 
 async def knows_currency(connection: Connection, currency: str) -> bool:
@@ -341,14 +341,14 @@ def _row_values(selected: SelectedAccounts, chosen: ChosenRows) -> dict[str, obj
 
 def _chosen(dataset: Dataset) -> sql.Composable:
     if dataset.is_dated:
-        first_day, last_day = sql.SQL("asked.first_day"), sql.SQL("asked.last_day")
+        first_day, last_day = sql.SQL("requested.first_day"), sql.SQL("requested.last_day")
         return sql.SQL(_CHOSEN).format(first_day=first_day, last_day=last_day)
     newest = newest_day(dataset)
     return sql.SQL(_CHOSEN).format(first_day=newest, last_day=newest)
 
 
 def newest_day(dataset: Dataset) -> sql.Composable:
-    """Return the day of the newest snapshot of `asked.account`, be it empty."""
+    """Return the day of the newest snapshot of `requested.account`, be it empty."""
     return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
 
 

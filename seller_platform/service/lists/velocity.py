@@ -43,13 +43,13 @@ _SOURCE = """(
     SELECT {columns}, page.position
     FROM (SELECT *, row_number() OVER () AS position FROM page) AS page
     LEFT JOIN (
-        SELECT asked.account, sold.sku, asked.length, sum(sold.units_ordered) AS units
+        SELECT requested.account, sold.sku, requested.length, sum(sold.units_ordered) AS units
         FROM unnest(
             %(accounts)s::text[], %(velocity_first)s::date[], %(velocity_last)s::date[], %(velocity_days)s::int[]
-        ) AS asked (account, first_day, last_day, length)
+        ) AS requested (account, first_day, last_day, length)
         JOIN seller.daily_product_sales AS sold
-          ON sold.account = asked.account AND sold.local_day BETWEEN asked.first_day AND asked.last_day
-        GROUP BY asked.account, sold.sku, asked.length
+          ON sold.account = requested.account AND sold.local_day BETWEEN requested.first_day AND requested.last_day
+        GROUP BY requested.account, sold.sku, requested.length
     ) AS sales ON sales.account = page.account AND sales.sku = page.sku
     LEFT JOIN service.products AS product ON product.account = page.account AND product.sku = page.sku
     CROSS JOIN LATERAL (
@@ -96,9 +96,9 @@ def velocity_source(selected: SelectedAccounts, sent: Mapping[str, date | None],
     if days is None:
         return None
     values = {
-        "velocity_first": [each.first for each in days],
-        "velocity_last": [each.last for each in days],
-        "velocity_days": [(each.last - each.first).days + 1 for each in days],
+        "velocity_first": [span.first for span in days],
+        "velocity_last": [span.last for span in days],
+        "velocity_days": [(span.last - span.first).days + 1 for span in days],
     }
     return PageSource(_source(), values)
 

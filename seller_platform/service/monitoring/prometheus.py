@@ -43,9 +43,9 @@ def metrics_page(registry: CollectorRegistry, *, host: str, port: int, option: s
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         raise CannotListenError(host, port, error.strerror or str(error), option=option) from error
-    told = f"[{host}]" if ":" in host else host
+    address = f"[{host}]" if ":" in host else host
     try:
-        yield f"http://{told}:{server.server_port}/metrics"
+        yield f"http://{address}:{server.server_port}/metrics"
     finally:
         server.shutdown()
         server.server_close()

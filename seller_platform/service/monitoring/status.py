@@ -31,10 +31,10 @@ def status_route(store: Store) -> Route:
     async def answer(_: Request) -> Response:
         try:
             async with store.connection() as connection:
-                told = await (await connection.execute("SELECT active, message FROM service.status")).fetchone()
+                status = await (await connection.execute("SELECT active, message FROM service.status")).fetchone()
         except (WarehouseUnavailableError, psycopg.Error):
-            told = (False, _DOWN)
-        active, message = told or (True, _UP)
+            status = (False, _DOWN)
+        active, message = status or (True, _UP)
         if active:
             return json_answer({"status": "active", "code": 200, "message": message})
         return json_answer(

@@ -91,8 +91,8 @@ def add_public_application(database: Database, name: str, redirect_uri: str) -> 
 def knows_application(database: Database, client_id: str) -> bool:
     """Whether an application of that id is registered."""
     with database.begin() as connection:
-        found = connection.execute(select(APPLICATIONS.c.client_id).where(APPLICATIONS.c.client_id == client_id))
-        return found.first() is not None
+        stored = connection.execute(select(APPLICATIONS.c.client_id).where(APPLICATIONS.c.client_id == client_id))
+        return stored.first() is not None
 
 
 def check_application(name: str, redirect_uri: str) -> None:

@@ -15,7 +15,7 @@ from seller_platform.errors import NotFoundError
 from seller_platform.service.access import accounts_of
 from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.signed_in import Asked
+from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Connection
 
 END = f"{APPROVALS}/{{client_id}}/end"
@@ -75,38 +75,38 @@ async def end_access(connection: Connection, user_id: int, client_id: str) -> No
     await connection.execute(_END, (user_id, client_id))
 
 
-async def show_applications(asked: Asked) -> Response:
+async def show_applications(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications."""
     values = {
         "here": "applications",
-        "applications": await approved_applications(asked.connection, asked.user.id),
-        "accounts": await accounts_of(asked.connection, asked.user),
-        "notice": _NOTICES.get(asked.request.query_params.get("notice", "")),
-        "user": asked.user,
-        "csrf_token": asked.visit.csrf_token,
+        "applications": await approved_applications(request.connection, request.user.id),
+        "accounts": await accounts_of(request.connection, request.user),
+        "notice": _NOTICES.get(request.http.query_params.get("notice", "")),
+        "user": request.user,
+        "csrf_token": request.session.csrf_token,
     }
     return render("applications.html", values)
 
 
-async def show_end(asked: Asked) -> Response:
+async def show_end(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications/{client_id}/end."""
     values = {
         "here": "applications",
-        "application": await _approved_application(asked),
-        "csrf_token": asked.visit.csrf_token,
+        "application": await _approved_application(request),
+        "csrf_token": request.session.csrf_token,
     }
     return render("applications_end.html", values)
 
 
-async def end_application(asked: Asked) -> Response:
+async def end_application(request: SignedInRequest) -> Response:
     """Answer POST /admin/applications/{client_id}/end."""
-    application = await _approved_application(asked)
-    await end_access(asked.connection, asked.user.id, application.client_id)
+    application = await _approved_application(request)
+    await end_access(request.connection, request.user.id, application.client_id)
     return redirect(f"{APPROVALS}?notice=ended")
 
 
-async def _approved_application(asked: Asked) -> ApprovedApplication:
-    for application in await approved_applications(asked.connection, asked.user.id):
-        if application.client_id == asked.request.path_params["client_id"]:
+async def _approved_application(request: SignedInRequest) -> ApprovedApplication:
+    for application in await approved_applications(request.connection, request.user.id):
+        if application.client_id == request.http.path_params["client_id"]:
             return application
     raise NotFoundError("No such application has access to your accounts. It may have been ended already.")

@@ -19,7 +19,7 @@ from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.oauth.issued_tokens import RegisteredApplication, find_application, issue_code
 from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.sessions import user_of, visit_of
+from seller_platform.service.pages.sessions import session_of, user_of
 from seller_platform.service.pool import Connection, Store
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -47,7 +47,7 @@ class AuthorizationRequest:
         return self.answer(error=error, error_description=description)
 
 
-class Authorization:
+class ConsentPage:
     """The consent page."""
 
     def __init__(self, store: Store) -> None:
@@ -55,49 +55,51 @@ class Authorization:
 
     async def show(self, request: Request) -> Response:
         """Answer GET /oauth/authorize."""
-        visit = visit_of(request)
+        session = session_of(request)
         async with self._store.connection() as connection:
-            asked = await read_request(connection, request)
-            user = await user_of(connection, visit)
+            authorization = await read_request(connection, request)
+            user = await user_of(connection, session)
             # Only who has logged in is sent on, be it with an error: anybody may register a redirect URI, and a link
             # to us must not lead elsewhere by itself (RFC 9700 section 4.11.2).
-            if user is None or visit is None:
+            if user is None or session is None:
                 return redirect(login_for(_own_address(request)))
-            if asked.problem is not None:
-                return asked.refuse("invalid_request", asked.problem)
+            if authorization.problem is not None:
+                return authorization.refuse("invalid_request", authorization.problem)
             accounts = await accounts_of(connection, user)
-        target = urlsplit(asked.application.redirect_uri)
+        target = urlsplit(authorization.application.redirect_uri)
         # A policy cannot name an IPv6 address, only its scheme.
         form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
         values = {
             "here": "consent",
-            "application": asked.application,
+            "application": authorization.application,
             "accounts": accounts,
             "user": user,
             "host": target.netloc,
             "action": _own_address(request),
-            "csrf_token": visit.csrf_token,
+            "csrf_token": session.csrf_token,
         }
         return render("consent.html", values, form_target=form_target)
 
     async def submit(self, request: Request) -> Response:
         """Answer POST /oauth/authorize."""
-        visit, form = visit_of(request), await read_form(request)
+        session, form = session_of(request), await read_form(request)
         async with self._store.connection() as connection:
-            asked = await read_request(connection, request)
-            user = await user_of(connection, visit)
-            if user is None or visit is None:
+            authorization = await read_request(connection, request)
+            user = await user_of(connection, session)
+            if user is None or session is None:
                 return redirect(login_for(_own_address(request)))
-            if not visit.owns(form.get("csrf_token", "")):
+            if not session.owns(form.get("csrf_token", "")):
                 raise ForeignFormError
-            if asked.problem is not None:
-                return asked.refuse("invalid_request", asked.problem)
+            if authorization.problem is not None:
+                return authorization.refuse("invalid_request", authorization.problem)
             match form.get("decision"):
                 case "approve":
-                    code = await issue_code(connection, asked.application, user.id, asked.code_challenge)
-                    return asked.answer(code=code)
+                    code = await issue_code(
+                        connection, authorization.application, user.id, authorization.code_challenge
+                    )
+                    return authorization.answer(code=code)
                 case "deny":
-                    return asked.refuse("access_denied", "the user denied the request")
+                    return authorization.refuse("access_denied", "the user denied the request")
                 case _:
                     raise ApiError("Choose either to approve or to deny.")
 

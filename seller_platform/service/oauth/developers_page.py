@@ -22,7 +22,7 @@ from seller_platform.service.oauth.applications import (
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.sessions import BrowserSession
-from seller_platform.service.pages.signed_in import Asked
+from seller_platform.service.pages.signed_in import SignedInRequest
 
 NEW = f"{DEVELOPERS}/new"
 DELETE = f"{DEVELOPERS}/{{client_id}}/delete"
@@ -36,73 +36,77 @@ _NOTICES = {
 }
 
 
-async def show_clients(asked: Asked) -> Response:
+async def show_clients(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers."""
     values = {
         "here": "developers",
-        "applications": await own_applications(asked.connection, asked.user.id),
-        "notice": _NOTICES.get(asked.request.query_params.get("notice", "")),
-        "user": asked.user,
-        "csrf_token": asked.visit.csrf_token,
+        "applications": await own_applications(request.connection, request.user.id),
+        "notice": _NOTICES.get(request.http.query_params.get("notice", "")),
+        "user": request.user,
+        "csrf_token": request.session.csrf_token,
     }
     return render("developers.html", values)
 
 
-async def show_form(asked: Asked) -> Response:
+async def show_form(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers/new."""
-    return _form(asked.visit)
+    return _form(request.session)
 
 
-async def create_client(asked: Asked) -> Response:
+async def create_client(request: SignedInRequest) -> Response:
     """Answer POST /admin/developers/new."""
-    name, redirect_uri = asked.form.get("name", "").strip(), asked.form.get("redirect_uri", "").strip()
-    is_public = "public" in asked.form
-    form_id = asked.form.get("form_id", "")
+    name, redirect_uri = request.form.get("name", "").strip(), request.form.get("redirect_uri", "").strip()
+    is_public = "public" in request.form
+    form_id = request.form.get("form_id", "")
     if not _FORM_ID.fullmatch(form_id):
         raise ForeignFormError
     try:
         check_application(name, redirect_uri)
     except InvalidApplicationError as error:
-        return _form(asked.visit, name, redirect_uri, is_public=is_public, error=error)
+        return _form(request.session, name, redirect_uri, is_public=is_public, error=error)
     # The id follows from form and session: it is always the same, and nobody else can choose it.
-    digest = hmac.new(asked.visit.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
+    digest = hmac.new(request.session.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
     client_id = urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
     secret = None if is_public else secrets.token_urlsafe(32)
-    known = [application.client_id for application in await own_applications(asked.connection, asked.user.id)]
-    if client_id not in known and len(known) >= MOST_APPLICATIONS:
-        raise ApiError(f"You have {len(known)} clients, and nobody may have more. Delete one that you no longer use.")
-    if not await register_application(asked.connection, client_id, secret, name, redirect_uri, owner_id=asked.user.id):
+    client_ids = [application.client_id for application in await own_applications(request.connection, request.user.id)]
+    if client_id not in client_ids and len(client_ids) >= MOST_APPLICATIONS:
+        raise ApiError(
+            f"You have {len(client_ids)} clients, and nobody may have more. Delete one that you no longer use."
+        )
+    if not await register_application(
+        request.connection, client_id, secret, name, redirect_uri, owner_id=request.user.id
+    ):
         return redirect(f"{DEVELOPERS}?notice=repeated")
-    shown = {"name": name, "client_id": client_id, "client_secret": secret, "redirect_uri": redirect_uri}
-    return render("developers_created.html", {"here": "developers", **shown})
+    values = {"name": name, "client_id": client_id, "client_secret": secret, "redirect_uri": redirect_uri}
+    return render("developers_created.html", {"here": "developers", **values})
 
 
-async def show_deletion(asked: Asked) -> Response:
+async def show_deletion(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers/{client_id}/delete."""
     values = {
         "here": "developers",
-        "application": await _own_application(asked),
-        "csrf_token": asked.visit.csrf_token,
+        "application": await _own_application(request),
+        "csrf_token": request.session.csrf_token,
     }
     return render("developers_delete.html", values)
 
 
-async def delete_client(asked: Asked) -> Response:
+async def delete_client(request: SignedInRequest) -> Response:
     """Answer POST /admin/developers/{client_id}/delete."""
-    application = await _own_application(asked)
-    await delete_application(asked.connection, application.client_id, owner_id=asked.user.id)
+    application = await _own_application(request)
+    await delete_application(request.connection, application.client_id, owner_id=request.user.id)
     return redirect(f"{DEVELOPERS}?notice=deleted")
 
 
-async def _own_application(asked: Asked) -> OwnApplication:
-    for application in await own_applications(asked.connection, asked.user.id):
-        if application.client_id == asked.request.path_params["client_id"]:
+async def _own_application(request: SignedInRequest) -> OwnApplication:
+    for application in await own_applications(request.connection, request.user.id):
+        if application.client_id == request.http.path_params["client_id"]:
             return application
     raise NotFoundError("There is no such client among yours. It may be deleted already.")
 
 
 def _form(
-    visit: BrowserSession,
+    session: BrowserSession,
     name: str = "",
     redirect_uri: str = "",
     *,
@@ -111,7 +115,7 @@ def _form(
 ) -> Response:
     values = {
         "here": "developers",
-        "csrf_token": visit.csrf_token,
+        "csrf_token": session.csrf_token,
         "form_id": secrets.token_urlsafe(16),
         "name": name,
         "redirect_uri": redirect_uri,

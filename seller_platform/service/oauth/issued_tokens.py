@@ -89,7 +89,7 @@ refresh AS (
 SELECT family FROM used
 """
 
-_END_FAMILY = """
+_REVOKE_CONSENT = """
 UPDATE service.authorizations AS consent
 SET revoked_at = now()
 FROM {table} AS once
@@ -147,7 +147,7 @@ async def exchange_code(
         "redirect_uri": redirect_uri,
         "code_challenge": challenge_of(code_verifier) if code_verifier is not None else None,
     }
-    return await _use(connection, _CODE, values)
+    return await _use_once(connection, _CODE, values)
 
 
 async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> IssuedTokens | None:
@@ -156,14 +156,14 @@ async def rotate(connection: Connection, application: RegisteredApplication, ref
     A token that was used before revokes its family.
     """
     values = {"hash": hash_of(refresh_token), "client_id": application.client_id}
-    return await _use(connection, _REFRESH_TOKEN, values)
+    return await _use_once(connection, _REFRESH_TOKEN, values)
 
 
 async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> None:
     """Revoke a token of an application: of a refresh token the whole family (RFC 7009 section 2.1)."""
     values = {"hash": hash_of(token), "client_id": application.client_id}
     async with connection.transaction():
-        await _end_family(connection, _REFRESH_TOKEN, values)
+        await _revoke_consent(connection, _REFRESH_TOKEN, values)
         await connection.execute(_END_ACCESS, values)
 
 
@@ -173,27 +173,27 @@ def challenge_of(code_verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-async def _use(connection: Connection, once: _SingleUse, values: Mapping[str, object]) -> IssuedTokens | None:
-    pair = IssuedTokens(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
-    issued = {
-        "access_hash": hash_of(pair.access_token),
-        "refresh_hash": hash_of(pair.refresh_token),
+async def _use_once(connection: Connection, once: _SingleUse, values: Mapping[str, object]) -> IssuedTokens | None:
+    tokens = IssuedTokens(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
+    token_values = {
+        "access_hash": hash_of(tokens.access_token),
+        "refresh_hash": hash_of(tokens.refresh_token),
         "access_lifetime": timedelta(seconds=ACCESS_TOKEN_SECONDS),
         "refresh_lifetime": timedelta(seconds=REFRESH_TOKEN_SECONDS),
     }
-    used = await connection.execute(_statement(_USE, once, once.condition), {**values, **issued})
+    used = await connection.execute(_statement(_USE, once, once.condition), {**values, **token_values})
     if await used.fetchone() is not None:
-        return pair
-    await _end_family(connection, once, values, only_used=True)
+        return tokens
+    await _revoke_consent(connection, once, values, only_used=True)
     return None
 
 
-async def _end_family(
+async def _revoke_consent(
     connection: Connection, once: _SingleUse, values: Mapping[str, object], *, only_used: bool = False
 ) -> None:
     """Revoke the family of a code or refresh token; with `only_used`, if that was used before."""
     condition: LiteralString = "once.used_at IS NOT NULL" if only_used else "true"
-    await connection.execute(_statement(_END_FAMILY, once, condition), values)
+    await connection.execute(_statement(_REVOKE_CONSENT, once, condition), values)
 
 
 def _statement(template: LiteralString, once: _SingleUse, condition: LiteralString) -> sql.Composed:

@@ -144,9 +144,9 @@ def without_references(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def example_of(schema: Mapping[str, Any], name: str = "", owner: str = "") -> Any:
     """Return a value that a schema allows, for documentation."""
-    told = [*schema.get("examples", ()), *([schema["const"]] if "const" in schema else ()), *schema.get("enum", ())]
-    if told:
-        return told[0]
+    fixed = [*schema.get("examples", ()), *([schema["const"]] if "const" in schema else ()), *schema.get("enum", ())]
+    if fixed:
+        return fixed[0]
     if "oneOf" in schema:
         return example_of(schema["oneOf"][0])
     kind = schema.get("type")

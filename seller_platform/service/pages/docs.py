@@ -111,14 +111,14 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def _curl(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
     """Return a command that asks an endpoint, with the parameters that it needs."""
-    asked = {
+    query = {
         parameter["name"]: parameter["example"]
         for parameter in operation.get("parameters", ())
         if parameter["required"] or parameter["name"] in _OPTIONAL_EXAMPLES
     }
     content = _content(operation.get("requestBody", {}))
     url = f"{document['servers'][0]['url']}{path}"
-    parts = [f"curl {shlex.quote(f'{url}?{urlencode(asked)}' if asked else url)}"]
+    parts = [f"curl {shlex.quote(f'{url}?{urlencode(query)}' if query else url)}"]
     if method != "GET" and not content:
         parts.append(f"-X {method}")
     if operation["security"]:
@@ -131,7 +131,7 @@ def _curl(document: Mapping[str, Any], method: str, path: str, operation: Mappin
             for name, value in body.items()
         ]
     elif JSON in content:
-        body = {name: value for name, value in example_of(content[JSON]["schema"]).items() if name not in asked}
+        body = {name: value for name, value in example_of(content[JSON]["schema"]).items() if name not in query}
         parts += [f"-H 'Content-Type: {JSON}'", f"-d {shlex.quote(json.dumps(body))}"]
     return " \\\n  ".join(parts)
 

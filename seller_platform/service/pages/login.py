@@ -20,11 +20,11 @@ from seller_platform.service.pages.sessions import (
     BrowserSession,
     close_session,
     find_user,
-    keep_visit,
-    new_visit,
+    keep_session,
+    new_session,
     open_session,
+    session_of,
     user_of,
-    visit_of,
 )
 from seller_platform.service.pages.throttle import begin_attempt, forgive
 from seller_platform.service.pool import Store
@@ -51,47 +51,47 @@ class Login:
 
     async def show(self, request: Request) -> Response:
         """Answer GET /login."""
-        visit = visit_of(request)
+        session = session_of(request)
         destination = _local(request.query_params.get("next", ""))
         async with self._store.connection() as connection:
-            user = await user_of(connection, visit)
-        if user is not None and visit is not None:
+            user = await user_of(connection, session)
+        if user is not None and session is not None:
             if destination != LOGIN:
                 return redirect(destination)
-            return render("logged_in.html", {"here": "login", "user": user, "csrf_token": visit.csrf_token})
-        return self._form(request, visit, destination)
+            return render("logged_in.html", {"here": "login", "user": user, "csrf_token": session.csrf_token})
+        return self._form(request, session, destination)
 
     async def submit(self, request: Request) -> Response:
         """Answer POST /login."""
-        visit, form = visit_of(request), await read_form(request)
+        session, form = session_of(request), await read_form(request)
         email, destination = form.get("email", "").strip(), _local(form.get("next", ""))
-        if visit is None or not visit.owns(form.get("csrf_token", "")):
-            return self._form(request, visit, destination, problem=_STALE, email=email, status=403)
+        if session is None or not session.owns(form.get("csrf_token", "")):
+            return self._form(request, session, destination, problem=_STALE, email=email, status=403)
         try:
             address = request.client.host if request.client else "unknown"
             user_id = await self._verified(email, form.get("password", ""), address)
         except TooManyAttemptsError as error:
             note_login(request, LoginOutcome.THROTTLED)
             return self._form(
-                request, visit, destination, problem=error.message, email=email, status=429, headers=error.headers
+                request, session, destination, problem=error.message, email=email, status=429, headers=error.headers
             )
         note_login(request, LoginOutcome.REFUSED if user_id is None else LoginOutcome.ACCEPTED)
         if user_id is None:
-            return self._form(request, visit, destination, problem=_WRONG, email=email, status=401)
+            return self._form(request, session, destination, problem=_WRONG, email=email, status=401)
         async with self._store.connection() as connection:
-            await close_session(connection, visit)
+            await close_session(connection, session)
             fresh = await open_session(connection, user_id)
         response = redirect(destination)
-        keep_visit(request, response, fresh)
+        keep_session(request, response, fresh)
         return response
 
     async def leave(self, request: Request) -> Response:
         """Answer POST /logout."""
-        visit, form = visit_of(request), await read_form(request)
-        if visit is None or not visit.owns(form.get("csrf_token", "")):
+        session, form = session_of(request), await read_form(request)
+        if session is None or not session.owns(form.get("csrf_token", "")):
             raise ForeignFormError
         async with self._store.connection() as connection:
-            await close_session(connection, visit)
+            await close_session(connection, session)
         return redirect(login_for(_local(form.get("next", ""))))
 
     async def _verified(self, email: str, password: str, address: str) -> int | None:
@@ -114,7 +114,7 @@ class Login:
     def _form(
         self,
         request: Request,
-        visit: BrowserSession | None,
+        session: BrowserSession | None,
         destination: str,
         *,
         problem: str | None = None,
@@ -122,7 +122,7 @@ class Login:
         status: int = 200,
         headers: dict[str, str] | None = None,
     ) -> Response:
-        kept = visit or new_visit()
+        kept = session or new_session()
         values = {
             "here": "login",
             "problem": problem,
@@ -131,7 +131,7 @@ class Login:
             "csrf_token": kept.csrf_token,
         }
         response = render("login.html", values, status=status, headers=headers)
-        keep_visit(request, response, kept)
+        keep_session(request, response, kept)
         return response
 
 

@@ -43,22 +43,22 @@ class BrowserSession:
         return hmac.compare_digest(self.csrf_token.encode(), csrf_token.encode("utf-8", "replace"))
 
 
-def visit_of(request: Request) -> BrowserSession | None:
+def session_of(request: Request) -> BrowserSession | None:
     """Return the visit that a request belongs to, or None for a new browser."""
     secret = request.cookies.get(_cookie_name(request), "")
     return BrowserSession(secret) if _SECRET.fullmatch(secret) else None
 
 
-def new_visit() -> BrowserSession:
+def new_session() -> BrowserSession:
     """Return the visit of a browser that has not been here."""
     return BrowserSession(secrets.token_urlsafe(32))
 
 
-def keep_visit(request: Request, response: Response, visit: BrowserSession) -> None:
+def keep_session(request: Request, response: Response, session: BrowserSession) -> None:
     """Let the browser keep its visit until it is closed."""
     response.set_cookie(
         _cookie_name(request),
-        visit.secret,
+        session.secret,
         path="/",
         secure=request.scope["scheme"] == "https",
         httponly=True,
@@ -68,29 +68,29 @@ def keep_visit(request: Request, response: Response, visit: BrowserSession) -> N
 
 async def open_session(connection: Connection, user_id: int) -> BrowserSession:
     """Log a user in, under a fresh secret."""
-    visit = new_visit()
+    session = new_session()
     await connection.execute(
         "INSERT INTO service.sessions (session_hash, user_id, expires_at) VALUES (%s, %s, now() + %s)",
-        (hash_of(visit.secret), user_id, timedelta(hours=SESSION_HOURS)),
+        (hash_of(session.secret), user_id, timedelta(hours=SESSION_HOURS)),
     )
-    return visit
+    return session
 
 
-async def close_session(connection: Connection, visit: BrowserSession) -> None:
+async def close_session(connection: Connection, session: BrowserSession) -> None:
     """Log out whoever is logged in on a visit."""
-    await connection.execute("DELETE FROM service.sessions WHERE session_hash = %s", (hash_of(visit.secret),))
+    await connection.execute("DELETE FROM service.sessions WHERE session_hash = %s", (hash_of(session.secret),))
 
 
-async def user_of(connection: Connection, visit: BrowserSession | None) -> Caller | None:
+async def user_of(connection: Connection, session: BrowserSession | None) -> Caller | None:
     """Return the user who is logged in on a visit, or None."""
-    if visit is None:
+    if session is None:
         return None
     async with connection.cursor(row_factory=class_row(Caller)) as cursor:
         await cursor.execute(
             "SELECT users.id, users.name, users.email, users.status FROM service.sessions AS session "
             "JOIN service.users AS users ON users.id = session.user_id AND users.status = 'active' "
             "WHERE session.session_hash = %s AND session.expires_at > now()",
-            (hash_of(visit.secret),),
+            (hash_of(session.secret),),
         )
         return await cursor.fetchone()
 

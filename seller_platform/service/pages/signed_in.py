@@ -10,22 +10,22 @@ from seller_platform.service.access import Caller
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import Page, redirect
-from seller_platform.service.pages.sessions import BrowserSession, user_of, visit_of
+from seller_platform.service.pages.sessions import BrowserSession, session_of, user_of
 from seller_platform.service.pool import Connection, Store
 
 
 @dataclass(frozen=True)
-class Asked:
+class SignedInRequest:
     """A request for one of the pages, by a user who is logged in; `form` is empty unless one was sent."""
 
-    request: Request
+    http: Request
     connection: Connection
-    visit: BrowserSession
+    session: BrowserSession
     user: Caller
     form: Mapping[str, str]
 
 
-Answer = Callable[[Asked], Awaitable[Response]]
+Answer = Callable[[SignedInRequest], Awaitable[Response]]
 
 
 def page_of_user(store: Store, answer: Answer) -> Page:
@@ -35,15 +35,15 @@ def page_of_user(store: Store, answer: Answer) -> Page:
     """
 
     async def answer_user(request: Request) -> Response:
-        visit = visit_of(request)
+        session = session_of(request)
         async with store.connection() as connection:
-            user = await user_of(connection, visit)
-        if user is None or visit is None:
+            user = await user_of(connection, session)
+        if user is None or session is None:
             return redirect(login_for(request.scope["path"]))
         form = await read_form(request) if request.method == "POST" else {}
-        if request.method == "POST" and not visit.owns(form.get("csrf_token", "")):
+        if request.method == "POST" and not session.owns(form.get("csrf_token", "")):
             raise ForeignFormError
         async with store.connection() as connection:
-            return await answer(Asked(request, connection, visit, user, form))
+            return await answer(SignedInRequest(request, connection, session, user, form))
 
     return answer_user

@@ -81,8 +81,8 @@ async def _take(connection: Connection, subject: str, most: int) -> None:
     values = {"subject": subject, "most": most, "window": WINDOW}
     if await (await connection.execute(_TAKE, values)).fetchone() is not None:
         return
-    found = await (await connection.execute(_WAIT, values)).fetchone()
-    wait = max(1, math.ceil(found[0] if found and found[0] is not None else 0))
+    row = await (await connection.execute(_WAIT, values)).fetchone()
+    wait = max(1, math.ceil(row[0] if row and row[0] is not None else 0))
     minutes = math.ceil(wait / 60)
     raise TooManyAttemptsError(
         f"There were too many attempts to log in. Try again in {minutes} minute{'s'[: minutes > 1]}.",

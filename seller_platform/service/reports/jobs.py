@@ -94,13 +94,13 @@ async def request_report(
     keys = [account.key for account in selected.accounts]
     async with connection.transaction():
         values = (caller.id, Jsonb(asdict(selector)), keys, request.selector, request.value)
-        found = await (await connection.execute(_INSERT, values)).fetchone()
-        assert found is not None
+        row = await (await connection.execute(_INSERT, values)).fetchone()
+        assert row is not None
         # The library's functions name its tables without their schema.
         await connection.execute("SELECT set_config('search_path', 'service', true)")
         job = _deferring_app().configure_task(TASK, queue=QUEUE, connection=connection)
-        await job.defer_async(report_id=found[0])
-    return int(found[0])
+        await job.defer_async(report_id=row[0])
+    return int(row[0])
 
 
 async def find_report(
@@ -114,12 +114,12 @@ async def find_report(
     keys = [account.key for account in selected.accounts]
     async with connection.cursor(row_factory=class_row(ReportRequestJob)) as cursor:
         await cursor.execute(_FIND, {"id": report_id, "user": caller.id, "accounts": keys, "kept": RETENTION_DAYS})
-        found = await cursor.fetchone()
-    if found is None:
+        row = await cursor.fetchone()
+    if row is None:
         raise NotFoundError(
             f"there is no report {report_id} of the accounts selected; reports are kept for {RETENTION_DAYS} days"
         )
-    return found
+    return row
 
 
 async def read_chunks(store: Store, job: ReportRequestJob) -> AsyncIterator[bytes]:
@@ -131,16 +131,16 @@ async def read_chunks(store: Store, job: ReportRequestJob) -> AsyncIterator[byte
     for position in range(1, (job.chunks or 0) + 1):
         async with store.connection() as connection, connection.cursor(binary=True) as cursor:
             await cursor.execute(_READ_CHUNK, (job.id, position))
-            found = await cursor.fetchone()
-        if found is None:
+            row = await cursor.fetchone()
+        if row is None:
             raise NotFoundError(f"report {job.id} expired while it was read")
-        yield found[0]
+        yield row[0]
 
 
 async def reserve_report(connection: Connection, report_id: int) -> bool:
     """Try to become the only one who writes a report, until the end of the transaction."""
-    found = await (await connection.execute(_RESERVE, {"name": f"service.report_jobs {report_id}"})).fetchone()
-    return found is not None and bool(found[0])
+    row = await (await connection.execute(_RESERVE, {"name": f"service.report_jobs {report_id}"})).fetchone()
+    return row is not None and bool(row[0])
 
 
 async def find_open_report(connection: Connection, report_id: int) -> ReportRequestJob | None:
@@ -158,10 +158,10 @@ async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
     """
     async with connection.cursor(row_factory=class_row(Caller)) as cursor:
         await cursor.execute(_OWNER, (job.user_id,))
-        found = await cursor.fetchone()
-    if found is None:
+        row = await cursor.fetchone()
+    if row is None:
         raise NotFoundError("the user who requested the report may no longer use the service")
-    return found
+    return row
 
 
 async def note_progress(connection: Connection, report_id: int, percent: int) -> None:
@@ -181,8 +181,8 @@ async def complete_report(connection: Connection, report_id: int, *, rows: int, 
 
 async def count_failure(connection: Connection, report_id: int) -> int:
     """Count that writing a report failed or killed its worker, and return how often that has happened."""
-    found = await (await connection.execute(_COUNT_FAILURE, (report_id,))).fetchone()
-    return int(found[0]) if found is not None else 0
+    row = await (await connection.execute(_COUNT_FAILURE, (report_id,))).fetchone()
+    return int(row[0]) if row is not None else 0
 
 
 async def fail_report(connection: Connection, report_id: int, problem: str) -> None:

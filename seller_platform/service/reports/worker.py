@@ -225,5 +225,5 @@ async def _is_alone(connection: Connection, lock: int) -> bool:
 
     Where two workers rescued at once, the second could put back what the first has already begun again.
     """
-    found = await (await connection.execute(TRY_LOCK_NUMBER, {"number": lock})).fetchone()
-    return found is not None and bool(found[0])
+    row = await (await connection.execute(TRY_LOCK_NUMBER, {"number": lock})).fetchone()
+    return row is not None and bool(row[0])

@@ -1,7 +1,7 @@
 """The statistics dashboard: its parameters, its rules, and the route that answers them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -111,63 +111,55 @@ _DESCRIPTION = Description(
 )
 
 
-@dataclass(frozen=True)
-class StatisticsRequest:
-    """What a request for statistics asks for."""
-
-    listed: ListRequest
-    grouping: Grouping
-
-
 def statistics_route(store: Store, clock: Clock) -> Route:
     """Return the endpoint of the statistics dashboard."""
 
     async def answer(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers)
-            asked = read_request(request.scope["query_string"])
-            selected = await select_accounts(connection, caller, asked.listed.selector)
+            list_request, grouping = read_request(request.scope["query_string"])
+            selected = await select_accounts(connection, caller, list_request.selector)
             now = clock()
-            days = [days_of(SALES_BY_DATE, account, asked.listed, now) for account in selected.accounts]
-            currency = asked.listed.currency
+            days = [days_of(SALES_BY_DATE, account, list_request, now) for account in selected.accounts]
+            currency = list_request.currency
             is_converted = await check_currency(connection, selected, currency)
-            if asked.grouping.dimension == "parent_asin" and not await knows_parents(connection, selected):
+            if grouping.dimension == "parent_asin" and not await knows_parents(connection, selected):
                 problem = (
                     "is parent_asin, but this service does not know the parents of the products: it serves rows that "
                     "were read from another service, which does not tell them. Group by sku or asin"
                 )
                 raise UnknownToReplicaError(_GROUP.name, problem)
-            known = await read_spans(connection, selected, asked.grouping, days, now)
+            spans = await read_spans(connection, selected, grouping, days, now)
             target = currency or next((account.currency_code or "" for account in selected.accounts), "")
-            found = await read_statistics(
+            statistics = await read_statistics(
                 connection,
                 selected,
-                asked.grouping,
-                spans=known.spans,
+                grouping,
+                spans=spans.spans,
                 target=target,
                 is_converted=is_converted,
-                knows_costs=known.knows_costs,
-                knows_fees=known.knows_fees,
-                page=asked.listed.page,
-                per_page=asked.listed.per_page,
+                knows_costs=spans.knows_costs,
+                knows_fees=spans.knows_fees,
+                page=list_request.page,
+                per_page=list_request.per_page,
             )
-            if found.lacks_rates:
-                missing = await rates_lacking(connection, selected, known.spans, target)
+            if statistics.lacks_rates:
+                missing = await rates_lacking(connection, selected, spans.spans, target)
                 require_rates(selected, currency, missing)
-        return page_answer(request, SALES_BY_DATE, found.page, asked.listed)
+        return page_answer(request, SALES_BY_DATE, statistics.page, list_request)
 
     return Route(SALES_BY_DATE.path, answer, _DESCRIPTION)
 
 
-def read_request(raw: bytes) -> StatisticsRequest:
-    """Return what a query string asks for.
+def read_request(raw: bytes) -> tuple[ListRequest, Grouping]:
+    """Return the page that a query string asks for, and how its rows are grouped.
 
     Raises:
         InvalidParametersError: Something is wrong with it.
     """
     query = Query(raw)
     view, group, period = query.value(_VIEW), query.value(_GROUP), query.value(_PERIOD)
-    listed = ListRequest(
+    list_request = ListRequest(
         selector=read_selector(query),
         start=query.value(START),
         end=query.value(END),
@@ -180,5 +172,5 @@ def read_request(raw: bytes) -> StatisticsRequest:
     if view is not None and group is not None and group not in legal:
         query.refuse(_GROUP.name, f"is {group}; with view_by={view} it must be one of {', '.join(legal)}")
     query.check()
-    by_date = view == _DATE
-    return StatisticsRequest(listed, Grouping(None if by_date else group, _UNITS[str(group)] if by_date else period))
+    is_by_date = view == _DATE
+    return list_request, Grouping(None if is_by_date else group, _UNITS[str(group)] if is_by_date else period)

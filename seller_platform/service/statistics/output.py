@@ -18,17 +18,17 @@ page AS MATERIALIZED (
            round(fees, greatest(2, min_scale(fees))) AS platform_fees,
            round(sales - cost - fees, greatest(2, min_scale(sales - cost - fees))) AS profit
     FROM (
-        SELECT place, period, units, sales, CASE WHEN %(knows_costs)s THEN cost END AS cost,
+        SELECT position, period, units, sales, CASE WHEN %(knows_costs)s THEN cost END AS cost,
                CASE WHEN %(knows_fees)s THEN fees END AS fees, units_before, sales_before, profit_before
         FROM grouped
-        ORDER BY period, place
+        ORDER BY period, position
         OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s
-    ) AS asked_page
-    LEFT JOIN identities USING (place)
+    ) AS requested_page
+    LEFT JOIN identities USING (position)
 ){extras}
-SELECT (SELECT is_current FROM kept), whole.total, whole.lacks_rates, whole.has_strangers,
+SELECT (SELECT is_current FROM kept), whole.total, whole.lacks_rates, whole.has_unnamed,
        (SELECT string_agg(row_to_json(answered)::text, ',') FROM (
-           SELECT {fields} FROM page {joined} ORDER BY page.period, page.place
+           SELECT {fields} FROM page {joined} ORDER BY page.period, page.position
        ) AS answered)
 FROM whole
 """
@@ -52,23 +52,23 @@ _TREND: LiteralString = """json_build_object(
 
 _STOCK: LiteralString = """,
 stock AS (
-    SELECT products.place, sum(stored.afn_fulfillable_quantity) AS inventory
+    SELECT products.position, sum(stored.afn_fulfillable_quantity) AS inventory
     FROM chosen
     JOIN seller.inventory AS stored ON stored.account = chosen.account AND stored.local_day = chosen.stock_day
     JOIN products ON products.account = stored.account AND products.sku = stored.sku
     GROUP BY 1
 ),
 shelves AS (
-    SELECT products.place, sum(stored.quantity) AS local_inventory
+    SELECT products.position, sum(stored.quantity) AS local_inventory
     FROM chosen
     JOIN seller.warehouse_stock AS stored ON stored.account = chosen.account AND stored.local_day = chosen.shelf_day
     JOIN products ON products.account = stored.account AND products.sku = stored.sku
     GROUP BY 1
 ),
 empty_days AS (
-    SELECT place, count(*) FILTER (WHERE units = 0) AS out_of_stock_days
+    SELECT position, count(*) FILTER (WHERE units = 0) AS out_of_stock_days
     FROM (
-        SELECT products.place, stored.local_day, sum(stored.afn_fulfillable_quantity) AS units
+        SELECT products.position, stored.local_day, sum(stored.afn_fulfillable_quantity) AS units
         FROM chosen
         JOIN seller.inventory AS stored
           ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
@@ -78,7 +78,7 @@ empty_days AS (
     GROUP BY 1
 ),
 offers AS (
-    SELECT products.place, min(products.sales_rank) AS sales_rank,
+    SELECT products.position, min(products.sales_rank) AS sales_rank,
            min(CASE WHEN chosen.currency = %(target)s::text THEN products.buybox_price
                     ELSE round(products.buybox_price * rate.rate, 2) END) AS buybox_price
     FROM products
@@ -98,14 +98,14 @@ _STOCK_FIELDS: tuple[LiteralString, ...] = (
 )
 
 _STOCK_JOINED: LiteralString = """
-    LEFT JOIN stock ON stock.place = page.place
-    LEFT JOIN shelves ON shelves.place = page.place
-    LEFT JOIN empty_days ON empty_days.place = page.place
-    LEFT JOIN offers ON offers.place = page.place"""
+    LEFT JOIN stock ON stock.position = page.position
+    LEFT JOIN shelves ON shelves.position = page.position
+    LEFT JOIN empty_days ON empty_days.position = page.position
+    LEFT JOIN offers ON offers.position = page.position"""
 
-_IDENTITY: LiteralString = """place, min(dimension) AS dimension, min(asin) AS asin,
+_IDENTITY: LiteralString = """position, min(dimension) AS dimension, min(asin) AS asin,
            min(product_name COLLATE "C") AS product_name
-    FROM products GROUP BY place"""
+    FROM products GROUP BY position"""
 
 _IDENTITIES: Mapping[str, tuple[LiteralString, ...]] = MappingProxyType(
     {
@@ -116,7 +116,7 @@ _IDENTITIES: Mapping[str, tuple[LiteralString, ...]] = MappingProxyType(
 )
 
 
-def told(grouping: Grouping) -> sql.Composed:
+def answered_rows(grouping: Grouping) -> sql.Composed:
     """Return the end of the statement: the page of `grouped`, encoded, and what is true of the whole list."""
     is_by_product, is_by_period = grouping.dimension is not None, grouping.period is not None
     has_stock = is_by_product and not is_by_period
@@ -127,7 +127,7 @@ def told(grouping: Grouping) -> sql.Composed:
         fields.append(f"{LABEL[grouping.period]} AS date")
     fields += [*_FIELDS, *(_STOCK_FIELDS if has_stock else ()), *(() if grouping.is_combined else (_TREND,))]
     return sql.SQL(_ANSWER).format(
-        identity=sql.SQL(_IDENTITY if is_by_product else "NULL::integer AS place WHERE false"),
+        identity=sql.SQL(_IDENTITY if is_by_product else "NULL::integer AS position WHERE false"),
         extras=sql.SQL(_STOCK if has_stock else ""),
         joined=sql.SQL(_STOCK_JOINED if has_stock else ""),
         fields=sql.SQL(", ").join(map(sql.SQL, fields)),

@@ -49,7 +49,7 @@ class Plan:
     is_converted: bool
     is_one_account: bool
     is_kept: bool
-    names_strangers: bool = False
+    names_unnamed: bool = False
 
 
 # Days of the proleptic calendar count from a Monday.

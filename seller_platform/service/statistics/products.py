@@ -56,8 +56,8 @@ other_elements AS MATERIALIZED (
 )"""
 """`costs`: what a product costs in its account's currency, from each day on; `other_elements`: the rest of it."""
 
-_KNOWN = """,
-known AS MATERIALIZED (
+_NAMED = """,
+candidates AS MATERIALIZED (
     SELECT account, sku, asin, coalesce(parent_asin, asin) AS parent_asin, product_name, buybox_price, sales_rank,
            1 AS choice, NULL::date AS day
     FROM chosen JOIN service.products USING (account)
@@ -69,31 +69,35 @@ known AS MATERIALIZED (
 named AS MATERIALIZED (
     SELECT DISTINCT ON (account, sku) account, sku, asin, parent_asin, product_name, buybox_price, sales_rank
     FROM (
-        SELECT * FROM known{strangers}
+        SELECT * FROM candidates{unnamed}
     ) AS named
     ORDER BY account, sku, choice, day DESC, asin, product_name
 ),
 products AS MATERIALIZED (
-    SELECT named.*, dense_rank() OVER (ORDER BY {dimension} COLLATE "C")::integer AS place, {dimension} AS dimension,
+    SELECT named.*, dense_rank() OVER (ORDER BY {dimension} COLLATE "C")::integer AS position, {dimension} AS dimension,
            costs.days, costs.amounts
     FROM named
     LEFT JOIN costs USING (account, sku)
 )"""
 
 # Products of which neither the service nor the newest stock knows a name, as their latest sales call them.
-_STRANGERS: LiteralString = """
+_UNNAMED: LiteralString = """
         UNION ALL
         SELECT stored.account, stored.sku, stored.asin, stored.asin, stored.product_name, NULL, NULL, 3,
                stored.local_day
         FROM seller.daily_product_sales AS stored
         WHERE stored.account = ANY(%(accounts)s)
           AND stored.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
-          AND NOT EXISTS (SELECT FROM known WHERE known.account = stored.account AND known.sku = stored.sku)
+          AND NOT EXISTS (
+              SELECT FROM candidates WHERE candidates.account = stored.account AND candidates.sku = stored.sku
+          )
         UNION ALL
         SELECT DISTINCT stored.account, stored.sku, NULL, NULL, NULL, NULL::numeric, NULL::bigint, 4, NULL::date
         FROM charged AS stored
         WHERE stored.sku IS NOT NULL
-          AND NOT EXISTS (SELECT FROM known WHERE known.account = stored.account AND known.sku = stored.sku)"""
+          AND NOT EXISTS (
+              SELECT FROM candidates WHERE candidates.account = stored.account AND candidates.sku = stored.sku
+          )"""
 
 _LOOKED_UP = """
     LEFT JOIN (SELECT DISTINCT ON ({key}) * FROM {source}) AS products ON {condition}"""
@@ -103,8 +107,8 @@ def named_products(plan: Plan) -> sql.Composable:
     """Return `products`: the row in which each counts, what it is called and costs; nothing in a date view."""
     if plan.grouping.dimension is None:
         return sql.SQL("")
-    strangers = sql.SQL(_STRANGERS if plan.names_strangers else "")
-    return sql.SQL(_KNOWN).format(dimension=sql.Identifier(plan.grouping.dimension), strangers=strangers)
+    unnamed = sql.SQL(_UNNAMED if plan.names_unnamed else "")
+    return sql.SQL(_NAMED).format(dimension=sql.Identifier(plan.grouping.dimension), unnamed=unnamed)
 
 
 def looked_up(plan: Plan) -> sql.Composable:

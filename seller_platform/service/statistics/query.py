@@ -20,7 +20,7 @@ from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
 from seller_platform.service.lists.sql import RowPage, newest_day
 from seller_platform.service.pool import Connection
-from seller_platform.service.statistics.output import told
+from seller_platform.service.statistics.output import answered_rows
 from seller_platform.service.statistics.plan import ComparedDays, Grouping, Plan, statistics_values
 from seller_platform.service.statistics.products import COSTS, NUMBER, named_products
 from seller_platform.service.statistics.rates import RATES
@@ -43,13 +43,13 @@ chosen AS MATERIALIZED (
     FROM unnest(
         %(accounts)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[],
         %(before_first_days)s::date[], %(before_last_days)s::date[]
-    ) AS asked (account, currency, first_day, last_day, before_first, before_last)
+    ) AS requested (account, currency, first_day, last_day, before_first, before_last)
     WHERE (SELECT is_current FROM kept)
 )"""
 
 _WITHOUT_PRODUCTS = """
-SELECT account FROM unnest(%(accounts)s::text[]) AS asked (account)
-WHERE NOT EXISTS (SELECT FROM service.products WHERE products.account = asked.account) LIMIT 1
+SELECT account FROM unnest(%(accounts)s::text[]) AS requested (account)
+WHERE NOT EXISTS (SELECT FROM service.products WHERE products.account = requested.account) LIMIT 1
 """
 
 
@@ -98,18 +98,16 @@ async def read_statistics(
         "limit": per_page,
     }
 
-    async def read(*, is_kept: bool, names_strangers: bool = False) -> Statistics | None:
-        plan = Plan(grouping, is_converted, len(selected.accounts) == 1, is_kept, names_strangers)
+    async def read(*, is_kept: bool, names_unnamed: bool = False) -> Statistics | None:
+        plan = Plan(grouping, is_converted, len(selected.accounts) == 1, is_kept, names_unnamed)
         async with connection.transaction():
             await connection.execute(_SETTINGS)
-            found = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
-        is_current, total, lacks_rates, has_strangers, rows = (
-            found if found is not None else (True, 0, False, False, "")
-        )
+            row = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
+        is_current, total, lacks_rates, has_unnamed, rows = row if row is not None else (True, 0, False, False, "")
         if not is_current:
             return None
-        if has_strangers and not names_strangers:
-            return await read(is_kept=is_kept, names_strangers=True)
+        if has_unnamed and not names_unnamed:
+            return await read(is_kept=is_kept, names_unnamed=True)
         return Statistics(RowPage((rows or "").encode(), total), lacks_rates)
 
     return await answer_from_sums(connection, TRANSACTIONS, selected, read)
@@ -128,5 +126,5 @@ def _statement(plan: Plan) -> sql.Composed:
         kept=kept(TRANSACTIONS) if plan.is_kept else sql.SQL(WITHOUT_SUMS),
         **{name: newest_day(dataset) for name, dataset in days.items()},
     )
-    parts = (chosen, sql.SQL(RATES), sql.SQL(COSTS), fees(plan), named_products(plan), sums(plan), told(plan.grouping))
-    return sql.Composed(parts)
+    rates, costs, rows = sql.SQL(RATES), sql.SQL(COSTS), answered_rows(plan.grouping)
+    return sql.Composed((chosen, rates, costs, fees(plan), named_products(plan), sums(plan), rows))

@@ -33,7 +33,7 @@ _MISSING_RATES = """
 WITH chosen AS MATERIALIZED (
     SELECT account, coalesce(currency, '') AS currency, first_day, last_day, {cost_day} AS cost_day
     FROM unnest(%(accounts)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[])
-         AS asked (account, currency, first_day, last_day)
+         AS requested (account, currency, first_day, last_day)
 ),
 sold AS MATERIALIZED (
     SELECT DISTINCT stored.account, stored.local_day AS day
@@ -64,11 +64,11 @@ needed AS (
     ) AS used
     JOIN sold ON sold.account = used.account AND sold.day BETWEEN used.first_day AND used.last_day
 )
-SELECT nullif(wanted.currency, ''), min(needed.day)
+SELECT nullif(rate_of.currency, ''), min(needed.day)
 FROM needed
-CROSS JOIN LATERAL (VALUES (needed.currency), (%(target)s::text)) AS wanted (currency)
-LEFT JOIN service.exchange_rates AS rate ON rate.day = needed.day AND rate.currency = wanted.currency
-WHERE needed.currency <> %(target)s::text AND wanted.currency <> 'EUR' AND rate.per_euro IS NULL
+CROSS JOIN LATERAL (VALUES (needed.currency), (%(target)s::text)) AS rate_of (currency)
+LEFT JOIN service.exchange_rates AS rate ON rate.day = needed.day AND rate.currency = rate_of.currency
+WHERE needed.currency <> %(target)s::text AND rate_of.currency <> 'EUR' AND rate.per_euro IS NULL
 GROUP BY 1
 ORDER BY 2, 1
 """

@@ -17,28 +17,28 @@ _SHORT = ("Date", "Week")
 # An amount in the target's currency is not looked up among the rates: those are most.
 _ENTRIES = """,
 {name} AS (
-    SELECT {place} AS place, {period} AS period, stored.local_day >= chosen.first_day AS is_asked, {sold}
+    SELECT {position} AS position, {period} AS period, stored.local_day >= chosen.first_day AS is_requested, {sold}
     FROM seller.daily_product_sales AS stored
     JOIN {chosen} ON chosen.account = stored.account{looked_up}{rates}
     WHERE {is_inside}
     UNION ALL
-    SELECT {place}, {period}, stored.local_day >= chosen.first_day, {other}
+    SELECT {position}, {period}, stored.local_day >= chosen.first_day, {other}
     FROM other_elements AS other
     JOIN {chosen} ON chosen.account = other.account
     JOIN seller.daily_product_sales AS stored
       ON stored.account = other.account AND stored.sku = other.sku
-     AND stored.local_day BETWEEN other.from_date AND other.to_date{placed}
+     AND stored.local_day BETWEEN other.from_date AND other.to_date{looked_up_again}
     LEFT JOIN rates ON rates.day = stored.local_day AND rates.currency = other.currency
     WHERE {is_inside}
     UNION ALL
-    SELECT {place}, {period}, stored.local_day >= chosen.first_day, {charged}
+    SELECT {position}, {period}, stored.local_day >= chosen.first_day, {charged}
     FROM charged AS stored
-    JOIN {chosen} ON chosen.account = stored.account{placed}
+    JOIN {chosen} ON chosen.account = stored.account{looked_up_again}
     WHERE {is_charged} AND {is_inside} AND coalesce(stored.currency, chosen.currency) = %(target)s::text
     UNION ALL
-    SELECT {place}, {period}, stored.local_day >= chosen.first_day, {converted}
+    SELECT {position}, {period}, stored.local_day >= chosen.first_day, {converted}
     FROM charged AS stored
-    JOIN {chosen} ON chosen.account = stored.account{placed}
+    JOIN {chosen} ON chosen.account = stored.account{looked_up_again}
     LEFT JOIN rates
       ON rates.day = stored.local_day AND rates.currency = coalesce(stored.currency, chosen.currency)
     WHERE {is_charged} AND {is_inside} AND coalesce(stored.currency, chosen.currency) <> %(target)s::text
@@ -85,20 +85,20 @@ _CONVERTED_LACKS: LiteralString = "rates.rate IS NULL"
 
 _SUMMED: LiteralString = """,
 summed AS MATERIALIZED (
-    SELECT place, period, is_asked, coalesce(sum(units), 0)::bigint AS units, coalesce(sum(sales), 0) AS sales,
+    SELECT position, period, is_requested, coalesce(sum(units), 0)::bigint AS units, coalesce(sum(sales), 0) AS sales,
            coalesce(sum(cost), 0) AS cost, coalesce(sum(fees), 0) AS fees
     FROM entries
-    GROUP BY place, period, is_asked
+    GROUP BY position, period, is_requested
 )"""
 
-_FOUND = """,
-found AS MATERIALIZED (
-    SELECT period, place, bool_or(lacks_rates) AS lacks_rates FROM marks GROUP BY period, place
+_COUNTED = """,
+marked AS MATERIALIZED (
+    SELECT period, position, bool_or(lacks_rates) AS lacks_rates FROM marks GROUP BY period, position
 ),
 counted AS MATERIALIZED (
     SELECT period, count(*) AS amount, sum(count(*)) OVER (ORDER BY period) - count(*) AS before,
-           bool_or(lacks_rates) AS lacks_rates, bool_or(place IS NULL) AS has_strangers
-    FROM found
+           bool_or(lacks_rates) AS lacks_rates, bool_or(position IS NULL) AS has_unnamed
+    FROM marked
     GROUP BY period
 ),
 touched AS MATERIALIZED (
@@ -108,7 +108,7 @@ touched AS MATERIALIZED (
 ),
 whole AS (
     SELECT coalesce(sum(amount), 0)::bigint AS total, coalesce(bool_or(lacks_rates), false) AS lacks_rates,
-           coalesce(bool_or(has_strangers), false) AS has_strangers
+           coalesce(bool_or(has_unnamed), false) AS has_unnamed
     FROM counted
 )"""
 
@@ -122,18 +122,18 @@ _WHOLE = """,
 touched AS (SELECT 0 AS skipped),
 whole AS (
     SELECT count(*) AS total, coalesce(bool_or('NaN' IN (sales, cost, fees)), false) AS lacks_rates,
-           coalesce(bool_or({is_strange}), false) AS has_strangers
+           coalesce(bool_or({is_unnamed}), false) AS has_unnamed
     FROM summed
-    WHERE is_asked
+    WHERE is_requested
 )"""
 
 _PRODUCTS: LiteralString = """,
 grouped AS MATERIALIZED (
-    SELECT asked.*, before.units AS units_before, before.sales AS sales_before,
+    SELECT requested.*, before.units AS units_before, before.sales AS sales_before,
            before.sales - before.cost - before.fees AS profit_before
-    FROM summed AS asked
-    LEFT JOIN summed AS before ON before.place = asked.place AND NOT before.is_asked
-    WHERE asked.is_asked
+    FROM summed AS requested
+    LEFT JOIN summed AS before ON before.position = requested.position AND NOT before.is_requested
+    WHERE requested.is_requested
 )"""
 
 _DATES = """,
@@ -143,11 +143,11 @@ days AS (
     GROUP BY period
 ),
 grouped AS MATERIALIZED (
-    SELECT asked.*, before.units AS units_before, before.sales AS sales_before,
+    SELECT requested.*, before.units AS units_before, before.sales AS sales_before,
            before.sales - before.cost - before.fees AS profit_before
-    FROM summed AS asked
-    LEFT JOIN days AS before ON before.period = (asked.period - {step}::interval)::date
-    WHERE asked.is_asked
+    FROM summed AS requested
+    LEFT JOIN days AS before ON before.period = (requested.period - {step}::interval)::date
+    WHERE requested.is_requested
 )"""
 
 _KEPT: LiteralString = "SELECT account, local_day, sku, currency, amount FROM service.daily_fees WHERE {condition}"
@@ -173,13 +173,13 @@ def sums(plan: Plan) -> sql.Composable:
     if grouping.is_combined and grouping.period in _SHORT:
         sold = sql.SQL(_SOLD_LACKS if plan.is_converted else "false AS lacks_rates").format(cost=sql.SQL(_COST))
         lacks = (sold, sql.SQL(_OTHER_LACKS), sql.SQL(_CHARGED_LACKS), sql.SQL(_CONVERTED_LACKS))
-        found = _entries(plan, "marks", _IN_WINDOW, lacks) + sql.SQL(_FOUND).format(step=step)
+        counted = _entries(plan, "marks", _IN_WINDOW, lacks) + sql.SQL(_COUNTED).format(step=step)
         summed = _entries(plan, "entries", _IN_WINDOW + _IN_PAGE, _figures(plan)) + sql.SQL(_SUMMED)
-        return found + summed + sql.SQL(_COMBINED)
-    is_strange = sql.SQL("false" if grouping.dimension is None else "place IS NULL")
+        return counted + summed + sql.SQL(_COMBINED)
+    is_unnamed = sql.SQL("false" if grouping.dimension is None else "position IS NULL")
     grouped = _COMBINED if grouping.is_combined else _PRODUCTS if grouping.period is None else _DATES
     summed = _entries(plan, "entries", _IN_WINDOW, _figures(plan)) + sql.SQL(_SUMMED)
-    return summed + sql.SQL(_WHOLE).format(is_strange=is_strange) + sql.SQL(grouped).format(step=step)
+    return summed + sql.SQL(_WHOLE).format(is_unnamed=is_unnamed) + sql.SQL(grouped).format(step=step)
 
 
 def _entries(
@@ -189,10 +189,10 @@ def _entries(
     sold, other, charged, converted = columns
     return sql.SQL(_ENTRIES).format(
         name=sql.SQL(name),
-        place=sql.SQL("products.place" if is_by_product else "NULL::integer"),
+        position=sql.SQL("products.position" if is_by_product else "NULL::integer"),
         period=sql.SQL(PERIOD_OF[plan.grouping.period]),
         looked_up=looked_up(plan),
-        placed=looked_up(plan) if is_by_product else sql.SQL(""),
+        looked_up_again=looked_up(plan) if is_by_product else sql.SQL(""),
         rates=sql.SQL(_RATES if plan.is_converted else ""),
         is_charged=sql.SQL("stored.sku IS NOT NULL" if is_by_product else "true"),
         is_inside=sql.SQL(is_inside if plan.is_one_account else is_inside + _IN_WINDOW_OF_EACH),

@@ -71,5 +71,5 @@ def remove_group(database: Database, email: str, title: str) -> None:
 def _titles(connection: Connection, user_id: int) -> Mapping[str, int]:
     """Return the number of each of a user's groups, by title."""
     group = ACCOUNT_GROUPS.c
-    found = connection.execute(select(group.title, group.id).where(group.user_id == user_id).order_by(group.title))
-    return dict(found.tuples().all())
+    rows = connection.execute(select(group.title, group.id).where(group.user_id == user_id).order_by(group.title))
+    return dict(rows.tuples().all())

@@ -51,8 +51,8 @@ def users_of(database: Database) -> tuple[ServiceUser, ...]:
     accounts = select(func.array_agg(aggregate_order_by(granted, granted))).where(USER_ACCOUNTS.c.user_id == USERS.c.id)
     statement = select(USERS.c.email, USERS.c.name, USERS.c.status, accounts.scalar_subquery()).order_by(USERS.c.email)
     with database.begin() as connection:
-        found = connection.execute(statement).all()
-    return tuple(ServiceUser(email, name, status, tuple(keys or ())) for email, name, status, keys in found)
+        rows = connection.execute(statement).all()
+    return tuple(ServiceUser(email, name, status, tuple(keys or ())) for email, name, status, keys in rows)
 
 
 def add_user(database: Database, email: str, name: str, password: str) -> int:
@@ -90,12 +90,12 @@ def ensure_user(database: Database, email: str, name: str, password: str) -> int
     try:
         return add_user(database, email, name, password)
     except DuplicateUserError:
-        changed = {"name": name, "password_hash": hash_password(password), "status": "active"}
+        values = {"name": name, "password_hash": hash_password(password), "status": "active"}
         with database.begin() as connection:
             user_id = user_id_of(connection, email)
-            kept = connection.execute(select(USERS.c.password_hash).where(USERS.c.id == user_id)).scalar_one()
-            connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
-            if not verify_password(kept, password):
+            old_hash = connection.execute(select(USERS.c.password_hash).where(USERS.c.id == user_id)).scalar_one()
+            connection.execute(update(USERS).where(USERS.c.id == user_id).values(values))
+            if not verify_password(old_hash, password):
                 _log_out(connection, user_id)
         return user_id
 
@@ -109,11 +109,11 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
-        listed = table_for(ACCOUNTS).c.account
-        known = connection.execute(select(listed).distinct().order_by(listed)).scalars().all()
+        listed_key = table_for(ACCOUNTS).c.account
+        listed_keys = connection.execute(select(listed_key).distinct().order_by(listed_key)).scalars().all()
         for key in account_keys:
-            if key not in known:
-                raise UnknownAccountError(key, known)
+            if key not in listed_keys:
+                raise UnknownAccountError(key, listed_keys)
             values = {"user_id": user_id, "account": key}
             connection.execute(insert(USER_ACCOUNTS).values(values).on_conflict_do_nothing())
 
@@ -146,8 +146,8 @@ def set_password(database: Database, email: str, password: str) -> None:
     _check_password(password)
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
-        changed = {"password_hash": hash_password(password)}
-        connection.execute(update(USERS).where(USERS.c.id == user_id).values(changed))
+        values = {"password_hash": hash_password(password)}
+        connection.execute(update(USERS).where(USERS.c.id == user_id).values(values))
         _log_out(connection, user_id)
 
 
@@ -159,7 +159,7 @@ def close_user(database: Database, email: str) -> None:
     Raises:
         UnknownUserError: Nobody has that e-mail address.
     """
-    _begin_anew(database, email, "closed")
+    _set_status(database, email, "closed")
 
 
 def reopen_user(database: Database, email: str) -> None:
@@ -168,7 +168,7 @@ def reopen_user(database: Database, email: str) -> None:
     Raises:
         UnknownUserError: Nobody has that e-mail address.
     """
-    _begin_anew(database, email, "active")
+    _set_status(database, email, "active")
 
 
 def user_id_of(connection: Connection, email: str) -> int:
@@ -192,24 +192,24 @@ def require_accounts(connection: Connection, user_id: int, email: str, account_k
     """
     granted = USER_ACCOUNTS.c
     statement = select(granted.account).where(granted.user_id == user_id).order_by(granted.account)
-    known = connection.execute(statement).scalars().all()
+    allowed_keys = connection.execute(statement).scalars().all()
     for key in account_keys:
-        if key not in known:
-            raise AccountNotGrantedError(key, email, known)
+        if key not in allowed_keys:
+            raise AccountNotGrantedError(key, email, allowed_keys)
 
 
 def _log_out(connection: Connection, user_id: int) -> None:
     connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
 
 
-def _begin_anew(database: Database, email: str, status: str) -> None:
+def _set_status(database: Database, email: str, status: str) -> None:
     """Give a user a status; whoever acts for them must log in or be approved again."""
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
         connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))
         _log_out(connection, user_id)
-        living = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
-        connection.execute(update(AUTHORIZATIONS).where(*living).values(revoked_at=func.now()))
+        active = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
+        connection.execute(update(AUTHORIZATIONS).where(*active).values(revoked_at=func.now()))
 
 
 def _check_password(password: str) -> None:

@@ -136,7 +136,7 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
             ),
             {"account": account},
         ).mappings()
-        served = ServedAccount(key=account, is_copy=False, **listed.one())
+        served = ServedAccount(key=account, is_replica=False, **listed.one())
 
     async def ask() -> bytes:
         async with await psycopg.AsyncConnection.connect(conninfo(database.url), autocommit=True) as connection:
