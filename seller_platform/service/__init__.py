@@ -1,6 +1,6 @@
 """The API served over HTTP from the tables of a warehouse.
 
-- `app`: joins routes, error answers and the pool
+- `app`: creates the application from routes, error answers and the pool
 - `server`: runs the service as a process
 - `access`: decides which accounts a caller may read
 - `pool`: the pool of connections to PostgreSQL

@@ -1,6 +1,6 @@
-"""Who asks, and which accounts they may read: the one place where access is decided.
+"""Authenticates callers and decides which accounts they may read.
 
-Rows are read only through `SelectedAccounts`, and `select_accounts` is the only function that makes one.
+No other module decides this: rows are read only through `SelectedAccounts`, which only `select_accounts` creates.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ GROUP_TITLE = text_parameter("group_title", "Title of a group: selects all of it
 SELECTION: tuple[Parameter[Any], ...] = (ACCOUNT_TITLE, SELLER_ID, MARKETPLACE_ID, GROUP_TITLE)
 
 ACCOUNT = "account"
-"""What a refusal calls the selection of accounts."""
+"""The name of the selection of accounts in error messages."""
 
 _ONE_METHOD = "select accounts by exactly one of account_title, seller_id with marketplace_id, or group_title"
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
@@ -32,7 +32,7 @@ _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Caller:
-    """The user on whose behalf a request comes."""
+    """The user whose token a request carries."""
 
     id: int
     name: str
@@ -42,10 +42,10 @@ class Caller:
 
 @dataclass(frozen=True)
 class ServedAccount:
-    """An account of a user: the key of its rows, and what the API tells of it.
+    """An account of a user, with the key of its rows.
 
     Attributes:
-        is_replica: Whether a connection of this database lists it, or ever listed it: its rows come from there.
+        is_replica: Whether its rows come from another service: a connection of this database lists it, or did.
     """
 
     key: str
@@ -61,7 +61,7 @@ class ServedAccount:
 
 @dataclass(frozen=True)
 class SelectedAccounts:
-    """The accounts of one request, all of them open to its caller."""
+    """The accounts of one request; its caller may read all of them."""
 
     accounts: tuple[ServedAccount, ...]
 
@@ -72,7 +72,7 @@ class SelectedAccounts:
 
 @dataclass(frozen=True)
 class Selector:
-    """How a request selects its accounts; what is None selects nothing and forbids nothing."""
+    """How a request selects its accounts; a field that is None does not restrict them."""
 
     account_title: str | None = None
     seller_id: str | None = None
@@ -88,7 +88,7 @@ JOIN service.authorizations AS consent ON consent.family = token.family AND cons
 JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
 WHERE token.token_hash = %s AND token.expires_at > now()
 """
-# Noted once a day, so that asking costs no write.
+# Written once a day, so that most requests write nothing.
 _USED = "UPDATE service.authorizations SET last_used_on = (now() AT TIME ZONE 'UTC')::date WHERE family = %s"
 
 _ACCOUNTS = """
@@ -97,7 +97,7 @@ SELECT account.key, account.id, account.account_title, account.country_code, acc
        EXISTS (SELECT FROM platform.accounts AS registered WHERE registered.key = account.key) AS is_replica
 FROM service.user_accounts AS access
 JOIN (
-    -- Where several connections see an account, one of its rows stands for it.
+    -- Where several connections list an account, its newest row is used.
     SELECT DISTINCT ON (listed.account) listed.account AS key, listed.*
     FROM seller.accounts AS listed
     ORDER BY listed.account, listed.load_id DESC
@@ -124,10 +124,10 @@ def hash_of(secret: str) -> bytes:
 
 
 async def authenticate(connection: Connection, headers: Headers) -> Caller:
-    """Return the user whose bearer token a request carries, and note that it was used today.
+    """Return the user of a request's bearer token, and store that it was used today.
 
     Raises:
-        UnauthorizedError: It carries none, or one that is not honoured.
+        UnauthorizedError: It carries no token, or one that is not valid.
     """
     headers_sent = headers.getlist("authorization")
     if not headers_sent:
@@ -142,7 +142,7 @@ async def authenticate(connection: Connection, headers: Headers) -> Caller:
         raise UnauthorizedError("the access token is unknown, expired or revoked", error="invalid_token")
     *caller, family, is_first_today = row
     if is_first_today:
-        # A service over a database that it may only read does not note it.
+        # A service that may only read its database does not store the day.
         with suppress(errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):
             async with connection.transaction():
                 await connection.execute(_USED, (family,))
@@ -150,7 +150,7 @@ async def authenticate(connection: Connection, headers: Headers) -> Caller:
 
 
 def read_selector(query: Query) -> Selector:
-    """Return how a request selects its accounts; what is wrong is noted in the query."""
+    """Return how a request selects its accounts; problems are added to the query."""
     selector = Selector(
         query.value(ACCOUNT_TITLE), query.value(SELLER_ID), query.value(MARKETPLACE_ID), query.value(GROUP_TITLE)
     )
@@ -171,8 +171,8 @@ async def select_accounts(connection: Connection, caller: Caller, selector: Sele
     """Return the accounts that a caller selects.
 
     Raises:
-        NotFoundError: There is no such account or group, or it is not the caller's.
-        InvalidParametersError: Several accounts of the caller have that title.
+        NotFoundError: The account or group does not exist, or is not the caller's.
+        InvalidParametersError: The selection is ambiguous: several accounts of the caller have that title.
     """
     accounts = await accounts_of(connection, caller, selector)
     if selector.group_title is not None:
@@ -201,7 +201,7 @@ async def select_accounts(connection: Connection, caller: Caller, selector: Sele
 async def accounts_of(
     connection: Connection, caller: Caller, selector: Selector = Selector()
 ) -> tuple[ServedAccount, ...]:
-    """Return the accounts that a caller may read, by number; with a selector only those that it selects."""
+    """Return the accounts that a caller may read, by number; a selector restricts them."""
     async with connection.cursor(row_factory=class_row(ServedAccount)) as cursor:
         await cursor.execute(_ACCOUNTS, {"user": caller.id, **asdict(selector)})
         return tuple(await cursor.fetchall())

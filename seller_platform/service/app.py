@@ -1,4 +1,4 @@
-"""The application: routes, error answers and the life of the pool, joined."""
+"""Creates the application: its routes, its error answers, its pool and its worker."""
 
 import asyncio
 import os
@@ -66,7 +66,7 @@ DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
 TRACED_AS = "seller-platform-service"
 
-_MOST_ADDRESSES = 16  # under which the service is reached, and its documentation is kept
+_MOST_ADDRESSES = 16  # base URLs for which the documentation is cached
 
 
 def create_app(
@@ -81,11 +81,11 @@ def create_app(
     """Return the service over a migrated database.
 
     Args:
-        clock: Tells what day it is, for lists asked for without dates.
+        clock: Returns the time, which decides the days of lists that are requested without dates.
         connections: How many connections to PostgreSQL may be open at once.
-        wait_seconds: How long to wait for PostgreSQL before it counts as away.
-        worker_pace: How a worker in this process writes reports; without it, workers elsewhere must.
-        registry: Where the measures of the service are found; without it, nowhere.
+        wait_seconds: How long to wait for PostgreSQL before it counts as unavailable.
+        worker_pace: How a worker in this process writes reports; without it, other processes write them.
+        registry: The registry of the service's metrics; without it, they cannot be read.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
@@ -94,7 +94,7 @@ def create_app(
     store = Store(database_url, connections=connections, wait_seconds=wait_seconds, measures=measures)
 
     @asynccontextmanager
-    async def life(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await store.open()
         worker = WorkerThread(database_url, worker_pace) if worker_pace is not None else None
         if worker is not None:
@@ -131,7 +131,7 @@ def create_app(
             WarehouseUnavailableError: _answer_error,
             HTTPException: _answer_without_route(routes),
         },
-        lifespan=life,
+        lifespan=lifespan,
     )
     app.router.redirect_slashes = False
     return app
@@ -141,7 +141,7 @@ def app_from_environment() -> Starlette:
     """Return the service over the database that the environment names.
 
     Raises:
-        MissingSettingError: It names none.
+        MissingSettingError: The variable is not set.
     """
     database_url = os.environ.get(DATABASE_URL)
     if not database_url:
@@ -194,7 +194,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
 
 
 def _answer_without_route(routes: Sequence[Route]) -> ExceptionHandler:
-    """Return what answers a request that no route takes."""
+    """Return the handler of requests that no route takes."""
     api = {_first_part(route.path) for route in routes}
 
     async def answer(request: Request, error: Exception) -> Response:
@@ -210,7 +210,7 @@ def _answer_without_route(routes: Sequence[Route]) -> ExceptionHandler:
             if request.method == "OPTIONS":
                 return Response(None, 204, headers)
             message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
-        # A browser that asks for what belongs to no part of the API gets a page.
+        # A browser gets a page, unless the path belongs to the API.
         is_page = _first_part(path) not in api and path not in (TOKEN, REVOKE, METADATA, OPENAPI)
         if is_page and "text/html" in request.headers.get("accept", ""):
             return render_message(error.status_code, f"{message[0].upper()}{message[1:]}.", headers)

@@ -1,6 +1,6 @@
-"""What the service measures of itself: how much, how often and how long, never whose.
+"""Metrics of the service: requests, rows, logins and connections.
 
-Endpoints are named by the paths of their routes, so that no query, title or number of a person gets into a label.
+Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ class LoginOutcome(StrEnum):
 
 @dataclass
 class RequestNotes:
-    """What an endpoint tells of a request beside its answer."""
+    """What an endpoint notes about a request for its metrics and its log line."""
 
     rows: int = 0
     login: LoginOutcome | None = None
 
 
 def note_rows(request: Request, rows: int) -> None:
-    """Note that rows are sent in answer to a request."""
+    """Add to the number of rows that a request is answered with."""
     request.scope[_NOTES].rows += rows
 
 
@@ -47,24 +47,24 @@ def note_login(request: Request, outcome: LoginOutcome) -> None:
 
 
 def notes_of(scope: Scope) -> RequestNotes:
-    """Return what the endpoint of a request tells of it, from the first call on."""
+    """Return the notes about a request; the first call creates them."""
     notes = scope.setdefault(_NOTES, RequestNotes())
     assert isinstance(notes, RequestNotes)
     return notes
 
 
 def endpoint_of(scope: Scope) -> str:
-    """Return the path of the route that took a request, with names where its parameters are; `none` without one."""
+    """Return the path of a request's route, such as `/sales/orders`; `none` without a route."""
     return scope["route"].path if "route" in scope else _NOWHERE
 
 
 def method_of(method: str) -> str:
-    """Return a method of HTTP; `other` for one that nobody knows."""
+    """Return a method of HTTP; `other` for one that is not registered."""
     return method if method in _METHODS else _OTHER
 
 
 class Measures:
-    """Counters and gauges of one process, in a registry; several processes are summed by whoever reads them."""
+    """Counters and gauges of one process; the registry's reader sums several processes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -137,7 +137,7 @@ class Measures:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """Measure the wait for a connection that the block is."""
+        """Measure how long the block, which waits for a connection, takes."""
         with self._waits.time(), self._denied.count_exceptions():
             yield
 

@@ -21,17 +21,20 @@ _STATEMENT_MILLISECONDS = 120_000
 
 
 class Store:
-    """Lends connections; each statement is a transaction of its own unless the borrower opens one."""
+    """Lends connections in autocommit mode.
+
+    Each statement is a transaction of its own, unless the borrower opens one.
+    """
 
     def __init__(
         self, database_url: str, *, connections: int = 8, wait_seconds: float = 3.0, measures: Measures | None = None
     ) -> None:
-        """Prepare the pool; nothing connects before `open`.
+        """Prepare the pool; `open` connects.
 
         Args:
-            wait_seconds: How long to wait for PostgreSQL before it counts as away. While it is merely busy with
-                other requests, a request waits its turn for longer.
-            measures: What measures loans and the waits for them; without it, nothing does.
+            wait_seconds: How long to wait for PostgreSQL before it counts as unavailable. While other requests hold
+                all connections, a request waits longer.
+            measures: The metrics of loans and of waits for them; without it, they cannot be read.
 
         Raises:
             InvalidSettingError: The URL is not one of PostgreSQL.
@@ -57,7 +60,7 @@ class Store:
         )
 
     async def open(self) -> None:
-        """Start connecting; it does not matter whether PostgreSQL is there yet."""
+        """Start connecting; PostgreSQL may start later."""
         await self._pool.open(wait=False)
 
     async def close(self) -> None:
@@ -69,7 +72,7 @@ class Store:
         """Lend a connection.
 
         Raises:
-            WarehouseUnavailableError: None could be had in time, or it was lost in the middle.
+            WarehouseUnavailableError: No connection was free in time, or it was lost while it was used.
         """
         try:
             with self._measures.wait():

@@ -1,4 +1,4 @@
-"""The service as a process: it listens, announces itself, and ends in order."""
+"""Runs the service as a process that logs its URL and ends on a signal."""
 
 import logging.config
 import os
@@ -34,7 +34,7 @@ _LEVELS = {
 
 @dataclass(frozen=True)
 class MetricsAddress:
-    """Where Prometheus reads the service's measures; port 0 takes a free one."""
+    """The address of the page for Prometheus; port 0 takes a free one."""
 
     host: str
     port: int
@@ -50,15 +50,15 @@ def run_service(
     metrics: MetricsAddress | None = None,
     log_format: LogFormat = "text",
 ) -> None:
-    """Serve until SIGINT or SIGTERM, with a log on standard error; requests under way may end.
+    """Serve until SIGINT or SIGTERM; requests under way may end. The log goes to standard error.
 
     Args:
         port: 0 takes a free one, which the log names.
-        writes_reports: Whether reports are written here; else a report worker elsewhere must.
-        metrics: Where Prometheus reads what all workers measure together; without it, nowhere.
+        writes_reports: Whether reports are written here; else a report worker in another process writes them.
+        metrics: The address of the page for Prometheus, which sums the metrics of all workers; by default none.
 
     Raises:
-        CannotListenError: The address is taken, or not ours.
+        CannotListenError: The address is taken, or is not one of this machine.
     """
     log_config = log_configuration(log_format, _LEVELS)
     logging.config.dictConfig(log_config)
@@ -94,7 +94,10 @@ def run_report_worker(database_url: str, *, log_format: LogFormat = "text") -> N
 
 
 class _AnnouncingServer(uvicorn.Server):
-    """A server that says when it takes requests; uvicorn has no other way to learn it."""
+    """A server that logs its URL once it takes requests.
+
+    uvicorn has no event for that moment.
+    """
 
     def __init__(self, config: uvicorn.Config, url: str) -> None:
         super().__init__(config)
@@ -129,7 +132,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def _signals_end_quietly() -> Iterator[None]:
-    """Let the signals that ended the server end nothing else: it raises them once more when it is done."""
+    """Ignore the signals that uvicorn raises once more after they have ended the server."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

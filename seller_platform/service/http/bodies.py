@@ -1,4 +1,4 @@
-"""Bodies of requests, forms and JSON, read strictly."""
+"""Reads the bodies of requests, forms and JSON, strictly."""
 
 import json
 from decimal import Decimal
@@ -17,12 +17,14 @@ _LONGEST_INT = 18
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form body; those without a value are left out (RFC 6749 section 3.2).
+    """Return the fields of a form body.
+
+    Fields without a value are left out (RFC 6749 section 3.2).
 
     Raises:
-        WrongContentTypeError: The body is no form.
-        BodyTooLargeError: It is longer than any form of ours.
-        ApiError: A field was sent twice, or holds what no text may hold.
+        WrongContentTypeError: The body is not a form.
+        BodyTooLargeError: The body is larger than 64 KiB.
+        ApiError: A field was sent twice, or is not UTF-8 without NUL characters.
     """
     content_type = request.headers.get("content-type", "")
     if content_type.partition(";")[0].strip().lower() != FORM:
@@ -36,14 +38,14 @@ async def read_form(request: Request) -> dict[str, str]:
 
 
 async def read_json(request: Request) -> dict[str, object]:
-    """Return the object that a JSON body holds; one without fields where there is no body.
+    """Return the object of a JSON body; without a body, an empty one.
 
     Numbers with a fraction or an exponent, and those too large for PostgreSQL's bigint, are exact decimals.
 
     Raises:
         WrongContentTypeError: The body is of another type.
-        BodyTooLargeError: It is larger than any that we read.
-        InvalidParametersError: It is not JSON, or no object.
+        BodyTooLargeError: The body is larger than 1 MiB.
+        InvalidParametersError: The body is not JSON, or not an object.
     """
     body = await read_body(request, LARGEST_JSON_BYTES)
     if not body:
@@ -64,7 +66,7 @@ def parse_json(body: bytes) -> object:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: It is not JSON, not UTF-8, names a field of an object twice, or is nested beyond reason.
+        ValueError: The text is not JSON or not UTF-8, is nested too deeply, or names a field of an object twice.
     """
     try:
         return json.loads(
@@ -106,7 +108,7 @@ async def read_body(request: Request, largest: int) -> bytes:
     """Return the body of a request.
 
     Raises:
-        BodyTooLargeError: It is larger than `largest` bytes; the rest of it is not read.
+        BodyTooLargeError: The body is larger than `largest` bytes; the rest is not read.
     """
     chunks, size = [], 0
     async for chunk in request.stream():

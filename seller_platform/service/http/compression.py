@@ -1,7 +1,7 @@
-"""Large answers compressed, for callers who accept gzip.
+"""Compresses large answers for callers who accept gzip.
 
-Pages and the answers of the token endpoint are not: beside what a request can choose they hold secrets, which the
-length of the compressed answer would tell (BREACH). Both are marked `no-store`, and that decides.
+Answers marked `no-store`, which are pages and those of the token endpoint, are not compressed. They hold secrets beside
+text that the request chooses, so that the compressed length could reveal the secrets (BREACH).
 """
 
 import zlib
@@ -19,7 +19,7 @@ _COMPRESSIBLE = ("application/json", "text/csv", "text/css", "text/javascript")
 
 
 class Compress:
-    """Wraps the application."""
+    """ASGI middleware that compresses answers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -33,7 +33,7 @@ class Compress:
 
 
 class _Answer:
-    """One answer on its way out. Its head waits for the first part of the body, which tells how large it is."""
+    """Sends one answer. Its head waits for the first part of the body, which shows how large the answer is."""
 
     def __init__(self, send: Send, *, accepted: bool) -> None:
         self._send = send
@@ -78,7 +78,7 @@ class _Answer:
 
 
 def accepts_gzip(header: str) -> bool:
-    """Whether an Accept-Encoding header wants gzip (RFC 9110 section 12.5.3)."""
+    """Whether an Accept-Encoding header accepts gzip (RFC 9110 section 12.5.3)."""
     qualities = {}
     for part in header.lower().split(","):
         coding, _, parameters = part.partition(";")

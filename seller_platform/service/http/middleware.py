@@ -1,4 +1,4 @@
-"""What is done around every request: its id, HEAD, headers that protect, one line in the access log, and the 500."""
+"""Middleware of every request: id, HEAD, headers, access log, metrics, trace, unexpected errors."""
 
 import logging
 import re
@@ -20,7 +20,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Envelop:
-    """Wraps the application.
+    """ASGI middleware around the application.
 
     HEAD is answered as GET without the body. The access log never holds a query, which may carry codes and titles.
     """
@@ -64,7 +64,7 @@ class Envelop:
         except Exception as error:
             ACCESS_LOG.exception("request %s failed", request_id)
             if status:
-                raise  # half an answer is out: the server closes the connection, so that nobody takes it for whole
+                raise  # part of the answer is sent: the server closes the connection, so that it does not look complete
             await error_answer(error)(inner, receive, pass_on)
         finally:
             seconds = time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""Parameters, read strictly: one value each, of exactly the form that is declared."""
+"""Reads query parameters strictly: one value for each, in exactly the declared form."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,8 @@ class Parameter(Generic[Value]):
     """One parameter of an endpoint.
 
     Attributes:
-        read: Returns the value of a text, or raises ValueError saying what is allowed.
-        schema: What OpenAPI says of it.
+        read: Returns the value of a text, or raises ValueError with what is allowed.
+        schema: Its JSON schema in the OpenAPI document.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Parameter(Generic[Value]):
 
 
 class Query:
-    """The parameters of one request, and what was found wrong with them.
+    """The parameters of one request, and the problems with them.
 
-    `value` reads one; `check` ends the reading and refuses the request if anything was wrong, everything at once.
+    `value` reads one; `check` refuses the request with all problems at once.
     """
 
     def __init__(self, raw: bytes) -> None:
@@ -63,11 +63,11 @@ class Query:
             self._texts.setdefault(name, []).append(text)
 
     def has(self, parameter: Parameter[Value]) -> bool:
-        """Whether the parameter was sent, be it well or ill."""
+        """Whether the parameter was sent, valid or not."""
         return parameter.name in self._texts
 
     def join(self, sent: Mapping[str, object], parameters: Sequence[Parameter[Any]]) -> None:
-        """Take parameters from the fields of a JSON body too; sent in both places, the values must be equal."""
+        """Add parameters from a JSON body; a value sent twice must be equal."""
         for name in (parameter.name for parameter in parameters):
             value = sent.get(name)
             if value is None:
@@ -79,7 +79,7 @@ class Query:
                 self.refuse(name, f"is {shown(texts[0])} in the query and {shown(value)} in the body; send it once")
 
     def value(self, parameter: Parameter[Value]) -> Value | None:
-        """Return the value; None where it was not sent or cannot be used, which `check` will tell."""
+        """Return the value; None where it was not sent, or is invalid, which `check` reports."""
         if parameter.name in self._problems:
             return None
         texts = self._texts.get(parameter.name, [])
@@ -104,24 +104,26 @@ class Query:
         return None
 
     def refuse(self, name: str, problem: str) -> None:
-        """Note what is wrong with a parameter."""
+        """Add a problem with a parameter."""
         self._problems.setdefault(name, []).append(problem)
 
     def check(self) -> None:
-        """End the reading.
+        """Return if no parameter has a problem.
 
         Raises:
-            InvalidParametersError: Something was wrong.
+            InvalidParametersError: Some have; it names all problems.
         """
         if self._problems:
             raise InvalidParametersError(self._problems)
 
 
 def parse_form(raw: bytes) -> list[tuple[str, str]]:
-    """Return the fields of a query string or a form body; bytes that are not UTF-8 become lone surrogates.
+    """Return the fields of a query string or a form body.
+
+    Bytes that are not UTF-8 become lone surrogates.
 
     Raises:
-        ValueError: There are too many of them.
+        ValueError: There are more than 200.
     """
     text = raw.decode("utf-8", "surrogateescape")
     try:
@@ -131,10 +133,10 @@ def parse_form(raw: bytes) -> list[tuple[str, str]]:
 
 
 def parse_fields(raw: bytes) -> dict[str, str]:
-    """Return the fields of a query string or a form body in which each may occur once.
+    """Return the fields of a query string or a form body, refusing repeated ones.
 
     Raises:
-        ValueError: One occurs twice, or holds what no text may hold, or there are too many of them.
+        ValueError: A field occurs twice, or is not UTF-8 without NUL characters, or there are more than 200.
     """
     fields: dict[str, str] = {}
     for name, text in parse_form(raw):
@@ -152,7 +154,7 @@ def is_storable(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """Return a text so that it can stand in a message, whatever is in it."""
+    """Return a text quoted, escaped and shortened for a message."""
     return ascii(text) if len(text) <= 40 else f"{text[:40]!a}..."
 
 
@@ -168,7 +170,7 @@ def text_parameter(name: str, doc: str) -> Parameter[str]:
 
 
 def choice_parameter(name: str, doc: str, values: Sequence[str], *, required: bool) -> Parameter[str]:
-    """Return a parameter that takes one of some words."""
+    """Return a parameter that takes one of the given texts."""
 
     def read(text: str) -> str:
         if text not in values:
@@ -179,7 +181,7 @@ def choice_parameter(name: str, doc: str, values: Sequence[str], *, required: bo
 
 
 def size_parameter(name: str, doc: str, values: Sequence[int], *, required: bool = True) -> Parameter[int]:
-    """Return a parameter that takes one of some numbers."""
+    """Return a parameter that takes one of the given numbers."""
     allowed = ", ".join(map(str, values))
 
     def read(text: str) -> int:
@@ -223,7 +225,7 @@ def read_day(text: str) -> date:
     """Return the day that a text names.
 
     Raises:
-        ValueError: It names none in the one form allowed.
+        ValueError: The text is not a day in the form YYYY-MM-DD.
     """
     if _DATE.fullmatch(text):
         try:

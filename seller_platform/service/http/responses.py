@@ -1,4 +1,4 @@
-"""What the service answers: JSON, and every error as the body that the contract describes."""
+"""Answers: JSON, and every error as the body that the contract describes."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def json_answer(body: object, status: int = 200, headers: Mapping[str, str] | No
 
 
 def error_answer(error: Exception) -> Response:
-    """Return the answer that tells a caller of an error; unknown ones are told without their text."""
+    """Return the answer for an error; unexpected errors are answered without their text."""
     status, message, headers = message_of(error)
     match error:
         case TokenEndpointError():
@@ -37,12 +37,15 @@ def error_answer(error: Exception) -> Response:
 
 
 def token_answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer of the token endpoint, which nobody may keep (RFC 6749 section 5.1)."""
+    """Return an answer of the token endpoint.
+
+    It must not be cached (RFC 6749 section 5.1).
+    """
     return json_answer(body, status, {**(headers or {}), "Cache-Control": "no-store", "Pragma": "no-cache"})
 
 
 def message_of(error: Exception) -> tuple[int, str, Mapping[str, str]]:
-    """Return status, text and headers of an error, for those who show it on a page."""
+    """Return the status, text and headers of the answer for an error."""
     match error:
         case ApiError():
             return error.status, error.message, error.headers
@@ -53,7 +56,7 @@ def message_of(error: Exception) -> tuple[int, str, Mapping[str, str]]:
 
 
 def base_url_of(request: Request) -> str:
-    """Return the address under which the service was reached: by the Host header, where that names a host."""
+    """Return the base URL of the service, from the Host header where it is valid."""
     host = request.headers.get("host", "")
     if not _HOST.fullmatch(host):
         address, port = request.scope.get("server") or ("localhost", None)

@@ -1,4 +1,4 @@
-"""The OpenAPI document: every operation as its route describes it, and what all of them share."""
+"""Builds the OpenAPI document from the descriptions of the routes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -125,18 +125,18 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[
 
 
 def without_references(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document in which every schema stands where it is used."""
+    """Return a document with every reference to a schema replaced by the schema."""
     schemas = document["components"]["schemas"]
 
     def inline(described: Any) -> Any:
         if isinstance(described, list):
-            return [inline(each) for each in described]
+            return [inline(item) for item in described]
         if not isinstance(described, Mapping):
             return described
         reference = described.get("$ref", "")
         if isinstance(reference, str) and reference.startswith(_SCHEMAS):
             return inline(schemas[reference.removeprefix(_SCHEMAS)])
-        return {name: inline(each) for name, each in described.items()}
+        return {name: inline(item) for name, item in described.items()}
 
     inlined: dict[str, Any] = inline(document)
     return inlined
@@ -167,7 +167,7 @@ def example_of(schema: Mapping[str, Any], name: str = "", owner: str = "") -> An
 
 @cache
 def _examples() -> Mapping[str, object]:
-    """Return the examples of all fields: of each column by schema and name, and by name where all columns agree."""
+    """Return the examples of all fields, by `schema.field`, and by name where all columns agree."""
     of_columns: dict[str, object] = {}
     of_names: dict[str, set[object]] = {}
     for dataset in (*DATASETS, *COMBINED_VIEWS, *DATE_VIEWS):
@@ -199,12 +199,12 @@ def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(described: Any, schemas: dict[str, Any]) -> Any:
-    """Return a description in which schemas that have a title are referred to; they are added to those known."""
+    """Return a description with references in place of titled schemas, which are added to `schemas`."""
     if isinstance(described, list):
-        return [_named(each, schemas) for each in described]
+        return [_named(item, schemas) for item in described]
     if not isinstance(described, Mapping):
         return described
-    inner = {name: _named(each, schemas) for name, each in described.items()}
+    inner = {name: _named(item, schemas) for name, item in described.items()}
     title = described.get("title")
     if not isinstance(title, str):  # a field may be called title, too
         return inner

@@ -1,6 +1,6 @@
-"""What the OpenAPI document says of the endpoints, from the contract.
+"""Describes the endpoints for the OpenAPI document, from the contract.
 
-A schema with a title stands in the document once, under that name, and is referred to.
+A schema with a title is in the document once, under that name, and referred to.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,8 +73,9 @@ class Description:
     """One operation of the OpenAPI document.
 
     Attributes:
-        rules: What a caller must know beside parameters and fields; an empty line parts paragraphs.
-        refusals: The statuses, beside that of success, that it answers.
+        rules: What a caller must know beside parameters and fields; an empty line separates paragraphs.
+        refusals: The statuses of its error answers.
+        extra: Keys of the operation object that replace the generated ones or follow them.
     """
 
     name: str
