@@ -3,6 +3,6 @@
 - `parameters`: query parameters, read strictly
 - `bodies`: request bodies, read within bounds
 - `responses`: answers and errors
-- `middleware`: request ids, access log, envelopes of errors
+- `middleware`: request ids, access log, answers to unexpected errors
 - `compression`: gzip
 """

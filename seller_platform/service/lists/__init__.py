@@ -2,9 +2,9 @@
 
 - `endpoints`: one route for each dataset
 - `sql`: selects one page
-- `rules`: what is true of one dataset only
+- `rules`: what only one list has
 - `velocity`: sales velocity of the inventory
-- `replica`: what a replica never read
-- `daily_totals`: kept counts by day
-- `products`: product selectors
+- `replica`: refuses what was never read of a replica
+- `daily_totals`: answers from stored counts and fees by day
+- `products`: finds the products that a request names
 """

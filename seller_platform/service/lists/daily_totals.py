@@ -1,7 +1,7 @@
-"""Answers from the daily counts and fees, while these are those of the stored rows; from the rows themselves if not.
+"""Answers from stored daily counts and fees while they are current, else from the rows.
 
-An answer from the sums looks in its own snapshot whether they are current, so luck has no part in it. Where they are
-not, the first who asks brings them up to date. Who asks meanwhile, or may not write, gets the answer from the rows.
+An answer checks in its own snapshot whether the sums are current. Where they are not, the first request updates them.
+Requests at the same time, and services that may not write, are answered from the rows.
 """
 
 from typing import Protocol, TypeVar
@@ -40,39 +40,39 @@ WHERE NOT EXISTS (
 
 
 def kept(dataset: Dataset) -> sql.Composed:
-    """Return the item of WITH that tells, as `kept.is_current`, whether the sums of all `accounts` are current."""
+    """Return the item of WITH whose `kept.is_current` says whether all sums are current."""
     return sql.SQL(_KEPT).format(dataset=sql.Literal(dataset.name), is_current=sql.SQL(IS_CURRENT))
 
 
-class Ask(Protocol[Answer_co]):
-    """Asks the database, from the daily sums or from the rows.
+class AnswerQuery(Protocol[Answer_co]):
+    """Queries the daily sums or the rows.
 
     Returns:
-        The answer; None where it should come from the sums and those of an account are not current.
+        The answer; None where the sums were queried and those of an account are not current.
     """
 
     async def __call__(self, *, is_kept: bool) -> Answer_co | None: ...
 
 
 async def answer_from_sums(
-    connection: Connection, dataset: Dataset, selected: SelectedAccounts, ask: Ask[Answer_co]
+    connection: Connection, dataset: Dataset, selected: SelectedAccounts, query: AnswerQuery[Answer_co]
 ) -> Answer_co:
-    """Return an answer made from the daily sums of a dataset, or else from its rows."""
-    answer = await ask(is_kept=True)
+    """Return an answer from the daily sums of a dataset, or else from its rows."""
+    answer = await query(is_kept=True)
     if answer is None and await _bring_up_to_date(connection, dataset, selected):
-        answer = await ask(is_kept=True)
+        answer = await query(is_kept=True)
     if answer is None:
-        answer = await ask(is_kept=False)
+        answer = await query(is_kept=False)
     assert answer is not None
     return answer
 
 
 async def _bring_up_to_date(connection: Connection, dataset: Dataset, selected: SelectedAccounts) -> bool:
-    """Sum what was loaded since, and return whether the sums of every account were current at some moment."""
+    """Sum what was loaded since, and return whether all sums became current."""
     values = {"dataset": dataset.name, "accounts": [account.key for account in selected.accounts]}
     statement = sql.SQL(_STALE).format(is_current=sql.SQL(IS_CURRENT))
     stale = await (await connection.execute(statement, values)).fetchall()
-    # Rows that came without a receipt may change without one.
+    # Rows without a receipt may change without one, so that no sums of them are stored.
     if not all(is_loaded for _, is_loaded in stale):
         return False
     for account, _ in stale:

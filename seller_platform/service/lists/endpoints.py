@@ -1,4 +1,4 @@
-"""The list endpoints: one route for each dataset, all made by `route_for`."""
+"""The list endpoints: `route_for` makes the route of each dataset."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -68,12 +68,12 @@ CONVERSION = (
 PAGES = f"{_ORDER} A page past the last is empty, and tells the true `total`."
 
 SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.is_computed)
-"""The datasets whose rows are stored as they are served; the statistics are computed."""
+"""The datasets whose rows are served as they are stored; those of the statistics are computed."""
 
 
 @dataclass(frozen=True)
 class ListRequest:
-    """What a request for a list asks for."""
+    """The parameters of one request for a list."""
 
     selector: Selector
     start: date | None
@@ -110,10 +110,10 @@ class ListParameters:
         return (*SELECTION, *(parameter for parameter in own if parameter is not None))
 
     def read(self, raw: bytes) -> ListRequest:
-        """Return what a query string asks for.
+        """Return the parameters in a query string.
 
         Raises:
-            InvalidParametersError: Something is wrong with it.
+            InvalidParametersError: A parameter is missing or invalid.
         """
         query = Query(raw)
         size = query.value(self._size) if self._size else self.dataset.fixed_page_size
@@ -172,7 +172,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
 
 
 def rules_of(dataset: Dataset) -> str:
-    """Return what a caller of a list must know beside its parameters and fields."""
+    """Return what a caller of a list must know beside parameters and fields."""
     paragraphs = [
         f"{_DAYS if dataset.is_dated else _SNAPSHOT} {_REPLICA_RULES}",
         rules_for(dataset).notes,
@@ -183,16 +183,17 @@ def rules_of(dataset: Dataset) -> str:
 
 
 def keeps_own_currency(dataset: Dataset) -> bool:
-    """Whether amounts are in the account's currency and the rows do not name it."""
+    """Whether the dataset has amounts in the account's currency, which the rows do not name."""
     return any(column.currency is None for column in dataset.money)
 
 
 async def check_currency(connection: Connection, selected: SelectedAccounts, currency: str | None) -> bool:
-    """Return whether amounts that the accounts keep must be converted.
+    """Return whether the accounts' amounts must be converted.
 
     Raises:
-        InvalidParametersError: They keep several currencies and none was asked for, or one that nobody knows was.
-        UnknownToReplicaError: The same, where an account is a copy.
+        InvalidParametersError: The accounts keep several currencies and none was requested, or no rate of the
+            requested currency is stored.
+        UnknownToReplicaError: No rate of it is stored, and an account is a replica.
     """
     currencies = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
     if currency is None and len(currencies) > 1:
@@ -211,12 +212,13 @@ def require_rates(selected: SelectedAccounts, currency: str | None, missing: Map
         missing: The currencies of which a rate is missing, each with the first such day.
 
     Raises:
-        InvalidParametersError: One is.
-        UnknownToReplicaError: One is, and an account is a copy: where its rows come from, the rate may be known.
+        InvalidParametersError: A rate is missing.
+        UnknownToReplicaError: A rate is missing, and an account is a replica: the service that its rows come from
+            may have the rate.
     """
-    list_request = f"is {currency}" if currency is not None else "was not sent, and amounts are in several"
+    parameter = f"is {currency}" if currency is not None else "was not sent, and amounts are in several"
     for code, day in missing.items():
-        problem = f"{list_request}; on {day} the exchange rate of {code or 'an unknown currency'} is not known"
+        problem = f"{parameter}; on {day} the exchange rate of {code or 'an unknown currency'} is not known"
         raise _unknown_rate(selected, problem)
 
 
@@ -227,7 +229,7 @@ def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
 
 
 def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest, now: datetime) -> Days:
-    """Return the days asked for in one account, whose calendar decides what today is.
+    """Return the requested days of one account, whose time zone decides what today is.
 
     Raises:
         InvalidParametersError: The start lies after the end, or the end too far after the start.
@@ -246,7 +248,7 @@ def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest,
 
 
 def page_answer(request: Request, dataset: Dataset, page: RowPage, list_request: ListRequest) -> Response:
-    """Return the answer to a request for a page, and note how many rows it has."""
+    """Return the answer with a page, and note how many rows it has."""
     number, per_page = list_request.page, list_request.per_page
     note_rows(request, min(per_page, max(0, page.total - (number - 1) * per_page)))
     if not dataset.announces_total:

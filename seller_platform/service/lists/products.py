@@ -1,6 +1,6 @@
-"""The products of accounts, found by SKU, ASIN or the ASIN of their parent.
+"""Finds products of accounts by SKU, ASIN or the ASIN of their parent.
 
-A service that invents or owns its products has them in its own table; a replica knows those that its rows name.
+The products of the sandbox are in a table of the service; those of a replica are the ones that its rows name.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ PRODUCT: tuple[Parameter[str], ...] = (SKU, ASIN, PARENT_ASIN)
 
 @dataclass(frozen=True)
 class ProductSelector:
-    """One product, or several that belong together: the parameter that names them, and its value."""
+    """The parameter that names one product or several, and its value."""
 
     parameter: str
     value: str
@@ -53,7 +53,7 @@ _STATEMENTS = {SKU.name: _BY_SKU, ASIN.name: _BY_ASIN, PARENT_ASIN.name: _BY_PAR
 
 
 def read_product(query: Query) -> ProductSelector:
-    """Return the products that a request names; what is wrong is noted in the query."""
+    """Return the products that a request names; problems are added to the query."""
     sent = [parameter for parameter in PRODUCT if query.has(parameter)]
     values = [query.value(parameter) for parameter in sent]
     if len(sent) != 1:
@@ -65,11 +65,11 @@ def read_product(query: Query) -> ProductSelector:
 async def find_skus(
     connection: Connection, selected: SelectedAccounts, product: ProductSelector
 ) -> Mapping[str, list[str]]:
-    """Return the SKUs of the named products by account; an account without them is left out.
+    """Return the SKUs of the named products by account, without accounts that have none.
 
     Raises:
         NotFoundError: None of the accounts has such a product.
-        UnknownToReplicaError: An account is a replica's, which does not know the parents of products.
+        UnknownToReplicaError: An account is a replica, of which the parents of products are not stored.
     """
     values = {"accounts": [account.key for account in selected.accounts], "value": product.value}
     skus: dict[str, list[str]] = {}

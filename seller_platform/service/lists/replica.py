@@ -1,14 +1,13 @@
-"""Copies: what may be answered of accounts whose rows come from another service.
+"""Refuses requests for rows of a replica that were never read.
 
-A list of a copy that was never read has no rows, and looks like one that is empty. So each request names what its
-answer is made of, and where no receipt covers that, it is refused:
+A replica is an account whose rows come from another service. A list that was never read has no rows, and looks empty.
+So each request declares the rows that its answer needs, and is refused where no receipt covers them:
 
-- Of a dated list every day asked for must have been read, up to the account's today. Later days have no rows anywhere.
-  Days before the history that is read are not known either.
-- Of a list without dates any snapshot will do; the newest is taken for what is true today.
+- Of a dated list, every requested day must have been read, up to the account's today. Later days have no rows in any
+  service. Days before the first that was read are refused, too.
+- Of a list without dates, any snapshot is enough; the newest counts as today's.
 
-Receipts may be pruned, but the newest of each window stays. Accounts of our own need no receipts, and nothing is asked
-for them.
+Receipts may be pruned, but the newest of each window stays. Other accounts need no receipts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +24,10 @@ from seller_platform.service.pool import Connection
 
 @dataclass(frozen=True)
 class Need:
-    """Rows that an answer is made of.
+    """Rows that an answer needs.
 
     Attributes:
-        parameter: The parameter that asks for them.
+        parameter: The parameter that requests them, for the error.
         days: Those of each selected account; None for the newest snapshot, or for every day since the first that was
             read where the dataset is dated.
     """
@@ -40,7 +39,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Gap:
-    """What was never read of a need: in an account, the days from the first to the last that lack a receipt."""
+    """The days of a need that were never read, from the first to the last."""
 
     need: Need
     account: str
@@ -78,10 +77,10 @@ ORDER BY requested.position
 async def require_read(
     connection: Connection, selected: SelectedAccounts, needs: Sequence[Need], now: datetime
 ) -> None:
-    """Return if all that an answer is made of was read.
+    """Return if all rows that an answer needs were read.
 
     Raises:
-        NotReadError: Something of an account that is a copy was not.
+        NotReadError: Rows of a replica were never read.
     """
     for gap in await find_gaps(connection, selected, needs, now):
         raise gap.error
@@ -90,8 +89,8 @@ async def require_read(
 async def find_gaps(
     connection: Connection, selected: SelectedAccounts, needs: Sequence[Need], now: datetime
 ) -> tuple[Gap, ...]:
-    """Return what was never read of what an answer is made of, in the order of the needs."""
-    requested = [(need, account.key, days) for need in needs for account, days in _days_to_have(need, selected, now)]
+    """Return what was never read, in the order of the needs."""
+    requested = [(need, account.key, days) for need in needs for account, days in _needed_days(need, selected, now)]
     if not requested:
         return ()
     values = {
@@ -107,10 +106,10 @@ async def find_gaps(
     )
 
 
-def _days_to_have(
+def _needed_days(
     need: Need, selected: SelectedAccounts, now: datetime
 ) -> Iterator[tuple[ServedAccount, tuple[date | None, date | None]]]:
-    """Yield each replica with the first and last day that must have been read; a snapshot has neither."""
+    """Yield each replica with the first and last day needed; snapshots have none."""
     for position, account in enumerate(selected.accounts):
         if not account.is_replica:
             continue

@@ -1,4 +1,4 @@
-"""What only one list has: its parameters, its bounds and its notes, in one record for each dataset."""
+"""What only one list has, in one record for each dataset: parameters, bounds, notes."""
 
 import calendar
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ def rules_for(dataset: Dataset) -> ListRules:
 
 
 def one_month_after(day: date) -> date:
-    """Return the same day of the next month, or that month's last day where it has no such day."""
+    """Return the same day of the next month, or that month's last day."""
     year, month = (day.year, day.month + 1) if day.month < 12 else (day.year + 1, 1)
     if year > date.max.year:
         return date.max

@@ -1,8 +1,8 @@
-"""The rows of the datasets, encoded as JSON by PostgreSQL.
+"""Reads the rows of the datasets, which PostgreSQL encodes as JSON.
 
-A list is ordered by local day first. So how many rows each day has gives the total and tells on which days the asked
-page lies; only those are sorted. A deep page then costs what the first one does. The days are counted once for every
-load that changed them, if the service may write that down.
+A list is ordered by local day first. The number of rows of each day gives the total and the days of the requested page,
+and only the rows of those days are sorted. So a deep page costs as much as the first. The days are counted once after
+every load that changed them, if the service may store the counts.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class Days:
 
 @dataclass(frozen=True)
 class RowPage:
-    """One page of a list: its rows as JSON objects with commas between, and how many the list has."""
+    """One page: its rows as comma-separated JSON objects, and the total of the list."""
 
     rows: bytes
     total: int
@@ -41,10 +41,11 @@ class RowPage:
 
 @dataclass(frozen=True)
 class PageSource:
-    """What answers a page instead of its stored rows: an item of FROM named `page`, made from `page`, and the order.
+    """The SQL that computes a page from its stored rows.
 
     Attributes:
-        values: The parameters of that text.
+        text: An item of FROM named `page`, which selects from `page`, and the ORDER BY.
+        values: The parameters of the text.
     """
 
     text: sql.Composed
@@ -53,7 +54,7 @@ class PageSource:
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """Which rows of a dated dataset: those of some days, of one product or of all."""
+    """Selects rows of a dated dataset: days, and one product or all."""
 
     days: Days
     sku: str | None = None
@@ -99,7 +100,7 @@ SELECT (SELECT is_current FROM kept), (SELECT coalesce(sum(amount), 0)::bigint F
        (SELECT string_agg(row_to_json(answered)::text, ',') FROM (SELECT {fields} FROM {page}) AS answered)
 """
 
-# Where the account is a constant, the index gives the days in order, and only the rows of a day are sorted.
+# Where the account is a constant, the index returns the days in order, and only the rows of a day are sorted.
 _OF_ONE_ACCOUNT = """(
         SELECT (%(zones)s::text[])[1] AS zone, (%(currencies)s::text[])[1] AS currency
     ) AS chosen
@@ -119,7 +120,7 @@ _KEPT_DAYS = """
     GROUP BY counts.local_day
 """
 
-# Counted account by account, in the order of the index: joined first, the rows themselves would be read.
+# Counted account by account, in the order of the index: a join before the count would read the rows themselves.
 _COUNTED_DAYS = """
     SELECT counts.local_day, sum(counts.amount)::bigint AS amount
     FROM chosen
@@ -140,7 +141,7 @@ _CHOSEN = """chosen AS MATERIALIZED (
     ) AS requested (account, zone, currency, first_day, last_day)
 )"""
 
-# Rates count units for one euro, which therefore needs none.
+# Rates are units for one euro, which therefore has no rate.
 _CONVERTED_PAGE = """(SELECT *, row_number() OVER () AS position FROM page) AS page
 LEFT JOIN service.exchange_rates AS own ON own.day = page.local_day AND own.currency = page.own_currency
 LEFT JOIN service.exchange_rates AS other ON other.day = page.local_day AND other.currency = %(currency)s
@@ -192,13 +193,13 @@ async def read_page(
 
     Args:
         days: The days of each selected account; None for the newest snapshot of each.
-        part: The part of the list, for a dataset that has parts; None for all of it.
-        currency: What amounts in the accounts' own currencies are converted to; None leaves them alone.
-        source: What answers instead of the stored rows; None for these themselves.
+        part: The value of the dataset's split filter; None for the whole list.
+        currency: The currency that amounts in the accounts' own currencies are converted to; None converts none.
+        source: The SQL that computes the page; None answers the stored rows.
         page: Counted from 1; a page past the last is empty.
     """
     zones = {account.timezone for account in selected.accounts}
-    # PostgreSQL writes timestamps in the session's zone, of which it keeps its clients informed: asking is free.
+    # PostgreSQL writes timestamps in the session's zone, and reports that zone to its clients without a query.
     if len(zones) == 1 and {connection.info.parameter_status("TimeZone")} != zones:
         await connection.execute("SELECT set_config('TimeZone', %s, false)", (*zones,))
     values = {
@@ -237,9 +238,9 @@ async def count_rows(connection: Connection, dataset: Dataset, selected: Selecte
 async def open_rows(
     connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows
 ) -> AsyncIterator[AsyncServerCursor[TupleRow]]:
-    """Open a cursor over rows as JSON objects, in the order of the list, all of one moment.
+    """Open a cursor over rows as JSON objects, in the order of the list.
 
-    It lives in the transaction of the caller, who fetches as many at a time as it has room for.
+    All rows are of one moment. The cursor ends with the transaction of the caller.
     """
     zones = {account.timezone for account in selected.accounts}
     is_one_zone = len(zones) <= 1
@@ -259,14 +260,14 @@ async def open_rows(
 async def missing_rates(
     connection: Connection, dataset: Dataset, selected: SelectedAccounts, *, days: Sequence[Days] | None, currency: str
 ) -> dict[str | None, date]:
-    """Return the currencies whose rate to convert rows to `currency` is missing, each with the first such day."""
+    """Return the currencies without a rate to convert rows, each with the first such day."""
     statement = sql.SQL(_MISSING_RATE).format(chosen=_chosen(dataset), table=sql.Identifier(SELLER, dataset.name))
     cursor = await connection.execute(statement, _values(selected, days, currency), prepare=False)
     return dict(await cursor.fetchall())
 
 
 async def knows_currency(connection: Connection, currency: str) -> bool:
-    """Whether there is any rate of a currency."""
+    """Whether any exchange rate of a currency is stored."""
     return currency == "EUR" or await (await connection.execute(_KNOWN_CURRENCY, (currency,))).fetchone() is not None
 
 
@@ -284,7 +285,7 @@ def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: s
 
 @dataclass(frozen=True)
 class _PageForm:
-    """What decides how the statement of a page is written."""
+    """The facts that decide the text of a page's statement."""
 
     dataset: Dataset
     is_part: bool
@@ -348,12 +349,12 @@ def _chosen(dataset: Dataset) -> sql.Composable:
 
 
 def newest_day(dataset: Dataset) -> sql.Composable:
-    """Return the day of the newest snapshot of `requested.account`, be it empty."""
+    """Return the day of the newest snapshot of `requested.account`, which may be empty."""
     return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
 
 
 def _order(dataset: Dataset, *, is_one_account: bool = False) -> list[sql.Composable]:
-    """Return a total order: the day, the dataset's own order, and where the row lies in its table."""
+    """Return a total order: the day, the dataset's own order, and the row's `ctid`."""
     order: list[sql.Composable] = [sql.Identifier("stored", LOCAL_DAY)]
     for name in dataset.order:
         column = sql.Identifier("stored", name)
@@ -366,12 +367,12 @@ def _field(column: Column, *, is_one_zone: bool, is_converted: bool) -> sql.Comp
     name = sql.Identifier(column.name)
     value: sql.Composable = sql.Identifier("page", column.name)
     if column.kind is Kind.MONEY:
-        # Two decimals; more only where the amount has more, for no amount is ever rounded.
+        # Two decimals, and more where the amount has more: no amount is rounded.
         exact = sql.SQL("round({0}, greatest(2, min_scale({0})))").format(value)
         is_own = column.currency is None
         value = sql.SQL(_CONVERTED).format(exact=exact, value=value) if is_converted and is_own else exact
     elif column.kind is Kind.TIMESTAMP and not is_one_zone:
-        # PostgreSQL writes a timestamp in the session's zone: here that changes from row to row.
+        # PostgreSQL writes a timestamp in the session's zone, which is set for each row here.
         zoned = sql.SQL("CASE WHEN set_config('TimeZone', page.zone, true) IS NOT NULL THEN to_json({}) END")
         value = zoned.format(value)
     return sql.SQL("{} AS {}").format(value, name)

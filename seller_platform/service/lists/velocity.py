@@ -1,4 +1,4 @@
-"""Velocity over the days asked for: what it makes of the inventory list, by `VELOCITY_RULES`."""
+"""Computes velocity and what follows from it for the inventory list, by `VELOCITY_RULES`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -69,7 +69,7 @@ ORDER BY page.position"""
 _COMPUTED: Mapping[str, LiteralString] = {
     "velocity_30_days": "speed.velocity",
     "days_of_stock": "range.days_of_stock",
-    # A day beyond the calendar is none; and what is not known is null, which greatest() would pass over.
+    # Null after the year 9999, and without a lead time: greatest() alone would ignore the null.
     "restock_date": "CASE WHEN advice.days_to_wait <= date '9999-12-31' - page.local_day "
     "THEN page.local_day + greatest(0, advice.days_to_wait)::integer END",
     "restock_quantity_suggested": "CASE WHEN advice.missing > 0 THEN advice.missing ELSE advice.missing * 0 END",
@@ -77,7 +77,7 @@ _COMPUTED: Mapping[str, LiteralString] = {
 
 
 def velocity_needs(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> tuple[Need, ...]:
-    """Return what the velocity is made of, if days for it were sent.
+    """Return the rows that the velocity needs, if days for it were sent.
 
     Raises:
         InvalidParametersError: The first day lies after the last.
@@ -87,7 +87,7 @@ def velocity_needs(selected: SelectedAccounts, sent: Mapping[str, date | None], 
 
 
 def velocity_source(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> PageSource | None:
-    """Return what the pages of the inventory are made of, if days for the velocity were sent.
+    """Return the SQL of the inventory's pages, if days for the velocity were sent.
 
     Raises:
         InvalidParametersError: The first day lies after the last.

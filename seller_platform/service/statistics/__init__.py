@@ -1,11 +1,11 @@
 """The statistics endpoint: views planned, summed and answered.
 
 - `endpoint`: the route and its parameters
-- `plan`: what is grouped by what
+- `plan`: groupings, periods and the parameters of the statements
 - `query`: runs the query
 - `sums`: sales, costs and fees summed
-- `products`: facts of products beside the sums
+- `products`: the costs and names of products
 - `rates`: exchange rates
-- `spans`: the days compared
-- `output`: rows as they are answered
+- `spans`: the days summed and those compared with
+- `output`: the rows of a page, encoded
 """

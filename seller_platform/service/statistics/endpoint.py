@@ -1,4 +1,4 @@
-"""The statistics dashboard: its parameters, its rules, and the route that answers them."""
+"""The endpoint of the statistics dashboard: parameters, description and route."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -155,7 +155,7 @@ def read_request(raw: bytes) -> tuple[ListRequest, Grouping]:
     """Return the page that a query string asks for, and how its rows are grouped.
 
     Raises:
-        InvalidParametersError: Something is wrong with it.
+        InvalidParametersError: A parameter is missing or invalid.
     """
     query = Query(raw)
     view, group, period = query.value(_VIEW), query.value(_GROUP), query.value(_PERIOD)

@@ -1,4 +1,4 @@
-"""The rows of statistics as they are told: figures, names, stock and trends of one page."""
+"""Encodes the rows of one page of statistics: figures, names, stock and trends."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -117,7 +117,7 @@ _IDENTITIES: Mapping[str, tuple[LiteralString, ...]] = MappingProxyType(
 
 
 def answered_rows(grouping: Grouping) -> sql.Composed:
-    """Return the end of the statement: the page of `grouped`, encoded, and what is true of the whole list."""
+    """Return the end of the statement: the encoded page of `grouped`, and `whole`."""
     is_by_product, is_by_period = grouping.dimension is not None, grouping.period is not None
     has_stock = is_by_product and not is_by_period
     fields: list[LiteralString] = []

@@ -1,4 +1,4 @@
-"""What statistics are asked for: the days, what a row stands for, and what decides how the statement is written."""
+"""Plans a statement of statistics: its days, its grouping and its parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from seller_platform.service.access import SelectedAccounts
 
 @dataclass(frozen=True)
 class ComparedDays:
-    """The days of one account that are summed, and those before them that a trend compares with; ends inclusive."""
+    """The days of one account that are summed, and those compared with; ends inclusive."""
 
     first: date
     last: date
@@ -21,11 +21,11 @@ class ComparedDays:
 
 @dataclass(frozen=True)
 class Grouping:
-    """What one row of the answer stands for.
+    """The grouping of the rows of an answer.
 
     Attributes:
-        dimension: `sku`, `asin` or `parent_asin`; None where a row stands for a period alone.
-        period: `Date`, `Week`, `Month`, `Quarter`, `Semester` or `Year`; None where it stands for all days asked for.
+        dimension: `sku`, `asin` or `parent_asin`; None where rows are periods of all products.
+        period: `Date`, `Week`, `Month`, `Quarter`, `Semester` or `Year`; None where a row covers all requested days.
     """
 
     dimension: str | None
@@ -38,11 +38,11 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Plan:
-    """What decides how the statement is written.
+    """The facts that decide the text of the statement.
 
     Attributes:
-        is_kept: Whether fees come from the daily sums, and not from the ledger.
-        names_strangers: Whether to look for names of products in what was sold and charged.
+        is_kept: Whether fees come from the daily sums, not from the transactions.
+        names_unnamed: Whether products without a name get one from their sales, and are listed without one else.
     """
 
     grouping: Grouping
@@ -52,7 +52,7 @@ class Plan:
     names_unnamed: bool = False
 
 
-# Days of the proleptic calendar count from a Monday.
+# 0001-01-01 of the proleptic calendar is a Monday.
 PERIOD_OF: Mapping[str | None, LiteralString] = MappingProxyType(
     {
         None: "date '0001-01-01'",
@@ -65,7 +65,7 @@ PERIOD_OF: Mapping[str | None, LiteralString] = MappingProxyType(
         "Year": "date_trunc('year', stored.local_day::timestamp)::date",
     }
 )
-"""The first day of the period in which the row `stored` lies."""
+"""The first day of the period that the row `stored` belongs to."""
 
 STEP: Mapping[str, LiteralString] = MappingProxyType(
     {
@@ -77,7 +77,7 @@ STEP: Mapping[str, LiteralString] = MappingProxyType(
         "Year": "1 year",
     }
 )
-"""How long a period is."""
+"""The length of a period."""
 
 LABEL: Mapping[str, LiteralString] = MappingProxyType(
     {
@@ -90,11 +90,11 @@ LABEL: Mapping[str, LiteralString] = MappingProxyType(
         "Year": "to_char(page.period::timestamp, 'YYYY')",
     }
 )
-"""How the API calls a period that begins on `page.period`."""
+"""The API's label of the period that begins on `page.period`."""
 
 
 def statistics_values(selected: SelectedAccounts, spans: Sequence[ComparedDays], target: str) -> dict[str, object]:
-    """Return the parameters of the statements about statistics."""
+    """Return the parameters that the statements of statistics share."""
     return {
         "accounts": [account.key for account in selected.accounts],
         "currencies": [account.currency_code for account in selected.accounts],

@@ -1,4 +1,4 @@
-"""What statistics know of products: what they cost on each day, and which of them a row stands for."""
+"""Finds what products cost on each day, what they are called and which row counts them."""
 
 from typing import LiteralString
 
@@ -7,7 +7,7 @@ from psycopg import sql
 from seller_platform.service.statistics.plan import Plan
 
 NUMBER = "^-?[0-9]{1,30}([.][0-9]{1,30})?$"
-"""The amounts of a cost element that count, after commas are taken out."""
+"""The amounts of cost elements that count, after commas are removed."""
 
 COSTS: LiteralString = """,
 elements AS MATERIALIZED (
@@ -54,7 +54,7 @@ costs AS MATERIALIZED (
 other_elements AS MATERIALIZED (
     SELECT * FROM elements WHERE currency <> own_currency AND amount IS NOT NULL
 )"""
-"""`costs`: what a product costs in its account's currency, from each day on; `other_elements`: the rest of it."""
+"""`costs`: costs in the account's currency, from each day on; `other_elements`: those in other currencies."""
 
 _NAMED = """,
 candidates AS MATERIALIZED (
@@ -80,7 +80,7 @@ products AS MATERIALIZED (
     LEFT JOIN costs USING (account, sku)
 )"""
 
-# Products of which neither the service nor the newest stock knows a name, as their latest sales call them.
+# Products without a name in the service's table and in the newest stock get the name of their latest sale.
 _UNNAMED: LiteralString = """
         UNION ALL
         SELECT stored.account, stored.sku, stored.asin, stored.asin, stored.product_name, NULL, NULL, 3,
@@ -104,7 +104,7 @@ _LOOKED_UP = """
 
 
 def named_products(plan: Plan) -> sql.Composable:
-    """Return `products`: the row in which each counts, what it is called and costs; nothing in a date view."""
+    """Return `products`: row, name and costs of each product; nothing in a date view."""
     if plan.grouping.dimension is None:
         return sql.SQL("")
     unnamed = sql.SQL(_UNNAMED if plan.names_unnamed else "")
@@ -112,13 +112,13 @@ def named_products(plan: Plan) -> sql.Composable:
 
 
 def looked_up(plan: Plan) -> sql.Composable:
-    """Return the join that looks up the product of the row `stored`, or in a date view only what it costs.
+    """Return the join that adds the product to the row `stored`; in a date view its costs.
 
-    That a product is there once is known to us; PostgreSQL must be told, or it would hash the rows instead.
+    Each product occurs once. DISTINCT lets PostgreSQL see that; without it, the planner would hash the rows instead.
     """
     source = sql.Identifier("costs" if plan.grouping.dimension is None else "products")
     if plan.is_one_account:
-        # Comparing texts is what takes longest, so what is known to be equal is not compared.
+        # Comparisons of texts take longest; the accounts are equal, and not compared.
         return sql.SQL(_LOOKED_UP).format(
             key=sql.SQL("sku"), source=source, condition=sql.SQL("products.sku = stored.sku")
         )

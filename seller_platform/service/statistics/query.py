@@ -1,8 +1,8 @@
-"""The statistics dashboard in SQL: one statement counts, sums and encodes a page.
+"""Reads a page of statistics: one SQL statement counts, sums and encodes it.
 
-Stored rows are summed by SKU and period first, and only then named and grouped as asked: the sums of every grouping
-are those of the same parts. An amount in another currency is converted at the rate of its day and rounded to cents
-before it is summed, row by row of the daily product sales, and fees by day and SKU; so the sums agree then, too.
+Stored rows are summed by SKU and period first, and named and grouped afterwards, so that the sums of all groupings
+agree. They agree after a conversion, too: an amount is converted at the rate of its day and rounded to cents before it
+is summed, for each row of the daily product sales, and for fees by day and SKU.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from seller_platform.service.statistics.products import COSTS, NUMBER, named_pro
 from seller_platform.service.statistics.rates import RATES
 from seller_platform.service.statistics.sums import fees, sums
 
-# Sums of a year of every day and product stay in memory; compiling a statement that runs half a second is a loss, and
-# so is sharing it among processes; and what the planner takes for one row are thousands, which nested loops would
-# compare with one another, and merge joins would sort.
+# The sums of a year of days and products stay in memory. Compiling a statement that runs half a second costs more than
+# it saves, as do parallel processes. The planner expects one row where there are thousands: nested loops would compare
+# them with one another, and merge joins would sort them.
 _SETTINGS = """
 SET LOCAL work_mem = '128MB'; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0;
 SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
@@ -58,8 +58,8 @@ class Statistics:
     """A page of statistics.
 
     Attributes:
-        page: Its rows, and how many the list has.
-        lacks_rates: Whether an exchange rate was missing; then the rows are of no use.
+        page: Its rows, and the total of the list.
+        lacks_rates: Whether an exchange rate is missing; then the rows must not be used.
     """
 
     page: RowPage
@@ -85,8 +85,8 @@ async def read_statistics(
         spans: The days of each selected account.
         target: The currency of all amounts.
         is_converted: Whether some of the accounts keep another one.
-        knows_costs: Whether it is known what the products cost; what is not known is null.
-        knows_fees: Whether the fees of all days are known.
+        knows_costs: Whether the costs of the products were read; without, they are null.
+        knows_fees: Whether the fees of all days were read; without, they are null.
         page: Counted from 1; a page past the last is empty.
     """
     values = {
@@ -114,7 +114,7 @@ async def read_statistics(
 
 
 async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:
-    """Whether the parents of the products of all selected accounts are known: a replica's are not."""
+    """Whether the parents of all selected accounts' products are stored; a replica's are not."""
     values = {"accounts": [account.key for account in selected.accounts]}
     return await (await connection.execute(_WITHOUT_PRODUCTS, values)).fetchone() is None
 

@@ -1,4 +1,4 @@
-"""The exchange rates that statistics convert with, and which of them are missing."""
+"""The exchange rates that statistics convert with, and those that are missing."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -14,8 +14,8 @@ from seller_platform.service.statistics.plan import ComparedDays, statistics_val
 
 RATES: LiteralString = """,
 rates AS MATERIALIZED (
-    -- Rates count units for one euro, which therefore has none. Their quotient is rounded up, in a place so far behind
-    -- the point that an amount which lies half-way between two cents does so still, and no other comes to lie there.
+    -- Rates are units for one euro, which therefore has no rate. Their quotient is rounded up at the 40th decimal:
+    -- amounts half-way between two cents stay there, and no other amount moves there.
     SELECT own.day, own.currency, (div(other.per_euro * 1e40, own.per_euro) + 1) * 1e-40 AS rate
     FROM (
         SELECT day, currency, per_euro FROM service.exchange_rates WHERE currency <> 'EUR'
@@ -27,7 +27,7 @@ rates AS MATERIALIZED (
     ) AS other ON other.day = own.day AND other.currency = %(target)s::text
     WHERE own.currency <> %(target)s::text AND own.day BETWEEN %(summed_from)s::date AND %(last_day)s::date
 )"""
-"""`rates`: what one unit of a currency is in the target's, `rate`, on each day."""
+"""`rates`: the factor `rate` from a currency to the target, on each day."""
 
 _MISSING_RATES = """
 WITH chosen AS MATERIALIZED (
@@ -77,7 +77,7 @@ ORDER BY 2, 1
 async def rates_lacking(
     connection: Connection, selected: SelectedAccounts, spans: Sequence[ComparedDays], target: str
 ) -> dict[str | None, date]:
-    """Return the currencies of which a rate is missing to convert amounts, each with the first such day."""
+    """Return the currencies without a rate to convert amounts, each with the first such day."""
     statement = sql.SQL(_MISSING_RATES).format(cost_day=newest_day(COST_PERIODS))
     values = statistics_values(selected, spans, target)
     return dict(await (await connection.execute(statement, values, prepare=False)).fetchall())

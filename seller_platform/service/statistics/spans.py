@@ -1,7 +1,7 @@
-"""The days that statistics are made of: those asked for, those that a trend compares with, and what of both is known.
+"""Decides the days that statistics sum and compare, and whether they were read.
 
-All days asked for must have been read of the sales of a copy. Its costs and fees may lack: then they are not told.
-Where the days before were not read, nothing is compared.
+Of a replica, the sales of all requested days must have been read. Costs and fees that were not read are null. Where the
+days before were not read, nothing is compared.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from seller_platform.service.statistics.plan import ComparedDays, Grouping
 
 
 @dataclass(frozen=True)
-class KnownSpans:
-    """The days of each selected account, and whether the costs and fees on them are known."""
+class ReadSpans:
+    """The days of each selected account, and whether their costs and fees were read."""
 
     spans: Sequence[ComparedDays]
     knows_costs: bool
@@ -29,14 +29,14 @@ class KnownSpans:
 
 async def read_spans(
     connection: Connection, selected: SelectedAccounts, grouping: Grouping, days: Sequence[Days], now: datetime
-) -> KnownSpans:
-    """Return what is known of the days asked for.
+) -> ReadSpans:
+    """Return the days to sum and to compare, after a check of what was read.
 
     Args:
-        days: Those of each selected account.
+        days: The requested days of each selected account.
 
     Raises:
-        NotReadError: An account is a copy whose sales were never read for some of them.
+        NotReadError: An account is a replica whose sales were never read for some of the days.
     """
     spans = [_compared_days(grouping, account_days) for account_days in days]
     sales, fees = (Need(dataset, START.name, days) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS))
@@ -54,11 +54,11 @@ async def read_spans(
     knows_fees = fees not in lacking
     if sales_before in lacking or (knows_fees and fees_before in lacking):
         spans = [replace(span, before_first=None, before_last=None) for span in spans]
-    return KnownSpans(spans, costs not in lacking, knows_fees)
+    return ReadSpans(spans, costs not in lacking, knows_fees)
 
 
 def _compared_days(grouping: Grouping, days: Days) -> ComparedDays:
-    """Return the days with those before them: in a date view the calendar period before that of the first day."""
+    """Add the days to compare with: as many before, or in a date view the period before."""
     compared = ComparedDays(days.first, days.last)
     start = _start_of(grouping.period, days.first) if grouping.dimension is None else days.first
     if grouping.is_combined or start == date.min:

@@ -1,7 +1,7 @@
-"""What is summed: sales, what they cost, and fees, by product and period.
+"""Sums sales, costs and fees by product and period.
 
-A view of products by day or week has a row for almost every one that is stored. So it first only finds which rows the
-view has, which gives the total and tells in which periods the page lies; only those are summed.
+A view of products by day or week has almost as many rows as are stored. Its statement first finds the rows of the view,
+which give the total and the periods of the page, and sums only those periods.
 """
 
 from typing import LiteralString
@@ -14,7 +14,7 @@ from seller_platform.warehouse.loads.daily_totals import CHARGED
 
 _SHORT = ("Date", "Week")
 
-# An amount in the target's currency is not looked up among the rates: those are most.
+# Most amounts are in the target's currency, and are not looked up among the rates.
 _ENTRIES = """,
 {name} AS (
     SELECT {position} AS position, {period} AS period, stored.local_day >= chosen.first_day AS is_requested, {sold}
@@ -44,7 +44,7 @@ _ENTRIES = """,
     WHERE {is_charged} AND {is_inside} AND coalesce(stored.currency, chosen.currency) <> %(target)s::text
 )"""
 
-# The same row as that of `chosen`, in constants: what holds for all rows is then not computed for each.
+# The one row of `chosen` in constants, so that PostgreSQL computes what depends on it once.
 _ONLY: LiteralString = """(
         SELECT (%(accounts)s::text[])[1] AS account, coalesce((%(currencies)s::text[])[1], '') AS currency,
                (%(first_days)s::date[])[1] AS first_day, (%(before_last_days)s::date[])[1] AS before_last
@@ -157,16 +157,17 @@ _ASKED: LiteralString = "account = ANY(%(accounts)s) AND local_day BETWEEN %(sum
 def fees(plan: Plan) -> sql.Composable:
     """Return `charged`: the fees by account, day, product and currency."""
     charged = sql.SQL(_KEPT if plan.is_kept else CHARGED).format(condition=sql.SQL(_ASKED))
-    # The sums are there as they are asked for; the ledger is to be summed once only.
+    # Stored sums are read where they are used; the transactions are summed once only.
     return sql.SQL(",\ncharged AS {} ({})").format(
         sql.SQL("NOT MATERIALIZED" if plan.is_kept else "MATERIALIZED"), charged
     )
 
 
 def sums(plan: Plan) -> sql.Composable:
-    """Return `grouped`, the rows of the list or of the periods of its page, `touched` and `whole`.
+    """Return `grouped`, `touched` and `whole`.
 
-    `touched.skipped` is how many rows of the list lie before `grouped`; `whole` is what is true of the whole list.
+    `grouped` has the rows of the list, or of the periods of its page; `touched.skipped` is the number of rows of the
+    list before them; `whole` has the total, and whether rates or names are missing.
     """
     grouping = plan.grouping
     step = sql.Literal(STEP[grouping.period]) if grouping.period is not None else None
