@@ -38,7 +38,7 @@ from seller_platform.service.oauth.developers_page import (
     show_form,
 )
 from seller_platform.service.oauth.openapi import oauth_paths
-from seller_platform.service.oauth.token_endpoint import TokenEndpoint, answer_metadata
+from seller_platform.service.oauth.token_endpoint import TokenServer, answer_metadata
 from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pages.docs import docs_text
@@ -115,12 +115,12 @@ def create_app(
         *cost_routes(store, clock),
         *report_routes(store, clock),
     )
-    tokens = TokenEndpoint(store)
+    token_server = TokenServer(store)
     app = Starlette(
         routes=[
             *(routing.Route(route.path, route.answer, methods=[route.method]) for route in routes),
-            routing.Route(TOKEN, tokens.issue, methods=["POST"]),
-            routing.Route(REVOKE, tokens.revoke, methods=["POST"]),
+            routing.Route(TOKEN, token_server.issue, methods=["POST"]),
+            routing.Route(REVOKE, token_server.revoke, methods=["POST"]),
             routing.Route(METADATA, answer_metadata),
             *_page_routes(store),
             *_documentation_routes(routes),

@@ -1,4 +1,4 @@
-"""Cost periods as they are sent: read strictly, with everything that is wrong told by its path in the body."""
+"""Reads the cost periods of a request body strictly, and names problems by their path."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +27,11 @@ _RATE = re.compile(r"[0-9]{1,12}(\.[0-9]{1,20})?")
 
 
 class _TooManyProblemsError(Exception):
-    """So much is wrong that nobody reads on."""
+    """The body has so many problems that reading stops."""
 
 
 def read_periods(sent: Mapping[str, object], query: Query) -> tuple[CostPeriod, ...]:
-    """Return the periods of a body; what is wrong is noted in the query."""
+    """Return the periods of a body; problems are added to the query."""
     reader = _Reader(query)
     try:
         periods = reader.listed("data", sent.get("data"), "cost period", reader.period)
@@ -43,7 +43,10 @@ def read_periods(sent: Mapping[str, object], query: Query) -> tuple[CostPeriod, 
 
 
 class _Reader:
-    """Reads the parts of a body; a part that cannot be used is None, and its path is noted with the reason."""
+    """Reads the parts of a body.
+
+    An invalid part is None, and its path and problem are added to the query.
+    """
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -130,7 +133,7 @@ class _Reader:
             self.refuse(f"{path}.{name}", f"{problem}, not a {_KINDS.get(type(sent), 'structure')}")
             return None
         number = Decimal(sent)
-        # The bounds are looked at first: written out, a number such as 1e999999 would fill the memory.
+        # The bounds are checked first: written out, a number such as 1e999999 would fill the memory.
         if number < 0 or number >= LARGEST_AMOUNT or decimals_of(number) > MOST_DECIMALS:
             self.refuse(f"{path}.{name}", f"{problem}; it is {shown(str(sent))}")
             return None

@@ -1,4 +1,4 @@
-"""The endpoints of what products cost: read, write and delete cost periods.
+"""The endpoints that read, write and delete cost periods.
 
 A group writes to all of its accounts, or to none.
 """

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of the endpoints of cost periods."""
+"""Describes the endpoints of cost periods for the OpenAPI document."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ _DAY = {"type": "string", "format": "date"}
 _MONEY = {"type": ["number", "null"], "minimum": 0, "exclusiveMaximum": int(LARGEST_AMOUNT)}
 _TEXT = {"type": ["string", "null"], "maxLength": 1000}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 1000}
-_SAID = {
+_DOCS = {
     "cost_element": "A cost category, such as Manufacturing.",
     "currency": "ISO 4217 code of `amount`.",
     "provider": "Who is paid.",
@@ -26,11 +26,11 @@ _ELEMENT = {
     "title": "CostElement",
     "type": "object",
     "properties": {
-        "cost_element": {"type": "string", "description": _SAID["cost_element"]},
+        "cost_element": {"type": "string", "description": _DOCS["cost_element"]},
         "amount": {"type": "number", "description": "What it costs for one unit."},
-        "currency": {"type": "string", "description": _SAID["currency"]},
-        "provider": {**_TEXT, "description": _SAID["provider"]},
-        "notes": {**_TEXT, "description": _SAID["notes"]},
+        "currency": {"type": "string", "description": _DOCS["currency"]},
+        "provider": {**_TEXT, "description": _DOCS["provider"]},
+        "notes": {**_TEXT, "description": _DOCS["notes"]},
     },
 }
 _PERIODS = {
@@ -62,10 +62,10 @@ _ELEMENT_INPUT = {
     "type": "object",
     "required": ["cost_element", "currency"],
     "properties": {
-        "cost_element": {**_NAME, "description": _SAID["cost_element"]},
-        "provider": {**_TEXT, "description": _SAID["provider"]},
-        "notes": {**_TEXT, "description": _SAID["notes"]},
-        "currency": {"type": "string", "pattern": "^[A-Z]{3}$", "description": _SAID["currency"]},
+        "cost_element": {**_NAME, "description": _DOCS["cost_element"]},
+        "provider": {**_TEXT, "description": _DOCS["provider"]},
+        "notes": {**_TEXT, "description": _DOCS["notes"]},
+        "currency": {"type": "string", "pattern": "^[A-Z]{3}$", "description": _DOCS["currency"]},
         "total_amount": {**_MONEY, "description": "What all units cost; from it follows `amount`."},
         "conversion_rate": {
             "type": ["string", "null"],
@@ -142,12 +142,12 @@ _INPUT = {
 
 
 def _done_schema(facts: Mapping[str, object]) -> dict[str, object]:
-    told = {
+    common = {
         "status": {"const": "success", "description": "Always `success`."},
         "code": {"type": "integer", "description": "The HTTP status of the answer."},
         "message": {"type": "string", "description": "What was done, in a sentence."},
     }
-    properties = {**told, **facts}
+    properties = {**common, **facts}
     return {"type": "object", "required": list(properties), "properties": properties}
 
 

@@ -1,10 +1,10 @@
-"""The stored cost periods: those of the newest snapshot of an account, read and changed.
+"""Reads and changes the stored cost periods of accounts, in their newest snapshots.
 
-A change waits for others of the same account, so that what was checked still holds when it is written. It is made in
-the newest snapshot, and those before it are forgotten: else they would come back when the newest becomes empty.
+A change waits for other changes of the same account, so that its checks still hold when it is written. It changes the
+newest snapshot and deletes older ones, which would otherwise count again once the newest is empty.
 
-An account that a connection of this database lists, or ever listed, is a copy: its next load would undo a change, so
-none is taken. Receipts decide nothing: they tell what was read once, not where an account belongs.
+The costs of a replica cannot be changed: its next load would undo the change. An account is a replica if a connection
+of this database lists it, or ever listed it; receipts do not decide that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ ORDER BY period.account COLLATE "C", period.sku COLLATE "C", period.from_date, p
 """
 
 _SNAPSHOT = "SELECT max(local_day) FROM seller.cost_periods WHERE account = %s"
-_FORGET = "DELETE FROM seller.cost_periods WHERE account = %s AND local_day < %s"
+_DELETE_OLDER = "DELETE FROM seller.cost_periods WHERE account = %s AND local_day < %s"
 
 _OVERLAP = """
 SELECT requested.position - 1, stored.from_date, stored.to_date
@@ -72,17 +72,17 @@ WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = ANY(%(skus)s)
 
 
 async def read_stored(connection: Connection, selected: SelectedAccounts, skus: Mapping[str, Sequence[str]]) -> bytes:
-    """Return the periods of products, as the JSON objects of a list with commas between.
+    """Return the periods of products, as comma-separated JSON objects.
 
     Args:
         skus: The products of each account, by its key.
     """
     pairs = [(account.key, sku) for account in selected.accounts for sku in skus.get(account.key, ())]
     values = {"accounts": [account for account, _ in pairs], "skus": [sku for _, sku in pairs]}
-    found = await connection.execute(sql.SQL(_READ).format(newest_day=newest_day(COST_PERIODS)), values)
+    cursor = await connection.execute(sql.SQL(_READ).format(newest_day=newest_day(COST_PERIODS)), values)
     periods = [
         {"from_date": first, "to_date": last, "cost_elements": _elements(elements)}
-        for first, last, elements in await found.fetchall()
+        for first, last, elements in await cursor.fetchall()
     ]
     return b",".join(map(_ENCODER.encode, periods))
 
@@ -90,11 +90,13 @@ async def read_stored(connection: Connection, selected: SelectedAccounts, skus: 
 async def write_periods(
     connection: Connection, selected: SelectedAccounts, sku: str, periods: Sequence[CostPeriod], now: datetime
 ) -> int:
-    """Store periods of a product in each account, in place of those with the same dates, and return how many.
+    """Store periods of a product in each account, and return how many were stored.
+
+    They replace periods with the same dates.
 
     Raises:
-        ReplicaError: The periods of an account come from another service. Nothing was stored.
-        InvalidParametersError: One overlaps a stored period with other dates. Nothing was stored.
+        ReplicaError: An account is a replica. Nothing was stored.
+        InvalidParametersError: A period overlaps a stored one with other dates. Nothing was stored.
     """
     values = {
         "sku": sku,
@@ -133,10 +135,13 @@ async def delete_periods(
     skus: Mapping[str, Sequence[str]],
     dates: tuple[date, date] | None,
 ) -> int:
-    """Delete the periods of products, all of them or those with the given dates, and return how many there were.
+    """Delete the periods of products, and return how many were deleted.
+
+    Args:
+        dates: First and last day of the one period to delete; None deletes all.
 
     Raises:
-        ReplicaError: The periods of an account come from another service. Nothing was deleted.
+        ReplicaError: An account is a replica. Nothing was deleted.
     """
     first, last = dates or (None, None)
     deleted = 0
@@ -150,7 +155,7 @@ async def delete_periods(
 
 
 async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
-    """Let no other change of these accounts begin before this transaction ends."""
+    """Lock the accounts until the transaction ends, and refuse replicas."""
     for account in selected.accounts:
         if account.is_replica:
             raise ReplicaError(
@@ -162,16 +167,16 @@ async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
 
 
 async def _snapshot(connection: Connection, account: ServedAccount) -> date | None:
-    """Return the day of the newest snapshot, after forgetting those before it; None where there is none."""
+    """Return the day of the newest snapshot after deleting older ones; None without any."""
     newest = await (await connection.execute(_SNAPSHOT, (account.key,))).fetchone()
     day: date | None = newest[0] if newest else None
     if day is not None:
-        await connection.execute(_FORGET, (account.key, day))
+        await connection.execute(_DELETE_OLDER, (account.key, day))
     return day
 
 
 def _elements(stored: str | None) -> object:
-    """Return stored elements with the fields of the API in its order, and money with its two decimals."""
+    """Return stored elements with the fields of the API, and amounts with two decimals."""
     elements = parse_json((stored or "[]").encode())
     if not isinstance(elements, list):
         return elements

@@ -1,7 +1,7 @@
-"""The page that Prometheus reads, on a port of its own: the API and its users never meet it.
+"""Serves metrics to Prometheus.
 
-Worker processes each count in files of their own in one folder, whose sums the page tells. What lies in PostgreSQL for
-all processes together is asked for when the page is.
+The page has a port of its own, which users of the API cannot reach. Worker processes count in files of one folder, and
+the page shows the sums. Metrics of reports are queried from PostgreSQL when the page is requested.
 """
 
 import os
@@ -20,7 +20,7 @@ from seller_platform.errors import CannotListenError, WarehouseUnavailableError
 from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING
 from seller_platform.warehouse.postgres.database import conninfo, driver_url
 
-_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the library's own: it decides in each process where its values live
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it in each process: the folder of its values
 _CONNECT_SECONDS = 3
 _COUNT = """
 SELECT state, count(*), coalesce(extract(epoch FROM now() - min(requested_at)), 0)
@@ -30,14 +30,14 @@ FROM service.report_jobs GROUP BY state
 
 @contextmanager
 def metrics_page(registry: CollectorRegistry, *, host: str, port: int, option: str) -> Iterator[str]:
-    """Serve what a registry collects while the block runs, and yield where.
+    """Serve what a registry collects while the block runs, and yield the URL.
 
     Args:
         port: 0 takes a free one.
         option: The option that chooses the port, for the message.
 
     Raises:
-        CannotListenError: The address is taken, or not ours.
+        CannotListenError: The address is taken, or is not one of this machine.
     """
     try:
         server, thread = start_http_server(port, host, registry)
@@ -54,7 +54,7 @@ def metrics_page(registry: CollectorRegistry, *, host: str, port: int, option: s
 
 @contextmanager
 def measures_of_processes(registry: CollectorRegistry) -> Iterator[None]:
-    """Let the processes that start within the block count together, and the registry collect their sums."""
+    """Sum the metrics of processes that start within the block, in the registry."""
     with TemporaryDirectory(prefix="seller-platform-measures-") as folder:
         os.environ[_FOLDER] = folder
         try:
@@ -65,7 +65,7 @@ def measures_of_processes(registry: CollectorRegistry) -> Iterator[None]:
 
 
 class ReportCollector(Collector):
-    """Collects how many reports there are in each state; without PostgreSQL, that it is away."""
+    """Collects the number of reports by state, and whether PostgreSQL answers."""
 
     def __init__(self, database_url: str) -> None:
         self._database_url = database_url
@@ -92,7 +92,7 @@ class ReportCollector(Collector):
 
 
 def count_reports(database_url: str) -> dict[str, tuple[int, float]]:
-    """Count the reports of all users by state, with the age of the oldest in seconds.
+    """Return number of reports and age of the oldest in seconds, by state.
 
     Raises:
         WarehouseUnavailableError: PostgreSQL did not answer in a few seconds.
@@ -111,7 +111,10 @@ def count_reports(database_url: str) -> dict[str, tuple[int, float]]:
 
 
 class _ProcessCollector(Collector):
-    """Collects the sums of all processes; gauges of those that died are left out, counters never fall."""
+    """Collects the sums of all processes, without gauges of those that died.
+
+    Their counters stay, so that no sum decreases.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

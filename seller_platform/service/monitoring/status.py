@@ -1,4 +1,4 @@
-"""The status of the service, open to everybody."""
+"""The status endpoint, which needs no token."""
 
 import psycopg
 from starlette.requests import Request
@@ -26,7 +26,7 @@ _STATUS = {
 
 
 def status_route(store: Store) -> Route:
-    """Return the endpoint that tells whether the service works."""
+    """Return the endpoint that answers whether the service works."""
 
     async def answer(_: Request) -> Response:
         try:

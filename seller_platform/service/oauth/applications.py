@@ -1,4 +1,4 @@
-"""Registered OAuth applications: made by the operator, or made and deleted by their owners."""
+"""Registers and deletes OAuth applications, for the operator and for their owners."""
 
 import ipaddress
 import re
@@ -19,7 +19,7 @@ from seller_platform.warehouse.schema.service_tables import APPLICATIONS
 
 _LONGEST_NAME = 100
 _LONGEST_URI = 2_000
-# The host stands in the policy of the consent page, where other characters would mean something.
+# The host is written into the content security policy of the consent page, where other characters have a meaning.
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 _OWN = """
@@ -42,7 +42,12 @@ ON CONFLICT DO NOTHING
 
 @dataclass(frozen=True)
 class OwnApplication:
-    """An application, as its owner sees it; `users` have approved it, and one that is public has no secret."""
+    """An application of a user.
+
+    Attributes:
+        is_public: Whether it has no secret, and must use PKCE.
+        users: How many users have approved it.
+    """
 
     client_id: str
     name: str
@@ -55,7 +60,9 @@ class OwnApplication:
 def add_application(
     database: Database, name: str, redirect_uri: str, *, owner_id: int | None = None
 ) -> tuple[str, str]:
-    """Register an application and return its id and its secret, which is not stored and so never shown again.
+    """Register an application and return its id and its secret.
+
+    Only a hash of the secret is stored, so that it cannot be shown again.
 
     Raises:
         InvalidApplicationError: The name or the redirect URI cannot be used.
@@ -76,7 +83,10 @@ def add_application(
 
 
 def add_public_application(database: Database, name: str, redirect_uri: str) -> str:
-    """Register an application that can keep no secret, and return its id; it must use PKCE (RFC 7636).
+    """Register an application without a secret, which must use PKCE (RFC 7636).
+
+    Returns:
+        Its id.
 
     Raises:
         InvalidApplicationError: The name or the redirect URI cannot be used.
@@ -99,7 +109,8 @@ def check_application(name: str, redirect_uri: str) -> None:
     """Return if an application may be registered with these values.
 
     Raises:
-        InvalidApplicationError: It may not. A name holds nothing invisible: it could pass for another.
+        InvalidApplicationError: A value cannot be used. Names hold no invisible characters, so that none looks like
+            another.
     """
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise InvalidApplicationError("name", f"must have 1 to {_LONGEST_NAME} printable characters")
@@ -107,10 +118,10 @@ def check_application(name: str, redirect_uri: str) -> None:
 
 
 def check_redirect_uri(uri: str) -> None:
-    """Return if users may be sent back to an address: absolute, no fragment, https unless on the own machine.
+    """Return if a redirect URI is absolute, without fragment, and https unless on loopback.
 
     Raises:
-        InvalidApplicationError: They may not (RFC 6749 section 3.1.2, RFC 8252 section 8.3).
+        InvalidApplicationError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 8.3).
     """
     if len(uri) > _LONGEST_URI or not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
         raise _refused("must be a URI of at most 2000 ASCII characters without spaces", uri)
@@ -141,7 +152,7 @@ async def own_applications(connection: Connection, owner_id: int) -> Sequence[Ow
 async def register_application(
     connection: Connection, client_id: str, secret: str | None, name: str, redirect_uri: str, *, owner_id: int
 ) -> bool:
-    """Register a user's application, unless one of that id exists, and tell whether it was registered.
+    """Register a user's application unless its id exists, and return whether it was registered.
 
     Args:
         secret: None makes it public: it must use PKCE.
@@ -151,7 +162,7 @@ async def register_application(
 
 
 async def delete_application(connection: Connection, client_id: str, *, owner_id: int) -> None:
-    """Delete a user's application, with every code and token that it was issued."""
+    """Delete a user's application, with all codes and tokens issued to it."""
     await connection.execute(
         "DELETE FROM service.applications WHERE client_id = %s AND owner_id = %s", (client_id, owner_id)
     )

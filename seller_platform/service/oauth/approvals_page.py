@@ -1,6 +1,6 @@
-"""Applications with access: the pages on which a user sees what they approved, and ends it.
+"""The pages on which a user lists the applications with access, and ends it.
 
-An application that was approved several times is one here: ending its access ends every grant and every token of it.
+An application that was approved several times is listed once. Ending its access revokes all of its consents and tokens.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ END = f"{APPROVALS}/{{client_id}}/end"
 
 _NOTICES = {"ended": "The access is ended. The application can no longer read your data or change your costs."}
 
-# A consent of which nothing can be used any more is over, though its rows may be there for another hour.
+# A consent without a valid code or token has ended, though its rows may be stored for another hour.
 _APPROVED = """
 SELECT application.client_id, application.name, application.redirect_uri,
        min(consent.created_at) AS since, max(consent.last_used_on) AS last_used_on
@@ -49,7 +49,7 @@ WHERE user_id = %s AND client_id = %s AND revoked_at IS NULL
 
 @dataclass(frozen=True)
 class ApprovedApplication:
-    """An application with access to a user's accounts, which are all of them."""
+    """An application with access to all accounts of a user."""
 
     client_id: str
     name: str
@@ -59,19 +59,19 @@ class ApprovedApplication:
 
     @property
     def host(self) -> str:
-        """Where it sends people back to."""
+        """The host of its redirect URI."""
         return urlsplit(self.redirect_uri).netloc
 
 
 async def approved_applications(connection: Connection, user_id: int) -> Sequence[ApprovedApplication]:
-    """Return the applications with access to a user's accounts, those approved last first."""
+    """Return the applications with access to a user's accounts, the newest consent first."""
     async with connection.cursor(row_factory=class_row(ApprovedApplication)) as cursor:
         await cursor.execute(_APPROVED, (user_id,))
         return await cursor.fetchall()
 
 
 async def end_access(connection: Connection, user_id: int, client_id: str) -> None:
-    """Revoke every grant of a user to an application; its access tokens, refresh tokens and codes work no more."""
+    """Revoke every consent of a user to an application, with its codes and tokens."""
     await connection.execute(_END, (user_id, client_id))
 
 

@@ -1,6 +1,6 @@
-"""The authorisation endpoint and its consent page (RFC 6749 section 4.1.1, RFC 7636).
+"""The authorization endpoint and its consent page (RFC 6749 section 4.1.1, RFC 7636).
 
-GET shows the consent page, after the login where nobody is logged in. The page's form posts to the same address, with
+GET shows the consent page, after the login where no user is logged in. The page's form posts to the same address, with
 the request in its query, and the fields `decision` (`approve` or `deny`) and the hidden `csrf_token`.
 """
 
@@ -27,7 +27,7 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True)
 class AuthorizationRequest:
-    """A request that may be answered at the application's redirect URI."""
+    """A request whose answer goes to the application's redirect URI."""
 
     application: RegisteredApplication
     state: str | None
@@ -35,7 +35,7 @@ class AuthorizationRequest:
     problem: str | None
 
     def answer(self, **parameters: str) -> Response:
-        """Return the browser to the application."""
+        """Redirect the browser to the application."""
         if self.state is not None:
             parameters["state"] = self.state
         uri = self.application.redirect_uri
@@ -43,12 +43,12 @@ class AuthorizationRequest:
         return redirect(f"{uri.rstrip('?')}{separator}{urlencode(parameters, quote_via=quote)}")
 
     def refuse(self, error: str, description: str) -> Response:
-        """Return the browser to the application with an error (RFC 6749 section 4.1.2.1)."""
+        """Redirect the browser to the application with an error (RFC 6749 section 4.1.2.1)."""
         return self.answer(error=error, error_description=description)
 
 
 class ConsentPage:
-    """The consent page."""
+    """The consent page: shown, and submitted."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,8 +59,8 @@ class ConsentPage:
         async with self._store.connection() as connection:
             authorization = await read_request(connection, request)
             user = await user_of(connection, session)
-            # Only who has logged in is sent on, be it with an error: anybody may register a redirect URI, and a link
-            # to us must not lead elsewhere by itself (RFC 9700 section 4.11.2).
+            # Even an error is sent to the application only after the login: any user may register a redirect URI, and
+            # a link to this service must not lead to another site by itself (RFC 9700 section 4.11.2).
             if user is None or session is None:
                 return redirect(login_for(_own_address(request)))
             if authorization.problem is not None:
@@ -105,10 +105,10 @@ class ConsentPage:
 
 
 async def read_request(connection: Connection, request: Request) -> AuthorizationRequest:
-    """Return the request that an address carries.
+    """Return the authorization request in the query of a request.
 
     Raises:
-        ApiError: It is not known to come from a registered application, so nobody may be sent anywhere for it.
+        ApiError: It names no registered application with its redirect URI, so that the browser is not redirected.
     """
     try:
         fields = parse_fields(request.scope["query_string"])

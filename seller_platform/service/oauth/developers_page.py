@@ -1,7 +1,7 @@
-"""The pages under Admin, Developers: a user's own OAuth clients, listed, created and deleted.
+"""The pages on which a user lists, creates and deletes OAuth clients.
 
-The secret of a new client stands in the answer to the form that created it and nowhere else. Each form creates one
-client: sent again, by a reload of that answer, it leads back to the list.
+The secret of a new client is shown once, in the answer to the form that creates it. A form creates one client: sent
+again, by a reload of that answer, it redirects to the list.
 """
 
 import hmac
@@ -64,7 +64,7 @@ async def create_client(request: SignedInRequest) -> Response:
         check_application(name, redirect_uri)
     except InvalidApplicationError as error:
         return _form(request.session, name, redirect_uri, is_public=is_public, error=error)
-    # The id follows from form and session: it is always the same, and nobody else can choose it.
+    # The id is derived from session and form: the same form gives the same id, and other users cannot choose it.
     digest = hmac.new(request.session.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
     client_id = urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
     secret = None if is_public else secrets.token_urlsafe(32)

@@ -1,4 +1,4 @@
-"""Codes and tokens: issued, used once, rotated, revoked. Each change is one statement or one transaction."""
+"""Issues, rotates and revokes codes and tokens, each in one statement or transaction."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ _RANDOM_BYTES = 32
 
 @dataclass(frozen=True)
 class RegisteredApplication:
-    """An application, as authorisation needs it; without a secret it is a public client."""
+    """A registered application; without a secret it is a public client."""
 
     client_id: str
     name: str
@@ -53,7 +53,11 @@ SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, now() + %(li
 
 @dataclass(frozen=True)
 class _SingleUse:
-    """What works once, and ends its family when it is used again: where it is stored, and what must hold beside."""
+    """A kind of code or token that works once; a second use revokes its consent.
+
+    Attributes:
+        condition: SQL that must be true, beside what is true of all kinds.
+    """
 
     table: str
     hash_column: str
@@ -67,7 +71,7 @@ _CODE = _SingleUse(
 )
 _REFRESH_TOKEN = _SingleUse("refresh_tokens", "token_hash", "true")
 
-# The UPDATE locks the row: of any number of simultaneous requests one finds it unused, the others find it used.
+# The UPDATE locks the row: of simultaneous requests, one uses it and the others see that it was used.
 _USE = """
 WITH used AS (
     UPDATE {table} AS once
@@ -137,9 +141,9 @@ async def issue_code(
 async def exchange_code(
     connection: Connection, application: RegisteredApplication, code: str, redirect_uri: str, code_verifier: str | None
 ) -> IssuedTokens | None:
-    """Use a code and return the first token pair of its family; None where it cannot be used.
+    """Use a code and return the first tokens issued for it; None if invalid.
 
-    A code that was used before revokes what it issued.
+    A second use of a code revokes the consent, with all tokens issued for it.
     """
     values = {
         "hash": hash_of(code),
@@ -151,16 +155,19 @@ async def exchange_code(
 
 
 async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> IssuedTokens | None:
-    """Use a refresh token and return the next token pair; None where it cannot be used.
+    """Use a refresh token and return the next tokens; None if invalid.
 
-    A token that was used before revokes its family.
+    A second use of a refresh token revokes the consent, with its token family.
     """
     values = {"hash": hash_of(refresh_token), "client_id": application.client_id}
     return await _use_once(connection, _REFRESH_TOKEN, values)
 
 
 async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> None:
-    """Revoke a token of an application: of a refresh token the whole family (RFC 7009 section 2.1)."""
+    """Revoke a token of an application.
+
+    A refresh token revokes the consent, with its token family (RFC 7009 section 2.1).
+    """
     values = {"hash": hash_of(token), "client_id": application.client_id}
     async with connection.transaction():
         await _revoke_consent(connection, _REFRESH_TOKEN, values)
@@ -168,7 +175,7 @@ async def revoke(connection: Connection, application: RegisteredApplication, tok
 
 
 def challenge_of(code_verifier: str) -> str:
-    """Return the challenge that belongs to a verifier, by method S256 (RFC 7636 section 4.2)."""
+    """Return the PKCE challenge of a verifier, by method S256 (RFC 7636 section 4.2)."""
     digest = hashlib.sha256(code_verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -191,7 +198,7 @@ async def _use_once(connection: Connection, once: _SingleUse, values: Mapping[st
 async def _revoke_consent(
     connection: Connection, once: _SingleUse, values: Mapping[str, object], *, only_used: bool = False
 ) -> None:
-    """Revoke the family of a code or refresh token; with `only_used`, if that was used before."""
+    """Revoke the consent of a code or refresh token; with `only_used`, only after its use."""
     condition: LiteralString = "once.used_at IS NOT NULL" if only_used else "true"
     await connection.execute(_statement(_REVOKE_CONSENT, once, condition), values)
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of the OAuth server."""
+"""Describes the OAuth server for the OpenAPI document."""
 
 from typing import Any
 

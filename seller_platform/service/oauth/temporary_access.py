@@ -1,4 +1,4 @@
-"""Visits: access for a program of ours, as a user that exists no longer than it is needed."""
+"""A temporary user and access token for `verify`."""
 
 import secrets
 import uuid
@@ -15,15 +15,16 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import ACCESS_TOKENS, AUTHORIZATIONS, USERS
 
 _LONGEST_ACCESS = timedelta(days=1)
-_DOMAIN = "visit.invalid"  # nobody receives mail there (RFC 2606)
+_DOMAIN = "visit.invalid"  # no mail can be sent there (RFC 2606)
 _REDIRECT_URI = "https://visit.invalid/"
 
 
 @contextmanager
 def temporary_access(database: Database, account_keys: Sequence[str]) -> Iterator[str]:
-    """Lend an access token that reads accounts until the block ends; user, application and token end with it.
+    """Yield an access token that reads accounts until the block ends.
 
-    What a temporary_access that was killed left behind is removed by the next one, once its token has expired.
+    Its user, application and token are deleted at the end. Those of a process that was killed are deleted by the next
+    call after the token has expired, which is a day later.
 
     Raises:
         UnknownAccountError: One of the accounts does not exist.
@@ -33,7 +34,7 @@ def temporary_access(database: Database, account_keys: Sequence[str]) -> Iterato
     user_id = add_user(database, email, "A visit", secrets.token_urlsafe(32))
     try:
         grant_accounts(database, email, account_keys)
-        # The application is the visitor's own, so that it is deleted with them.
+        # The temporary user owns the application, so that it is deleted with them.
         client_id, _ = add_application(database, "A visit", _REDIRECT_URI, owner_id=user_id)
         family, token = uuid.uuid4(), secrets.token_urlsafe(32)
         issued = {"token_hash": hash_of(token), "family": family, "expires_at": func.now() + _LONGEST_ACCESS}
@@ -47,7 +48,7 @@ def temporary_access(database: Database, account_keys: Sequence[str]) -> Iterato
 
 
 def _remove_expired(database: Database) -> None:
-    lasting = (
+    with_valid_token = (
         select(AUTHORIZATIONS.c.user_id)
         .join(ACCESS_TOKENS, ACCESS_TOKENS.c.family == AUTHORIZATIONS.c.family)
         .where(ACCESS_TOKENS.c.expires_at > func.now())
@@ -55,7 +56,7 @@ def _remove_expired(database: Database) -> None:
     expired = (
         USERS.c.email.endswith(f"@{_DOMAIN}"),
         USERS.c.created_at < func.now() - _LONGEST_ACCESS,
-        USERS.c.id.not_in(lasting),
+        USERS.c.id.not_in(with_valid_token),
     )
     with database.begin() as connection:
         connection.execute(delete(USERS).where(*expired))

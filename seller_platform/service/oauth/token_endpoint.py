@@ -1,4 +1,4 @@
-"""The token endpoint: codes exchanged, token pairs rotated, tokens revoked (RFC 6749, 7009)."""
+"""The token endpoint: exchanges codes, rotates token pairs, revokes tokens (RFC 6749, 7009)."""
 
 import base64
 import binascii
@@ -28,7 +28,7 @@ from seller_platform.service.pool import Connection, Store
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
-class TokenEndpoint:
+class TokenServer:
     """The endpoints that issue and revoke tokens."""
 
     def __init__(self, store: Store) -> None:
@@ -73,7 +73,7 @@ class TokenEndpoint:
         )
 
     async def revoke(self, request: Request) -> Response:
-        """Answer POST /oauth/revoke: 200 whether or not the token was known (RFC 7009 section 2.2).
+        """Answer POST /oauth/revoke, with 200 for unknown tokens too (RFC 7009 section 2.2).
 
         Raises:
             TokenEndpointError: The request is refused.
@@ -96,7 +96,7 @@ async def _read_token_form(request: Request) -> dict[str, str]:
 async def _authenticate_application(
     connection: Connection, request: Request, form: Mapping[str, str]
 ) -> RegisteredApplication:
-    """Return the application that sent a request, by HTTP Basic or by its body (RFC 6749 section 2.3.1)."""
+    """Return the application of a request, by HTTP Basic or body (RFC 6749 section 2.3.1)."""
     client_id, secret = _basic_credentials(request)
     if client_id is None:
         client_id, secret = _required(form, "client_id"), form.get("client_secret")
@@ -136,7 +136,7 @@ def _required(form: Mapping[str, str], name: str) -> str:
 
 
 async def answer_metadata(request: Request) -> Response:
-    """Answer with the facts that OAuth clients configure themselves by (RFC 8414)."""
+    """Answer with the metadata from which OAuth clients configure themselves (RFC 8414)."""
     base = base_url_of(request)
     return json_answer(
         {

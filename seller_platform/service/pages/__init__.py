@@ -4,6 +4,6 @@
 - `docs`: the documentation of the API
 - `login`: login and log-out
 - `sessions`: browser sessions
-- `throttle`: failed logins counted
+- `throttle`: limits failed logins
 - `signed_in`: pages that need a login
 """

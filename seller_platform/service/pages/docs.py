@@ -1,7 +1,7 @@
-"""The documentation page: the OpenAPI document as a person reads it, with forms that try the endpoints.
+"""The documentation page: the OpenAPI document in HTML, with forms to try the endpoints.
 
-It is complete without scripts. The one script that it loads, ours, unfolds the forms; it sends the access token in the
-header alone and keeps it nowhere.
+The page is complete without scripts. The one script that it loads, from the service, opens the forms; it sends the
+access token in the header only, and stores it nowhere.
 """
 
 import json
@@ -110,7 +110,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _curl(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
-    """Return a command that asks an endpoint, with the parameters that it needs."""
+    """Return a curl command that calls an endpoint, with the parameters that it needs."""
     query = {
         parameter["name"]: parameter["example"]
         for parameter in operation.get("parameters", ())

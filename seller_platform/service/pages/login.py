@@ -1,4 +1,4 @@
-"""Logging in and out, on pages.
+"""The pages on which users log in and out.
 
 GET /login shows the form; POST /login takes its fields `email`, `password` and the hidden `csrf_token` and `next`,
 sets the session cookie and sends the browser on to `next`. POST /logout takes `csrf_token`.
@@ -37,13 +37,13 @@ APPROVALS = "/admin/applications"
 
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
-_WANTS_LOGIN = re.compile(
+_NEEDS_LOGIN = re.compile(
     rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/delete)?|{APPROVALS}(/[A-Za-z0-9_-]+/end)?"
 )
 
 
 class Login:
-    """The pages that log people in and out."""
+    """The login page and the log-out."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -95,11 +95,11 @@ class Login:
         return redirect(login_for(_local(form.get("next", ""))))
 
     async def _verified(self, email: str, password: str, address: str) -> int | None:
-        """Return the number of the user whose password this is, or None; a failure counts."""
+        """Return the user's number if the password is right, or None; a failure counts."""
         async with self._passwords.turn:
             async with self._store.connection() as connection:
                 user = await find_user(connection, email)
-                # By number where there is one: an address has several spellings that find the same user.
+                # Counted by the user's number, because several spellings of an address find the same user.
                 subject = str(user.id) if user else hash_of(email.lower()).hex()
                 attempt = await begin_attempt(connection, subject, address)
             is_right = len(password) <= LONGEST_PASSWORD and await self._passwords.verify(
@@ -136,7 +136,7 @@ class Login:
 
 
 class ForeignFormError(ApiError):
-    """A form was not made for the visit that sends it."""
+    """A form was not made for the session that sends it."""
 
     status = 403
 
@@ -145,10 +145,10 @@ class ForeignFormError(ApiError):
 
 
 def login_for(destination: str) -> str:
-    """Return the address of the login that leads on to one of our pages."""
+    """Return the URL of the login that continues to a page of the service."""
     return f"{LOGIN}?{urlencode({'next': destination})}" if destination != LOGIN else LOGIN
 
 
 def _local(destination: str) -> str:
-    """Return the destination if it is one of our pages that want a login, else the login itself."""
-    return destination if _WANTS_LOGIN.fullmatch(destination) else LOGIN
+    """Return the destination if it is a page that needs a login, else the login."""
+    return destination if _NEEDS_LOGIN.fullmatch(destination) else LOGIN

@@ -1,4 +1,4 @@
-"""The pages for people: rendered on the server, of use without scripts, and refused to frames."""
+"""Renders the HTML pages, which work without scripts and not in frames."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -42,7 +42,7 @@ def render(
     """Return a page.
 
     Args:
-        form_target: An origin beside ours to which a form of the page may lead.
+        form_target: Another origin to which a form of the page may lead.
     """
     protection = _protection(form_target, has_script=False)
     return HTMLResponse(render_text(template, values), status, {**(headers or {}), **protection})
@@ -54,24 +54,24 @@ def render_text(template: str, values: Mapping[str, Any]) -> str:
 
 
 def page_with_script(text: str) -> Response:
-    """Return a page that loads our script, which may ask our API."""
+    """Return a page that loads the script of the documentation, which may call the API."""
     return HTMLResponse(text, 200, _protection("", has_script=True))
 
 
 def render_message(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return the page that tells why there is no other."""
+    """Return a page with the reason for an error."""
     title = _TITLES.get(status, "This did not work")
     values = {"here": "message", "title": title, "message": message, "advice": _ADVICE.get(status)}
     return render("message.html", values, status=status, headers=headers)
 
 
 def redirect(location: str) -> Response:
-    """Return the answer that sends a browser on with GET."""
+    """Return the answer 303, which a browser follows with GET."""
     return RedirectResponse(location, 303, {"Cache-Control": "no-store"})
 
 
 def page_of(answer: Page) -> Page:
-    """Return a page that tells of errors in HTML."""
+    """Return a page that answers errors in HTML."""
 
     async def answer_in_html(request: Request) -> Response:
         try:
@@ -83,7 +83,7 @@ def page_of(answer: Page) -> Page:
 
 
 async def answer_home(_: Request) -> Response:
-    """Answer GET / with what this is and where to go from here."""
+    """Answer GET / with a description of the service and links."""
     return render("home.html", {"here": "home"})
 
 
@@ -122,12 +122,12 @@ def _templates() -> Environment:
 
 
 def _marked(text: str) -> Markup:
-    """Return a text of the contract in HTML: what stands in backticks as code."""
+    """Return a text of the contract in HTML, with text in backticks as code."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped before
 
 
 def _breakable(path: str) -> Markup:
-    """Return the path of a field in HTML, so that a long one breaks between its names."""
+    """Return the path of a field in HTML, which may break between its names."""
     return Markup(".<wbr>").join(path.split("."))
 
 

@@ -1,4 +1,4 @@
-"""Browser sessions: who is logged in, by the hash of a random cookie."""
+"""Browser sessions: users who are logged in, by the hash of a random cookie."""
 
 import hmac
 import re
@@ -20,7 +20,7 @@ _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True)
 class StoredUser:
-    """A user, as the login needs them."""
+    """The fields of a user that the login needs."""
 
     id: int
     password_hash: str
@@ -29,33 +29,33 @@ class StoredUser:
 
 @dataclass(frozen=True)
 class BrowserSession:
-    """A browser's visit: its secret cookie, before and after login."""
+    """The session of a browser, before and after login: its secret cookie."""
 
     secret: str
 
     @property
     def csrf_token(self) -> str:
-        """The token that forms of this visit carry: nobody can tell it who cannot read the cookie."""
+        """The token in the forms of this session, which only the cookie gives."""
         return hmac.new(self.secret.encode(), b"csrf", "sha256").hexdigest()
 
     def owns(self, csrf_token: str) -> bool:
-        """Whether a form was made for this visit."""
+        """Whether a form was made for this session."""
         return hmac.compare_digest(self.csrf_token.encode(), csrf_token.encode("utf-8", "replace"))
 
 
 def session_of(request: Request) -> BrowserSession | None:
-    """Return the visit that a request belongs to, or None for a new browser."""
+    """Return the session of a request, or None for a new browser."""
     secret = request.cookies.get(_cookie_name(request), "")
     return BrowserSession(secret) if _SECRET.fullmatch(secret) else None
 
 
 def new_session() -> BrowserSession:
-    """Return the visit of a browser that has not been here."""
+    """Return a session with a fresh secret."""
     return BrowserSession(secrets.token_urlsafe(32))
 
 
 def keep_session(request: Request, response: Response, session: BrowserSession) -> None:
-    """Let the browser keep its visit until it is closed."""
+    """Set the session cookie, which a browser keeps until it is closed."""
     response.set_cookie(
         _cookie_name(request),
         session.secret,
@@ -67,7 +67,7 @@ def keep_session(request: Request, response: Response, session: BrowserSession) 
 
 
 async def open_session(connection: Connection, user_id: int) -> BrowserSession:
-    """Log a user in, under a fresh secret."""
+    """Log a user in and return the session, which has a fresh secret."""
     session = new_session()
     await connection.execute(
         "INSERT INTO service.sessions (session_hash, user_id, expires_at) VALUES (%s, %s, now() + %s)",
@@ -77,12 +77,12 @@ async def open_session(connection: Connection, user_id: int) -> BrowserSession:
 
 
 async def close_session(connection: Connection, session: BrowserSession) -> None:
-    """Log out whoever is logged in on a visit."""
+    """Log out the user of a session."""
     await connection.execute("DELETE FROM service.sessions WHERE session_hash = %s", (hash_of(session.secret),))
 
 
 async def user_of(connection: Connection, session: BrowserSession | None) -> Caller | None:
-    """Return the user who is logged in on a visit, or None."""
+    """Return the user who is logged in with a session, or None."""
     if session is None:
         return None
     async with connection.cursor(row_factory=class_row(Caller)) as cursor:
@@ -105,5 +105,5 @@ async def find_user(connection: Connection, email: str) -> StoredUser | None:
 
 
 def _cookie_name(request: Request) -> str:
-    # The prefix makes browsers refuse a cookie that another host of the domain has set (RFC 6265bis).
+    # With this prefix, browsers refuse a cookie that another host of the domain has set (RFC 6265bis).
     return f"__Host-{_COOKIE}" if request.scope["scheme"] == "https" else _COOKIE

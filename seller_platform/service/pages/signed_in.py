@@ -1,4 +1,7 @@
-"""Pages of a user who is logged in: without a login they lead to it, and their forms are for nobody else."""
+"""Pages that need a login.
+
+Without one they redirect to the login. Their forms work only in the session that they were made for.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +19,11 @@ from seller_platform.service.pool import Connection, Store
 
 @dataclass(frozen=True)
 class SignedInRequest:
-    """A request for one of the pages, by a user who is logged in; `form` is empty unless one was sent."""
+    """A request for a page by a user who is logged in.
+
+    Attributes:
+        form: The fields of the form; empty unless the method is POST.
+    """
 
     http: Request
     connection: Connection
@@ -29,9 +36,9 @@ Answer = Callable[[SignedInRequest], Awaitable[Response]]
 
 
 def page_of_user(store: Store, answer: Answer) -> Page:
-    """Return a page of the user's own, which leads to the login without one.
+    """Return a page that redirects to the login if no user is logged in.
 
-    The page raises `ForeignFormError` where the form that was sent is not one of this user's visit.
+    The page raises `ForeignFormError` if the form that was sent was not made for the session.
     """
 
     async def answer_user(request: Request) -> Response:

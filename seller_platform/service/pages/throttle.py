@@ -1,8 +1,8 @@
-"""The throttle of the login: failed attempts counted by account and by address, in a window that moves.
+"""Limits failed logins of a user and of a network address in a moving window.
 
-They are counted in PostgreSQL, for all processes together; those that lie ahead were counted by a clock that was put
-back since, and count no more. An attempt takes its place before the password is looked at, in one statement: of any
-number at once, no more get through than places are left. A login gives its places back.
+PostgreSQL counts them for all processes together. Attempts in the future were counted before the clock was set back,
+and are ignored. An attempt is counted before its password is checked, in one statement, so that simultaneous attempts
+cannot exceed the limit. A successful login is uncounted.
 """
 
 import ipaddress
@@ -17,12 +17,12 @@ WINDOW = timedelta(minutes=15)
 MOST_OF_AN_ACCOUNT = 10
 MOST_OF_AN_ADDRESS = 50
 
-_NETWORK_BITS = 64  # of an IPv6 address; the rest a customer of a provider may choose freely
+_NETWORK_BITS = 64  # of an IPv6 address; a customer of a provider may choose the rest
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A login under way: by what it is counted."""
+    """The subjects by which an attempt to log in is counted."""
 
     account: str
     address: str
@@ -56,10 +56,10 @@ _FORGET = "DELETE FROM service.login_attempts WHERE subject = %(subject)s"
 
 
 async def begin_attempt(connection: Connection, user: str, address: str) -> Attempt:
-    """Count an attempt to log in as a failed one, until `forgive` is told that it was not.
+    """Count an attempt to log in as failed, until `forgive` uncounts it.
 
     Raises:
-        TooManyAttemptsError: There were too many; it tells when the next is allowed.
+        TooManyAttemptsError: There were too many attempts; it says when the next is allowed.
     """
     attempt = Attempt(f"account {user}", f"address {_network(address)}")
     await _take(connection, attempt.address, MOST_OF_AN_ADDRESS)
@@ -72,7 +72,7 @@ async def begin_attempt(connection: Connection, user: str, address: str) -> Atte
 
 
 async def forgive(connection: Connection, attempt: Attempt) -> None:
-    """Forget the failures of an account whose user has logged in, and that this attempt was one of the address."""
+    """Delete the failures of the user, and uncount the attempt of the address."""
     await connection.execute(_FORGET, {"subject": attempt.account})
     await connection.execute(_GIVE_BACK, {"subject": attempt.address})
 
@@ -91,7 +91,7 @@ async def _take(connection: Connection, subject: str, most: int) -> None:
 
 
 def _network(address: str) -> str:
-    """Return what addresses of one customer have in common."""
+    """Return the network that addresses of one customer share."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -3,8 +3,8 @@
 - `endpoints`: the routes
 - `openapi`: the description of these endpoints
 - `jobs`: report jobs as stored
-- `writing`: writes a report's rows
-- `worker`: runs the jobs
+- `writing`: writes the rows of one report
+- `worker`: runs the jobs, and the cleanup
 - `csv`: CSV text
-- `cleanup`: deletes expired grants, sessions, login attempts and reports
+- `cleanup`: deletes expired consents, sessions, login attempts and reports
 """

@@ -1,8 +1,8 @@
-"""What is over, and deleted: grants, sessions, login attempts and reports.
+"""Deletes expired consents, sessions, login attempts and reports.
 
-Everything is kept a while longer than it is of use, so that no request under way loses what it has found. A refresh
-token that was used is kept until it would have expired, and a code as long as anything that came of it: a second use
-of either must still end the whole grant.
+Rows are kept an hour longer than they are valid, so that requests under way can still read them. A used refresh token
+is kept until it would have expired, and a code as long as any token issued for it: a second use of either must still
+revoke the consent.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from seller_platform.service.reports.jobs import RETENTION_DAYS
 
 KEPT_LONGER = timedelta(hours=1)
 
-_OVER: Mapping[str, LiteralString] = MappingProxyType(
+_DELETIONS: Mapping[str, LiteralString] = MappingProxyType(
     {
         "access tokens": "DELETE FROM service.access_tokens WHERE expires_at <= now() - %(longer)s",
         "refresh tokens": "DELETE FROM service.refresh_tokens WHERE expires_at <= now() - %(longer)s",
-        # Its code, used or not, goes with it.
-        "grants": """
+        # Its code, used or not, is deleted with it.
+        "consents": """
             DELETE FROM service.authorizations AS consent
             WHERE consent.revoked_at <= now() - %(longer)s
                OR NOT EXISTS (SELECT FROM service.access_tokens WHERE family = consent.family)
@@ -37,7 +37,7 @@ _OVER: Mapping[str, LiteralString] = MappingProxyType(
 )
 
 
-async def delete_what_is_over(connection: Connection) -> dict[str, int]:
-    """Delete what nobody can use any more, and return how much of each kind there was."""
+async def delete_expired(connection: Connection) -> dict[str, int]:
+    """Delete expired rows, and return the number of each kind."""
     values = {"longer": KEPT_LONGER, "report_kept": timedelta(days=RETENTION_DAYS)}
-    return {kind: (await connection.execute(statement, values)).rowcount for kind, statement in _OVER.items()}
+    return {kind: (await connection.execute(statement, values)).rowcount for kind, statement in _DELETIONS.items()}

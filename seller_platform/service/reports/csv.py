@@ -1,7 +1,7 @@
-"""Rows as CSV: RFC 4180 in UTF-8, with nothing in it that a spreadsheet would run as a formula.
+"""Writes rows as CSV (RFC 4180, UTF-8) without cells that a spreadsheet runs as formulas.
 
-Values read as in the JSON; null is an empty cell. A text that a spreadsheet would take for a formula gets an
-apostrophe before it, which spreadsheets do not show. Numbers are left alone, negative ones too.
+Values are written as in JSON; null is an empty cell. A text that a spreadsheet would run as a formula gets an
+apostrophe before it, which spreadsheets do not show. Numbers are not changed, even negative ones.
 """
 
 import csv
@@ -30,7 +30,7 @@ def csv_lines(columns: Sequence[str], chunk: bytes) -> bytes:
 
 
 async def csv_parts(columns: Sequence[str], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the first line, then the lines of each chunk; they are written in a thread, so that nobody waits for them.
+    """Yield the first line, then the lines of each chunk, which a thread writes.
 
     Args:
         chunks: The rows as JSON objects with commas between.

@@ -1,6 +1,6 @@
 """The endpoints of reports: request, status, download.
 
-A report is read with a selection of accounts that has all of the report's among it.
+Status and download need a selection that includes all accounts of the report.
 """
 
 from collections.abc import AsyncIterator
@@ -67,7 +67,7 @@ def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
             if len(currencies) > 1 and keeps_own_currency(dataset):
                 problem = f"selects accounts that keep {', '.join(currencies)}; request a report for each currency"
                 raise InvalidParametersError({GROUP_TITLE.name: [problem]})
-            # Of a product, a replica has every day since the first that was read, and of earlier ones nothing.
+            # Of a product, all days since the first that was read are needed; earlier days are unknown.
             days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)
             await require_read(connection, selected, [Need(dataset, report.selector, days)], clock())
             if chosen.sku is not None:
@@ -115,7 +115,7 @@ def _read_request(query: Query) -> ReportRequest:
 
 
 async def _find(store: Store, request: Request) -> tuple[str, ReportRequestJob]:
-    """Return the report that a request names, and the form that it asks for."""
+    """Return the requested format, and the report."""
     async with store.connection() as connection:
         caller = await authenticate(connection, request.headers)
         query = Query(request.scope["query_string"])
@@ -128,7 +128,7 @@ async def _find(store: Store, request: Request) -> tuple[str, ReportRequestJob]:
 
 
 async def _counted(request: Request, job: ReportRequestJob, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the chunks, and note their rows once the last is taken."""
+    """Yield the chunks, then note the number of their rows."""
     async for chunk in chunks:
         yield chunk
     note_rows(request, job.rows or 0)

@@ -1,10 +1,10 @@
-"""The reports that users requested: each is a row, made together with its job in the queue, and its content's chunks.
+"""Stores requested reports: a row, a job in the queue, and chunks of content.
 
 `progress` only rises. The content and the state `completed` are written in one transaction, so that a report is either
-there as a whole or still being written. A report expires a week after it was requested.
+complete or still being written. A report expires a week after it was requested.
 
-The queue counts how often a job was begun. What counts against a report is counted here: a worker that was told to end
-puts back what it has begun, and that is nobody's failure.
+The queue counts how often a job began; this module counts failures. They differ: a worker that is stopped puts its
+jobs back, which is no failure.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +29,7 @@ PROCESSING, COMPLETED, FAILED = "processing", "completed", "failed"
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """What a report is to hold: the parameter that says it, and its value."""
+    """The parameter that selects the rows of a report, and its value."""
 
     selector: str
     value: str
@@ -37,7 +37,7 @@ class ReportRequest:
 
 @dataclass(frozen=True)
 class ReportRequestJob:
-    """A report and how far it is."""
+    """A report and its progress."""
 
     id: int
     user_id: int
@@ -68,7 +68,7 @@ FROM service.report_jobs
 WHERE id = %s AND state = 'processing'
 """
 _OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
-# A worker that hangs, or whose machine is gone, loses its transaction and with it the lock.
+# PostgreSQL ends the transaction of a worker that hangs or is lost, and releases the lock with it.
 _RESERVE = f"{TRY_LOCK}, set_config('idle_in_transaction_session_timeout', '60s', true)"
 _PROGRESS = """
 UPDATE service.report_jobs SET progress = greatest(progress, %s) WHERE id = %s AND state = 'processing'
@@ -96,7 +96,7 @@ async def request_report(
         values = (caller.id, Jsonb(asdict(selector)), keys, request.selector, request.value)
         row = await (await connection.execute(_INSERT, values)).fetchone()
         assert row is not None
-        # The library's functions name its tables without their schema.
+        # procrastinate's functions name its tables without their schema.
         await connection.execute("SELECT set_config('search_path', 'service', true)")
         job = _deferring_app().configure_task(TASK, queue=QUEUE, connection=connection)
         await job.defer_async(report_id=row[0])
@@ -106,10 +106,10 @@ async def request_report(
 async def find_report(
     connection: Connection, caller: Caller, selected: SelectedAccounts, report_id: int
 ) -> ReportRequestJob:
-    """Return a report of the caller, all of whose accounts are among those selected.
+    """Return a report of the caller whose accounts are all selected.
 
     Raises:
-        NotFoundError: There is none, or it is another's, of other accounts, or expired: one answer for all.
+        NotFoundError: There is none, or it expired, or it is of another user or other accounts.
     """
     keys = [account.key for account in selected.accounts]
     async with connection.cursor(row_factory=class_row(ReportRequestJob)) as cursor:
@@ -123,7 +123,7 @@ async def find_report(
 
 
 async def read_chunks(store: Store, job: ReportRequestJob) -> AsyncIterator[bytes]:
-    """Yield the content of a completed report; between chunks no connection is held.
+    """Yield the chunks of a completed report; no connection is held between them.
 
     Raises:
         NotFoundError: It expired while it was read.
@@ -138,13 +138,13 @@ async def read_chunks(store: Store, job: ReportRequestJob) -> AsyncIterator[byte
 
 
 async def reserve_report(connection: Connection, report_id: int) -> bool:
-    """Try to become the only one who writes a report, until the end of the transaction."""
+    """Try to lock a report for writing, until the end of the transaction."""
     row = await (await connection.execute(_RESERVE, {"name": f"service.report_jobs {report_id}"})).fetchone()
     return row is not None and bool(row[0])
 
 
 async def find_open_report(connection: Connection, report_id: int) -> ReportRequestJob | None:
-    """Return a report that is still to be written; None where it is done, failed or gone."""
+    """Return a report that is being written; None for any other."""
     async with connection.cursor(row_factory=class_row(ReportRequestJob)) as cursor:
         await cursor.execute(_OPEN, (report_id,))
         return await cursor.fetchone()
@@ -154,7 +154,7 @@ async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
     """Return the user who requested a report.
 
     Raises:
-        NotFoundError: They may no longer use the service.
+        NotFoundError: The user may no longer use the service.
     """
     async with connection.cursor(row_factory=class_row(Caller)) as cursor:
         await cursor.execute(_OWNER, (job.user_id,))
@@ -165,7 +165,7 @@ async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
 
 
 async def note_progress(connection: Connection, report_id: int, percent: int) -> None:
-    """Let everybody see how far a report is; 100 is told only of one that is completed."""
+    """Store the progress of a report, at most 99: only a completed one has 100."""
     await connection.execute(_PROGRESS, (min(percent, 99), report_id))
 
 
@@ -180,17 +180,17 @@ async def complete_report(connection: Connection, report_id: int, *, rows: int, 
 
 
 async def count_failure(connection: Connection, report_id: int) -> int:
-    """Count that writing a report failed or killed its worker, and return how often that has happened."""
+    """Count a failure of writing a report, and return the number of failures."""
     row = await (await connection.execute(_COUNT_FAILURE, (report_id,))).fetchone()
     return int(row[0]) if row is not None else 0
 
 
 async def fail_report(connection: Connection, report_id: int, problem: str) -> None:
-    """Mark a report as failed, unless it is done already."""
+    """Mark a report as failed, unless it is completed or failed."""
     await connection.execute(_FAIL, (problem, report_id))
 
 
 @cache
 def _deferring_app() -> App:
-    """Return the queue for those who only add to it, on connections of their own."""
+    """Return the queue as an application that only adds jobs, on given connections."""
     return App(connector=PsycopgConnector())

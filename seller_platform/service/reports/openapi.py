@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of the endpoints of reports."""
+"""Describes the endpoints of reports for the OpenAPI document."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,10 +1,10 @@
-"""The worker that writes reports: it takes them from the queue in PostgreSQL, one or two at a time.
+"""Runs the worker that writes the reports in the queue, a few at a time.
 
-A job is retried when it fails, and when its worker dies: a worker that lives says so every few seconds, and upkeep,
-which every worker does, puts back the jobs of those that no longer do. Whoever writes a report holds a lock on it that
-PostgreSQL gives back with the connection, so that a job that was put back too early does not run twice at a time.
+A job is retried when it fails, and when its worker dies. Workers send a heartbeat every few seconds, and every worker
+puts back the jobs of those without one. A report is locked while it is written, and PostgreSQL releases the lock with
+the connection, so that a job put back too early does not run twice at a time.
 
-Upkeep also deletes what is over, of the whole service.
+A worker also deletes expired rows of the whole service.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from psycopg_pool import PoolTimeout
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.logs import log_context
 from seller_platform.service.pool import Connection, Store
-from seller_platform.service.reports.cleanup import delete_what_is_over
+from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.service.reports.jobs import QUEUE, TASK
 from seller_platform.service.reports.writing import ReportBusyError, may_try_again, write_report
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK_NUMBER
@@ -37,17 +37,17 @@ _RESCUE_LOCK, _TIDY_LOCK = 0x5EC4E, 0x5EC4F
 
 @dataclass(frozen=True)
 class Pace:
-    """How a worker works.
+    """The numbers and intervals of a worker.
 
     Attributes:
         reports: How many reports it writes at a time.
-        attempts: How often writing a report may fail, or kill its worker, before it counts as failed.
-        heartbeat_seconds: How often it says that it lives.
-        stalled_seconds: After how long without a word it counts as dead.
-        poll_seconds: How often it looks for jobs that no notification told of.
-        grace_seconds: How long it may finish its reports when it is told to end; then they are put back.
-        tidy_seconds: How often it deletes what is over.
-        again_seconds: How long it waits when PostgreSQL is away, or when a report failed.
+        attempts: How often writing a report may fail, or end its worker, before the report is marked as failed.
+        heartbeat_seconds: The interval of its heartbeats.
+        stalled_seconds: The time without a heartbeat after which it counts as dead.
+        poll_seconds: The interval at which it looks for jobs without a notification.
+        grace_seconds: How long it may finish its reports when it is stopped; then they are put back.
+        tidy_seconds: The interval at which it deletes expired rows.
+        again_seconds: How long it waits when PostgreSQL is unavailable, or when a report failed.
     """
 
     reports: int = 2
@@ -61,7 +61,7 @@ class Pace:
 
 
 class WorkerThread:
-    """A worker in a thread with an event loop of its own, so that requests stay as quick as without it."""
+    """A worker in a thread with its own event loop, which does not delay requests."""
 
     def __init__(self, database_url: str, pace: Pace = Pace()) -> None:
         self._database_url, self._pace = database_url, pace
@@ -70,11 +70,11 @@ class WorkerThread:
         self._thread = threading.Thread(target=self._run, name="report worker", daemon=True)
 
     def start(self) -> None:
-        """Begin to work; PostgreSQL need not be there yet."""
+        """Start the thread; PostgreSQL may start later."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End in order: reports under way may end, or are put back."""
+        """Stop the worker; reports under way end within the grace period or are put back."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
@@ -100,7 +100,7 @@ def run_worker(database_url: str, *, pace: Pace = Pace(), on_ready: Callable[[],
 
 
 async def work(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
-    """Work until `stop` is set; while PostgreSQL is away, try again every few seconds."""
+    """Work until `stop` is set; without PostgreSQL, try again every few seconds."""
     while not stop.is_set():
         try:
             await _work_while_connected(database_url, stop, pace)
@@ -118,14 +118,14 @@ async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pa
     await store.open()
     try:
         async with store.connection():
-            pass  # where PostgreSQL is away, this says so soon; opening the queue would wait for half a minute
+            pass  # fails soon without PostgreSQL; opening the queue would wait for half a minute
         queue = _queue(database_url, store, pace)
         async with queue.open_async():
             working = queue.run_worker_async(
                 queues=[QUEUE],
                 concurrency=pace.reports,
                 install_signal_handlers=False,
-                delete_jobs="always",  # what became of a report stands in its own row
+                delete_jobs="always",  # the result of a job is stored in the row of its report
                 fetch_job_polling_interval=pace.poll_seconds,
                 shutdown_graceful_timeout=pace.grace_seconds,
                 update_heartbeat_interval=pace.heartbeat_seconds,
@@ -161,7 +161,7 @@ def _queue(database_url: str, store: Store, pace: Pace) -> procrastinate.App:
         timeout=10,
     )
     queue: procrastinate.App = procrastinate.App(connector=connector)
-    # Without end, because `write` itself decides when a report is given up: never while PostgreSQL is away.
+    # Unlimited, because `_write` decides when a report is given up: never while PostgreSQL is unavailable.
     retry = procrastinate.RetryStrategy(max_attempts=None, wait=pace.again_seconds)
 
     @queue.task(name=TASK, queue=QUEUE, retry=retry)
@@ -173,7 +173,7 @@ def _queue(database_url: str, store: Store, pace: Pace) -> procrastinate.App:
 
 
 async def _write(store: Store, report_id: int, pace: Pace) -> None:
-    """Write a report; what is raised puts its job back into the queue."""
+    """Write a report; an exception puts its job back into the queue."""
     try:
         await write_report(store, report_id)
     except ReportBusyError:
@@ -188,11 +188,11 @@ async def _write(store: Store, report_id: int, pace: Pace) -> None:
 
 
 async def _keep_up(queue: procrastinate.App, store: Store, pace: Pace) -> None:
-    """Put back the jobs of workers that died, for ever."""
+    """Put back the jobs of workers that died, until cancelled."""
     while True:
         async with store.connection() as connection, connection.transaction():
             stalled: Iterable[Job] = ()
-            if await _is_alone(connection, _RESCUE_LOCK):
+            if await _try_lock(connection, _RESCUE_LOCK):
                 stalled = await queue.job_manager.get_stalled_jobs(
                     queue=QUEUE, seconds_since_heartbeat=pace.stalled_seconds
                 )
@@ -209,21 +209,21 @@ async def _keep_up(queue: procrastinate.App, store: Store, pace: Pace) -> None:
 
 
 async def _tidy_up(store: Store, pace: Pace) -> None:
-    """Delete what is over, for ever."""
+    """Delete expired rows, until cancelled."""
     while True:
         async with store.connection() as connection, connection.transaction():
-            deleted = await delete_what_is_over(connection) if await _is_alone(connection, _TIDY_LOCK) else {}
+            deleted = await delete_expired(connection) if await _try_lock(connection, _TIDY_LOCK) else {}
         if any(deleted.values()):
             _LOG.info(
-                "deleted what is over: %s", ", ".join(f"{count} {kind}" for kind, count in deleted.items() if count)
+                "deleted expired rows: %s", ", ".join(f"{count} {kind}" for kind, count in deleted.items() if count)
             )
         await asyncio.sleep(pace.tidy_seconds)
 
 
-async def _is_alone(connection: Connection, lock: int) -> bool:
-    """Try to become the only worker that does something, until the end of the transaction.
+async def _try_lock(connection: Connection, lock: int) -> bool:
+    """Try to lock a task of the workers, until the end of the transaction.
 
-    Where two workers rescued at once, the second could put back what the first has already begun again.
+    Two workers that put back jobs at once could put back a job that has already begun again.
     """
     row = await (await connection.execute(TRY_LOCK_NUMBER, {"number": lock})).fetchone()
     return row is not None and bool(row[0])

@@ -1,7 +1,7 @@
-"""Writing a report: its rows, read at one moment, become chunks that never change.
+"""Writes a report: its rows, read at one moment, become chunks that never change.
 
-A report of daily product sales holds that list's rows, one of orders that list's. The API tells of no order when it
-was last updated; an order counts as updated on the day it was placed, the only day of it that is known.
+A report of daily product sales holds the rows of that list, a report of orders those of the list of orders. The API
+does not say when an order was updated; an order counts as updated on the day it was placed.
 """
 
 import time
@@ -33,7 +33,7 @@ DATASET_OF: Mapping[str, Dataset] = {
     PRODUCT_SKU: DAILY_PRODUCT_SALES,
     LAST_UPDATED_DATE: ORDERS,
 }
-"""The dataset whose rows a report holds, by the parameter that asks for it."""
+"""The dataset whose rows a report holds, by the parameter that requests it."""
 
 _FETCHED_ROWS = 500
 _CHUNK_CHARACTERS = 200_000
@@ -41,15 +41,17 @@ _PROGRESS_SECONDS = 0.25
 
 
 class ReportBusyError(Exception):
-    """Another worker writes the report at this moment."""
+    """Another worker is writing the report."""
 
 
 async def write_report(store: Store, report_id: int) -> None:
-    """Write a report, or mark it as failed where it can never be written; one that is done is left alone.
+    """Write a report, or mark it as failed where it can never be written.
+
+    A report that is completed or failed is not changed.
 
     Raises:
         ReportBusyError: Another worker writes it.
-        WarehouseUnavailableError: PostgreSQL went away. Nothing was stored.
+        WarehouseUnavailableError: The connection to PostgreSQL was lost. Nothing was stored.
     """
     try:
         async with store.connection() as connection, connection.transaction():
@@ -64,7 +66,10 @@ async def write_report(store: Store, report_id: int) -> None:
 
 
 async def may_try_again(store: Store, report_id: int, *, attempts: int, problem: str) -> bool:
-    """Count a failure of writing a report, and tell whether to try again; after all attempts it is marked as failed."""
+    """Count a failure of writing a report, and return whether to try again.
+
+    After the last attempt the report is marked as failed.
+    """
     async with store.connection() as connection:
         failures = await count_failure(connection, report_id)
         if failures < attempts:
@@ -86,9 +91,9 @@ def chosen_rows(selector: str, value: str) -> ChosenRows:
 
 
 async def _write(store: Store, connection: Connection, job: ReportRequestJob) -> None:
-    """Store the rows chunk by chunk; all of it becomes visible with the end of the transaction, or nothing.
+    """Store the rows chunk by chunk, in the transaction of the connection.
 
-    Progress is stored on connections of its own, because it must be visible before.
+    Progress is stored on other connections, because it must be visible before the transaction ends.
     """
     owner = await find_owner(connection, job)
     selected = await select_accounts(connection, owner, Selector(**job.selection))
@@ -111,7 +116,7 @@ async def _write(store: Store, connection: Connection, job: ReportRequestJob) ->
 
 
 def _chunks(rows: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the rows in parts that are small however long the rows are; a row is never cut."""
+    """Yield the rows in parts of bounded size; a row is never split."""
     chunk, size = [], 0
     for row in rows:
         chunk.append(row)

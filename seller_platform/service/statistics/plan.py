@@ -42,7 +42,7 @@ class Plan:
 
     Attributes:
         is_kept: Whether fees come from the daily sums, not from the transactions.
-        names_unnamed: Whether products without a name get one from their sales, and are listed without one else.
+        names_unnamed: Whether to look up missing names of products in their sales, and to add those only charged.
     """
 
     grouping: Grouping

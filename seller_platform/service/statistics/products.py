@@ -1,4 +1,4 @@
-"""Finds what products cost on each day, what they are called and which row counts them."""
+"""Finds the costs of products on each day, their names and their rows."""
 
 from typing import LiteralString
 
@@ -112,7 +112,7 @@ def named_products(plan: Plan) -> sql.Composable:
 
 
 def looked_up(plan: Plan) -> sql.Composable:
-    """Return the join that adds the product to the row `stored`; in a date view its costs.
+    """Return the join of `stored` with its product, or in a date view its costs.
 
     Each product occurs once. DISTINCT lets PostgreSQL see that; without it, the planner would hash the rows instead.
     """

@@ -58,7 +58,7 @@ async def read_spans(
 
 
 def _compared_days(grouping: Grouping, days: Days) -> ComparedDays:
-    """Add the days to compare with: as many before, or in a date view the period before."""
+    """Add the days before: as many, or in a date view the calendar period."""
     compared = ComparedDays(days.first, days.last)
     start = _start_of(grouping.period, days.first) if grouping.dimension is None else days.first
     if grouping.is_combined or start == date.min:

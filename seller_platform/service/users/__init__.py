@@ -1,6 +1,6 @@
 """Users of the service, their passwords and their groups of accounts.
 
-- `store`: users and the accounts granted to them
+- `store`: users and the accounts that they may read
 - `groups`: groups of accounts
 - `passwords`: password hashes
 - `endpoints`: the user and the accounts over HTTP

@@ -1,4 +1,4 @@
-"""The endpoints of the user: who they are, and their accounts."""
+"""The endpoints of the token's user and their accounts."""
 
 from starlette.requests import Request
 from starlette.responses import Response

@@ -1,4 +1,4 @@
-"""Groups of a user's accounts, which `group_title` selects, for the operator."""
+"""Groups of a user's accounts, which the operator manages and `group_title` selects."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,10 +14,10 @@ _LONGEST_TITLE = 100
 
 
 def set_group(database: Database, email: str, title: str, account_keys: Sequence[str]) -> None:
-    """Make a group of a user's accounts hold exactly these, whether or not there is one of that title.
+    """Create or replace a group of a user's accounts.
 
     Raises:
-        UnknownUserError: Nobody has that e-mail address.
+        UnknownUserError: No user has that e-mail address.
         InvalidGroupError: The title cannot be used.
         AccountNotGrantedError: The user may not read one of the accounts; nothing was changed.
     """
@@ -27,7 +27,7 @@ def set_group(database: Database, email: str, title: str, account_keys: Sequence
         user_id = user_id_of(connection, email)
         require_accounts(connection, user_id, email, account_keys)
         group = {"user_id": user_id, "title": title}
-        # The update changes nothing; it locks the row, so that of two operators one comes after the other.
+        # The update changes nothing; it locks the row, so that two operators change the group one after the other.
         stored = insert(ACCOUNT_GROUPS).values(group).on_conflict_do_update(index_elements=list(group), set_=group)
         group_id = connection.execute(stored.returning(ACCOUNT_GROUPS.c.id)).scalar_one()
         connection.execute(delete(ACCOUNT_GROUP_MEMBERS).where(ACCOUNT_GROUP_MEMBERS.c.group_id == group_id))
@@ -39,7 +39,7 @@ def groups_of(database: Database, email: str) -> Mapping[str, tuple[str, ...]]:
     """Return the keys of the accounts in each of a user's groups, by title.
 
     Raises:
-        UnknownUserError: Nobody has that e-mail address.
+        UnknownUserError: No user has that e-mail address.
     """
     with database.begin() as connection:
         titles = _titles(connection, user_id_of(connection, email))
@@ -58,7 +58,7 @@ def remove_group(database: Database, email: str, title: str) -> None:
     """Delete a group; its accounts stay the user's.
 
     Raises:
-        UnknownUserError: Nobody has that e-mail address.
+        UnknownUserError: No user has that e-mail address.
         UnknownGroupError: The user has no group of that title.
     """
     with database.begin() as connection:
@@ -69,7 +69,7 @@ def remove_group(database: Database, email: str, title: str) -> None:
 
 
 def _titles(connection: Connection, user_id: int) -> Mapping[str, int]:
-    """Return the number of each of a user's groups, by title."""
+    """Return the numbers of a user's groups, by title."""
     group = ACCOUNT_GROUPS.c
     rows = connection.execute(select(group.title, group.id).where(group.user_id == user_id).order_by(group.title))
     return dict(rows.tuples().all())

@@ -1,4 +1,4 @@
-"""Passwords: argon2id, computed in threads, a few at a time."""
+"""Hashes and verifies passwords with argon2id, in threads, a few at a time."""
 
 from functools import cache
 
@@ -17,15 +17,21 @@ def hash_password(password: str) -> str:
 
 
 def verify_password(password_hash: str | None, password: str) -> bool:
-    """Whether a password belongs to a hash; without a hash it takes as long and is False."""
+    """Whether a password belongs to a hash.
+
+    Without a hash the answer is False after as long, so that the time does not show whether a user exists.
+    """
     try:
-        return _HASHER.verify(password_hash or _nobodys_hash(), password) and password_hash is not None
+        return _HASHER.verify(password_hash or _unused_hash(), password) and password_hash is not None
     except (VerificationError, InvalidHashError):
         return False
 
 
 class PasswordChecker:
-    """Verifies passwords off the event loop; each takes memory and a core, so few run at once."""
+    """Verifies passwords outside the event loop.
+
+    Each verification takes memory and a core, so that few run at once.
+    """
 
     def __init__(self, *, at_once: int = 2) -> None:
         self.turn = anyio.Semaphore(at_once)
@@ -36,5 +42,5 @@ class PasswordChecker:
 
 
 @cache
-def _nobodys_hash() -> str:
+def _unused_hash() -> str:
     return _HASHER.hash("nobody has this password")

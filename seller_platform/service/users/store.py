@@ -1,4 +1,4 @@
-"""Users of the service and the accounts they may read, for the operator."""
+"""Users of the service and the accounts they may read, which the operator manages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ _LONGEST_EMAIL = 254
 
 @dataclass(frozen=True)
 class ServiceUser:
-    """Somebody who may log in.
+    """A user of the service.
 
     Attributes:
         status: `active`, or `closed`.
-        accounts: The keys of those they may read, in their order.
+        accounts: The keys of the accounts that they may read, in order.
     """
 
     email: str
@@ -46,7 +46,7 @@ class ServiceUser:
 
 
 def users_of(database: Database) -> tuple[ServiceUser, ...]:
-    """Return everybody, by their e-mail address."""
+    """Return all users, by e-mail address."""
     granted = USER_ACCOUNTS.c.account
     accounts = select(func.array_agg(aggregate_order_by(granted, granted))).where(USER_ACCOUNTS.c.user_id == USERS.c.id)
     statement = select(USERS.c.email, USERS.c.name, USERS.c.status, accounts.scalar_subquery()).order_by(USERS.c.email)
@@ -59,7 +59,7 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
     """Store a user and return their number.
 
     Raises:
-        DuplicateUserError: Somebody has that e-mail address.
+        DuplicateUserError: A user has that e-mail address.
         InvalidUserError: A value cannot be used.
     """
     local, at, domain = email.rpartition("@")
@@ -80,7 +80,7 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
 
 
 def ensure_user(database: Database, email: str, name: str, password: str) -> int:
-    """Make sure that a user exists and has this name and password, and return their number.
+    """Create or update a user with this name and password, and return their number.
 
     Another password than before ends the user's browser sessions.
 
@@ -104,7 +104,7 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
     """Let a user read accounts, beside those they may read already.
 
     Raises:
-        UnknownUserError: Nobody has that e-mail address.
+        UnknownUserError: No user has that e-mail address.
         UnknownAccountError: One of the accounts does not exist; nothing was granted.
     """
     with database.begin() as connection:
@@ -119,11 +119,13 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
 
 
 def revoke_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:
-    """Take accounts away from a user, and out of the user's groups; from now on no token of theirs reads them.
+    """Take accounts away from a user and out of their groups.
+
+    From then on, no token of the user reads these accounts.
 
     Raises:
-        UnknownUserError: Nobody has that e-mail address.
-        AccountNotGrantedError: The user may not read one of the accounts anyway; nothing was taken away.
+        UnknownUserError: No user has that e-mail address.
+        AccountNotGrantedError: The user may not read one of the accounts; nothing was changed.
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
@@ -137,10 +139,10 @@ def revoke_accounts(database: Database, email: str, account_keys: Sequence[str])
 
 
 def set_password(database: Database, email: str, password: str) -> None:
-    """Give a user another password, and end their browser sessions; what they approved stays approved.
+    """Change a user's password and end their browser sessions, but no consent.
 
     Raises:
-        UnknownUserError: Nobody has that e-mail address.
+        UnknownUserError: No user has that e-mail address.
         InvalidUserError: The password cannot be used.
     """
     _check_password(password)
@@ -152,21 +154,23 @@ def set_password(database: Database, email: str, password: str) -> None:
 
 
 def close_user(database: Database, email: str) -> None:
-    """Let a user neither log in nor be read for: ends every session, and every grant with its tokens.
+    """Close a user: end every session, and revoke every consent with its tokens.
 
-    The applications that the user registered stay, for others may have approved them.
+    A closed user cannot log in. The applications that they registered stay, because other users may have approved them.
 
     Raises:
-        UnknownUserError: Nobody has that e-mail address.
+        UnknownUserError: No user has that e-mail address.
     """
     _set_status(database, email, "closed")
 
 
 def reopen_user(database: Database, email: str) -> None:
-    """Let a user who was closed log in again, with the same password and accounts; what was ended stays ended.
+    """Let a closed user log in again, with the same password and accounts.
+
+    Sessions and consents that were ended stay ended.
 
     Raises:
-        UnknownUserError: Nobody has that e-mail address.
+        UnknownUserError: No user has that e-mail address.
     """
     _set_status(database, email, "active")
 
@@ -175,7 +179,7 @@ def user_id_of(connection: Connection, email: str) -> int:
     """Return the number of the user with an e-mail address.
 
     Raises:
-        UnknownUserError: Nobody has it.
+        UnknownUserError: No user has it.
     """
     statement = select(USERS.c.id).where(func.lower(USERS.c.email) == func.lower(email))
     user_id = connection.execute(statement).scalar_one_or_none() if is_storable(email) else None
@@ -188,7 +192,7 @@ def require_accounts(connection: Connection, user_id: int, email: str, account_k
     """Return if a user may read all of these accounts.
 
     Raises:
-        AccountNotGrantedError: They may not.
+        AccountNotGrantedError: The user may not read one of them.
     """
     granted = USER_ACCOUNTS.c
     statement = select(granted.account).where(granted.user_id == user_id).order_by(granted.account)
@@ -203,7 +207,7 @@ def _log_out(connection: Connection, user_id: int) -> None:
 
 
 def _set_status(database: Database, email: str, status: str) -> None:
-    """Give a user a status; whoever acts for them must log in or be approved again."""
+    """Set a user's status, end their sessions and revoke their consents."""
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
         connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))

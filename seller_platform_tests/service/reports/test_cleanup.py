@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from seller_platform.service.pool import Store
-from seller_platform.service.reports.cleanup import delete_what_is_over
+from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.service.reports.worker import Pace
 from seller_platform_tests.support.served import (
     ANN,
@@ -29,7 +29,7 @@ def _tidy(database_url: str) -> dict[str, int]:
         await store.open()
         try:
             async with store.connection() as connection:
-                return await delete_what_is_over(connection)
+                return await delete_expired(connection)
         finally:
             await store.close()
 
@@ -79,7 +79,7 @@ def test_a_grant_is_deleted_when_all_of_it_has_expired(service: Served, database
         after_refresh = _tidy(database_url)
 
     assert after_access == {"access tokens": 1, "sessions": 1, "login attempts": 2}
-    assert after_refresh == {"refresh tokens": 1, "grants": 1}
+    assert after_refresh == {"refresh tokens": 1, "consents": 1}
     assert _counts(service) == dict.fromkeys(_TABLES, 0)
 
 
@@ -88,14 +88,14 @@ def test_a_code_that_nobody_used_takes_its_grant_along(service: Served, database
         service.code(browser)
         execute(service.database, "UPDATE service.authorization_codes SET expires_at = now() - interval '2 hours'")
 
-        assert _tidy(database_url) == {"grants": 1}
+        assert _tidy(database_url) == {"consents": 1}
 
 
 def test_a_grant_that_was_revoked_is_deleted(service: Served, database_url: str) -> None:
     issue_token(service.database, ANN)
     execute(service.database, "UPDATE service.authorizations SET revoked_at = now() - interval '2 hours'")
 
-    assert _tidy(database_url) == {"grants": 1}
+    assert _tidy(database_url) == {"consents": 1}
     assert _counts(service)["access_tokens"] == 0
 
 
