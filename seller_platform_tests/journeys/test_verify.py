@@ -94,7 +94,7 @@ def test_what_is_not_asked_is_named(synced: Synced) -> None:
     assert set(told["not_asked"]) == {"reports", "account groups", "currency conversion", "other velocity windows"}
 
 
-def test_a_visit_leaves_no_user_behind(synced: Synced) -> None:
+def test_temporary_access_leaves_no_user_behind(synced: Synced) -> None:
     synced.verify("--dataset", "inventory")
 
     for table in ("users", "applications", "access_tokens", "user_accounts"):

@@ -259,7 +259,7 @@ def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> Non
 
 
 @pytest.mark.parametrize("query", [{}, {"view_by": "product", "group_by": "sku", "period_by": "Date"}])
-def test_a_copy_without_costs_does_not_know_what_a_product_cost(service: Served, query: dict[str, object]) -> None:
+def test_a_replica_without_costs_answers_no_product_costs(service: Served, query: dict[str, object]) -> None:
     names = ("product_sales", "product_cost", "profit", "roi", "profit_margin")
     day = Window.day(SECOND)
     insert_rows(service.database, DAILY, US, [_sale(FIRST, 1, "10.00")])

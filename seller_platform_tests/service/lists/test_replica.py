@@ -24,15 +24,15 @@ BY_DAY = {"view_by": "date", "group_by": "day"}
 
 
 @pytest.fixture
-def copy(service: Served) -> Served:
+def replica(service: Served) -> Served:
     """A service over rows that were loaded from another: those of one account."""
     connect(service.database, US)
     return service
 
 
 @pytest.fixture
-def ann(copy: Served) -> Iterator[httpx.Client]:
-    with copy.client(ANN) as client:
+def ann(replica: Served) -> Iterator[httpx.Client]:
+    with replica.client(ANN) as client:
         yield client
 
 
@@ -65,10 +65,10 @@ def _sell(served: Served, *days: date, account: str = US) -> None:
 
 
 @pytest.mark.parametrize("dataset", SERVED, ids=lambda dataset: dataset.name)
-def test_a_list_that_was_never_read_is_not_taken_for_an_empty_one(copy: Served, dataset: Dataset) -> None:
-    with copy.client(ANN) as client:
+def test_a_list_that_was_never_read_is_refused_not_empty(replica: Served, dataset: Dataset) -> None:
+    with replica.client(ANN) as client:
         before = _refusal(_list(client, dataset))
-        note_load(copy.database, dataset, US, MARCH if dataset.is_dated else Window.day(FIRST))
+        note_load(replica.database, dataset, US, MARCH if dataset.is_dated else Window.day(FIRST))
         after = _list(client, dataset)
         own = _list(client, dataset, account_title="Shop DE")
 
@@ -79,18 +79,18 @@ def test_a_list_that_was_never_read_is_not_taken_for_an_empty_one(copy: Served, 
     assert (own.status_code, own.json()["data"]) == (200, [])
 
 
-def test_the_first_day_that_lacks_is_named(copy: Served, ann: httpx.Client) -> None:
-    note_load(copy.database, ORDERS, US, Window(date(2026, 2, 20), date(2026, 3, 4)))
-    note_load(copy.database, ORDERS, US, Window(date(2026, 3, 3), date(2026, 3, 5)))
-    note_load(copy.database, ORDERS, US, Window(date(2026, 3, 6), TOMORROW))
+def test_the_first_day_that_lacks_is_named(replica: Served, ann: httpx.Client) -> None:
+    note_load(replica.database, ORDERS, US, Window(date(2026, 2, 20), date(2026, 3, 4)))
+    note_load(replica.database, ORDERS, US, Window(date(2026, 3, 3), date(2026, 3, 5)))
+    note_load(replica.database, ORDERS, US, Window(date(2026, 3, 6), TOMORROW))
 
     assert "was never read for 2026-03-05" in _refusal(_list(ann, ORDERS, start_date="2026-02-25"))
     assert _list(ann, ORDERS, start_date="2026-02-25", end_date="2026-03-04").status_code == 200
     assert _list(ann, ORDERS, start_date="2026-03-06").status_code == 200
 
 
-def test_the_command_reads_every_month_that_lacks_days(copy: Served, ann: httpx.Client) -> None:
-    note_load(copy.database, DAILY, US, Window(date(2026, 1, 1), date(2026, 2, 1)))
+def test_the_command_reads_every_month_that_lacks_days(replica: Served, ann: httpx.Client) -> None:
+    note_load(replica.database, DAILY, US, Window(date(2026, 1, 1), date(2026, 2, 1)))
 
     refusal = _refusal(_list(ann, DAILY, start_date="2025-11-30"))
 
@@ -98,17 +98,17 @@ def test_the_command_reads_every_month_that_lacks_days(copy: Served, ann: httpx.
     assert "--from 2025-11 --to 2026-03" in refusal
 
 
-def test_days_that_are_yet_to_come_are_empty(copy: Served, ann: httpx.Client) -> None:
+def test_days_that_are_yet_to_come_are_empty(replica: Served, ann: httpx.Client) -> None:
     to_come = _list(ann, ORDERS, start_date=TOMORROW, end_date="2026-03-31")
     unread = _list(ann, ORDERS, start_date=TODAY, end_date="2026-03-31")
-    note_load(copy.database, ORDERS, US, Window.day(TODAY))
+    note_load(replica.database, ORDERS, US, Window.day(TODAY))
     read = _list(ann, ORDERS, start_date=TODAY, end_date="2026-03-31")
 
     assert [answer.status_code for answer in (to_come, unread, read)] == [200, 422, 200]
 
 
-def test_days_asked_for_by_default_reach_to_today(copy: Served, ann: httpx.Client) -> None:
-    note_load(copy.database, ORDERS, US, Window(FIRST, TODAY))
+def test_days_asked_for_by_default_reach_to_today(replica: Served, ann: httpx.Client) -> None:
+    note_load(replica.database, ORDERS, US, Window(FIRST, TODAY))
 
     assert "was never read for 2026-03-09" in _refusal(_list(ann, ORDERS, start_date=None, end_date=None))
 
@@ -117,37 +117,37 @@ def test_days_before_the_calendar_of_anybody_are_not_known(ann: httpx.Client) ->
     assert "was never read for 0001-01-01" in _refusal(_list(ann, DAILY, start_date="0001-01-01"))
 
 
-def test_what_was_read_stays_known_when_receipts_are_pruned(copy: Served, ann: httpx.Client) -> None:
+def test_what_was_read_stays_known_when_receipts_are_pruned(replica: Served, ann: httpx.Client) -> None:
     for _ in range(2):
         for day in MARCH.each_day():
-            note_load(copy.database, ORDERS, US, Window.day(day))
-        note_load(copy.database, INVENTORY, US, Window.day(FIRST))
+            note_load(replica.database, ORDERS, US, Window.day(day))
+        note_load(replica.database, INVENTORY, US, Window.day(FIRST))
 
-    pruned = prune(copy.database, snapshots_before=date(2030, 1, 1), receipts_before=date(2030, 1, 1), dry=False)
+    pruned = prune(replica.database, snapshots_before=date(2030, 1, 1), receipts_before=date(2030, 1, 1), dry=False)
 
     assert pruned.receipts == MARCH.days + 1
     assert [_list(ann, dataset).status_code for dataset in (ORDERS, INVENTORY)] == [200, 200]
 
 
-def test_an_account_that_is_no_longer_listed_is_still_a_copy(copy: Served, ann: httpx.Client) -> None:
-    execute(copy.database, "UPDATE platform.accounts SET retired_at = now()")
+def test_an_account_that_is_no_longer_listed_is_still_a_replica(replica: Served, ann: httpx.Client) -> None:
+    execute(replica.database, "UPDATE platform.accounts SET retired_at = now()")
 
     _refusal(_list(ann, ORDERS))
 
 
-def test_a_group_is_answered_when_all_of_its_copies_were_read(copy: Served, ann: httpx.Client) -> None:
+def test_a_group_is_answered_when_all_of_its_replicas_were_read(replica: Served, ann: httpx.Client) -> None:
     asked = {"account_title": None, "group_title": "World"}
 
     assert "of account S1.US" in _refusal(_list(ann, ORDERS, **asked))
-    note_load(copy.database, ORDERS, US, MARCH)
+    note_load(replica.database, ORDERS, US, MARCH)
     assert _list(ann, ORDERS, **asked).status_code == 200
-    connect(copy.database, DE)  # and lists no other account any more
+    connect(replica.database, DE)  # and lists no other account any more
     assert "of account S1.DE" in _refusal(_list(ann, ORDERS, **asked))
 
 
-def test_statistics_need_the_sales_of_every_day(copy: Served, ann: httpx.Client) -> None:
+def test_statistics_need_the_sales_of_every_day(replica: Served, ann: httpx.Client) -> None:
     for dataset in (DAILY, LEDGER):
-        note_load(copy.database, dataset, US, Window(FIRST, date(2026, 3, 4)))
+        note_load(replica.database, dataset, US, Window(FIRST, date(2026, 3, 4)))
 
     assert "daily_product_sales of account S1.US, which was never read for 2026-03-04" in _refusal(
         _ask(ann, STATISTICS, **BY_DAY)
@@ -164,24 +164,24 @@ def test_statistics_need_the_sales_of_every_day(copy: Served, ann: httpx.Client)
     ],
     ids=lambda view: view["group_by"],
 )
-def test_fees_that_were_not_read_are_not_told(copy: Served, ann: httpx.Client, view: dict[str, str]) -> None:
-    _sell(copy, FIRST)
-    note_load(copy.database, COSTS, US, Window.day(FIRST))
-    note_load(copy.database, DAILY, US, MARCH)
-    note_load(copy.database, LEDGER, US, Window(date(2026, 3, 2), TOMORROW))
+def test_fees_that_were_not_read_are_null(replica: Served, ann: httpx.Client, view: dict[str, str]) -> None:
+    _sell(replica, FIRST)
+    note_load(replica.database, COSTS, US, Window.day(FIRST))
+    note_load(replica.database, DAILY, US, MARCH)
+    note_load(replica.database, LEDGER, US, Window(date(2026, 3, 2), TOMORROW))
     names = ("units_ordered", "product_sales", "product_cost", "platform_fees", "profit", "roi", "profit_margin")
 
     (without,) = _ask(ann, STATISTICS, **view).json()["data"]
-    note_load(copy.database, LEDGER, US, Window.day(FIRST))
+    note_load(replica.database, LEDGER, US, Window.day(FIRST))
     (whole,) = _ask(ann, STATISTICS, **view).json()["data"]
 
     assert [without[name] for name in names] == [1, 10, 0, None, None, None, None]
     assert [whole[name] for name in names] == [1, 10, 0, 0, 10, None, 100]
 
 
-def test_nothing_is_compared_with_days_that_were_not_read(copy: Served, ann: httpx.Client) -> None:
-    _sell(copy, date(2026, 2, 28), FIRST, date(2026, 3, 2))
-    note_load(copy.database, DAILY, US, MARCH)
+def test_nothing_is_compared_with_days_that_were_not_read(replica: Served, ann: httpx.Client) -> None:
+    _sell(replica, date(2026, 2, 28), FIRST, date(2026, 3, 2))
+    note_load(replica.database, DAILY, US, MARCH)
     nothing = {"units_ordered": None, "product_sales": None, "profit": None}
     same = {"units_ordered": 0, "product_sales": 0, "profit": None}
 
@@ -189,16 +189,16 @@ def test_nothing_is_compared_with_days_that_were_not_read(copy: Served, ann: htt
         return [row["trend"] for row in _ask(ann, STATISTICS, **BY_DAY).json()["data"]]
 
     assert trends() == [nothing, same]
-    note_load(copy.database, DAILY, US, Window.day(date(2026, 2, 28)))
+    note_load(replica.database, DAILY, US, Window.day(date(2026, 2, 28)))
     assert trends() == [same, same]
-    note_load(copy.database, LEDGER, US, MARCH)
+    note_load(replica.database, LEDGER, US, MARCH)
     assert trends() == [nothing, same]  # the profit of the day before is not known
 
 
-def test_a_velocity_needs_the_sales_of_its_days(copy: Served, ann: httpx.Client) -> None:
+def test_a_velocity_needs_the_sales_of_its_days(replica: Served, ann: httpx.Client) -> None:
     asked = {"velocity_start_date": "2026-02-01", "velocity_end_date": TODAY}
-    note_load(copy.database, INVENTORY, US, Window.day(FIRST))
-    note_load(copy.database, DAILY, US, MARCH)
+    note_load(replica.database, INVENTORY, US, Window.day(FIRST))
+    note_load(replica.database, DAILY, US, MARCH)
 
     answer = _list(ann, INVENTORY, **asked)
 
@@ -208,12 +208,12 @@ def test_a_velocity_needs_the_sales_of_its_days(copy: Served, ann: httpx.Client)
     assert _list(ann, INVENTORY).status_code == 200
 
 
-def test_costs_that_were_never_read_are_not_taken_for_none(copy: Served, ann: httpx.Client) -> None:
-    _sell(copy, FIRST)
+def test_costs_that_were_never_read_are_refused_not_empty(replica: Served, ann: httpx.Client) -> None:
+    _sell(replica, FIRST)
     query = {"account_title": "Shop US", "sku": "SKU"}
 
     refusal = _refusal(ann.get(COST_PERIODS_PATH, params=query))
-    note_load(copy.database, COSTS, US, Window.day(FIRST))
+    note_load(replica.database, COSTS, US, Window.day(FIRST))
 
     assert "`seller-platform sync --account S1.US --dataset cost_periods`" in refusal
     assert ann.get(COST_PERIODS_PATH, params=query).json() == {"data": []}
@@ -228,24 +228,24 @@ def test_costs_that_were_never_read_are_not_taken_for_none(copy: Served, ann: ht
     ],
 )
 def test_a_report_is_written_of_days_that_were_read(  # noqa: PLR0917  # two fixtures and one case
-    copy: Served, ann: httpx.Client, selector: str, value: str, dataset: Dataset, missing: str
+    replica: Served, ann: httpx.Client, selector: str, value: str, dataset: Dataset, missing: str
 ) -> None:
-    _sell(copy, FIRST)
+    _sell(replica, FIRST)
 
     def request() -> httpx.Response:
         return ann.post(REPORT_REQUEST, json={"account_title": "Shop US", selector: value})
 
     assert f"was never read for {missing}" in _refusal(request())
-    note_load(copy.database, dataset, US, Window(date(2026, 2, 27), FIRST))
+    note_load(replica.database, dataset, US, Window(date(2026, 2, 27), FIRST))
     assert (request().status_code == 200) is (selector == "dps_date")
-    note_load(copy.database, dataset, US, MARCH)
+    note_load(replica.database, dataset, US, MARCH)
     assert request().status_code == 200
 
 
-def test_rates_and_parents_that_no_list_tells_are_refused_in_the_same_way(copy: Served, ann: httpx.Client) -> None:
+def test_rates_and_parents_that_no_list_has_are_refused_alike(replica: Served, ann: httpx.Client) -> None:
     for dataset in (DAILY, LEDGER):
-        note_load(copy.database, dataset, US, MARCH)
-    _sell(copy, FIRST)
+        note_load(replica.database, dataset, US, MARCH)
+    _sell(replica, FIRST)
 
     asked = {"currency": "GBP"}
     parents = {"view_by": "product", "group_by": "parent_asin"}
@@ -256,9 +256,9 @@ def test_rates_and_parents_that_no_list_tells_are_refused_in_the_same_way(copy: 
     assert (own.status_code, "reason" in own.json()) == (422, False)
 
 
-def test_today_is_that_of_the_account(copy: Served, ann: httpx.Client) -> None:
-    connect(copy.database, DE)
-    note_load(copy.database, ORDERS, DE, MARCH)
+def test_today_is_that_of_the_account(replica: Served, ann: httpx.Client) -> None:
+    connect(replica.database, DE)
+    note_load(replica.database, ORDERS, DE, MARCH)
 
     refusal = _refusal(_list(ann, ORDERS, account_title="Shop DE", end_date="2026-03-20"))
 

@@ -128,7 +128,7 @@ def test_what_can_be_used_no_more_is_not_listed(service: Served, over: str) -> N
     assert shown.status_code == 404
 
 
-def test_nobody_sees_or_ends_what_another_approved(service: Served) -> None:
+def test_a_consent_of_another_user_is_not_shown_or_ended(service: Served) -> None:
     pair = _approve(service)
     client_id, _ = add_application(service.database, "Of Bob", CALLBACK)
     execute(service.database, "DELETE FROM service.authorizations WHERE client_id = %s", client_id)
@@ -159,7 +159,7 @@ def test_ones_own_ending_leaves_the_access_that_others_gave(service: Served) -> 
 
 
 @pytest.mark.parametrize("token", ["", "0" * 64, "é"])
-def test_forms_of_another_visit_end_nothing(service: Served, token: str) -> None:
+def test_forms_of_another_session_end_nothing(service: Served, token: str) -> None:
     pair = _approve(service)
     with _log_in(service) as browser:
         answer = browser.post(f"{HOME}/{service.client_id}/end", data={"csrf_token": token})

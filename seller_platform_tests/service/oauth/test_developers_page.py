@@ -97,7 +97,7 @@ def test_a_form_sent_many_times_at_once_makes_one_client(service: Served) -> Non
     assert sorted(answer.status_code for answer in answers) == [200, 303, 303, 303, 303, 303]
 
 
-def test_nobody_sees_or_deletes_the_client_of_another(service: Served) -> None:
+def test_a_client_of_another_user_is_not_shown_or_deleted(service: Served) -> None:
     with _log_in(service) as ann, _log_in(service, BOB) as bob:
         client_id, _ = _create(ann, "Ann's")
         page = bob.get(NEW)
@@ -130,7 +130,7 @@ def test_deleting_a_client_ends_its_tokens(service: Served) -> None:
     assert (refreshed.status_code, refreshed.json()["error"], read.status_code) == (401, "invalid_client", 401)
 
 
-def test_forms_of_another_visit_change_nothing(service: Served) -> None:
+def test_forms_of_another_session_change_nothing(service: Served) -> None:
     with _log_in(service) as ann:
         client_id, _ = _create(ann)
         for path in (NEW, f"{HOME}/{client_id}/delete"):

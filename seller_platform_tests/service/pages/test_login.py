@@ -67,7 +67,7 @@ def test_a_closed_user_cannot_log_in(service: Served) -> None:
         assert submit(browser, service.request_code(browser), email=ANN, password=PASSWORD).status_code == 401
 
 
-def test_a_login_form_of_another_visit_is_refused(reading: Served) -> None:
+def test_a_login_form_of_another_session_is_refused(reading: Served) -> None:
     with reading.client() as browser, reading.client() as other:
         page = reading.request_code(browser)
 
@@ -363,7 +363,7 @@ def test_addresses_of_one_customer_are_counted_as_one(
     assert len(asyncio.run(attempt_from_both())) == (1 if are_one else 2)
 
 
-def test_a_visit_that_somebody_else_chose_is_not_the_session(reading: Served) -> None:
+def test_a_session_cookie_chosen_by_another_person_is_replaced_at_login(reading: Served) -> None:
     chosen = "a" * 43
     with reading.client() as browser, reading.client() as other:
         browser.cookies.set("seller_platform_session", chosen)

@@ -69,7 +69,7 @@ def test_nothing_that_is_of_use_is_deleted(service: Served, database_url: str) -
         assert service.refresh(browser, pair["refresh_token"]).status_code == 200
 
 
-def test_a_grant_is_deleted_when_all_of_it_has_expired(service: Served, database_url: str) -> None:
+def test_a_consent_is_deleted_when_all_of_it_has_expired(service: Served, database_url: str) -> None:
     with service.client() as browser, service.client() as other:
         _tokens(service, browser)
         submit(other, other.get("/login"), email=ANN, password="wrong")
@@ -83,7 +83,7 @@ def test_a_grant_is_deleted_when_all_of_it_has_expired(service: Served, database
     assert _counts(service) == dict.fromkeys(_TABLES, 0)
 
 
-def test_a_code_that_nobody_used_takes_its_grant_along(service: Served, database_url: str) -> None:
+def test_the_consent_of_an_unused_code_is_deleted_with_it(service: Served, database_url: str) -> None:
     with service.client() as browser:
         service.code(browser)
         execute(service.database, "UPDATE service.authorization_codes SET expires_at = now() - interval '2 hours'")
@@ -91,7 +91,7 @@ def test_a_code_that_nobody_used_takes_its_grant_along(service: Served, database
         assert _tidy(database_url) == {"consents": 1}
 
 
-def test_a_grant_that_was_revoked_is_deleted(service: Served, database_url: str) -> None:
+def test_a_consent_that_was_revoked_is_deleted(service: Served, database_url: str) -> None:
     issue_token(service.database, ANN)
     execute(service.database, "UPDATE service.authorizations SET revoked_at = now() - interval '2 hours'")
 
@@ -100,7 +100,9 @@ def test_a_grant_that_was_revoked_is_deleted(service: Served, database_url: str)
 
 
 @pytest.mark.parametrize("again", ["refresh token", "code"])
-def test_a_second_use_still_ends_the_grant_after_the_deletion(service: Served, database_url: str, again: str) -> None:
+def test_a_second_use_still_revokes_the_consent_after_the_deletion(
+    service: Served, database_url: str, again: str
+) -> None:
     with service.client() as browser:
         code = service.code(browser)
         first = service.exchange(browser, code).json()

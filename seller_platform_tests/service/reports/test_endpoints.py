@@ -516,7 +516,7 @@ def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Se
     assert _count(idle.database, "service.procrastinate_jobs") == 0
 
 
-def test_a_worker_that_is_told_to_end_puts_back_what_it_has_begun(idle: Served, database_url: str) -> None:
+def test_a_worker_that_is_stopped_puts_back_its_reports(idle: Served, database_url: str) -> None:
     _fill(idle.database, "S1.US", 60_000)
     with idle.client(ANN) as client:
         report_id = _request(client)
@@ -535,7 +535,7 @@ def test_a_worker_that_is_told_to_end_puts_back_what_it_has_begun(idle: Served, 
     assert left + done == 1
 
 
-def test_workers_that_are_told_to_end_do_not_use_up_the_attempts(idle: Served, database_url: str) -> None:
+def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
         report_id = _request(client)
         for restart in range(1, PACE.attempts + 2):

@@ -128,7 +128,7 @@ def test_a_closed_user_is_logged_out_and_read_for_no_more(service: Served) -> No
         assert client.get("/user/me").status_code == 200
 
 
-def test_another_password_ends_the_sessions_and_no_grant(service: Served) -> None:
+def test_another_password_ends_the_sessions_and_no_consent(service: Served) -> None:
     with service.client() as browser, service.client() as other:
         pair = service.exchange(browser, service.code(browser)).json()
         bearer = {"Authorization": f"Bearer {pair['access_token']}"}
@@ -156,7 +156,7 @@ def test_everybody_is_listed_with_what_they_may_read(service: Served) -> None:
 
 
 @pytest.mark.parametrize("act", [close_user, reopen_user, groups_of])
-def test_somebody_unknown_is_named(database: Database, act: Callable[[Database, str], object]) -> None:
+def test_an_unknown_user_is_named(database: Database, act: Callable[[Database, str], object]) -> None:
     with pytest.raises(UnknownUserError, match=r"'nobody@shop\.example'"):
         act(database, "nobody@shop.example")
 
