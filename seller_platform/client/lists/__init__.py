@@ -1,9 +1,9 @@
 """Lists read whole, by windows, filters and pages.
 
 - `slice_reader`: reads one slice of a dataset
-- `split_lists`: reads a list filter value by filter value
+- `split_lists`: reads a list once for each value of a filter
 - `windows`: splits a window into requests that fit a page
-- `pagination`: walks the pages of one list and judges whether it moved
+- `pagination`: reads the pages of one list and detects changes of the list
 - `prefetch`: fetches pages ahead in threads
 - `row_sink`: receives the rows that were read
 """

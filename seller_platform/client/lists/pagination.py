@@ -1,8 +1,8 @@
-"""A walk: the pages of one list read in order, with every doubt that the list held still meanwhile.
+"""Pagination: reads the pages of one list in order and detects changes of the list.
 
-Rows that add up to the announced total do not prove that a list was read whole: a row deleted from a page already
-read moves another one past the reader, and one that is added at the end at once leaves every total as it was. So a
-walk over several pages is never sure by itself: two must agree.
+Rows that add up to the announced total do not prove that the whole list was read. A row that is deleted from page 1
+after it was read moves a row of page 2 there, which is missed; where another row is added at the end at the same time,
+the total stays the same. So one reading of several pages is never certain: two must agree.
 """
 
 from array import array
@@ -21,12 +21,12 @@ _KEYS_COMPARED_AT_ONCE = 100_000
 
 @dataclass(frozen=True)
 class ReadResult:
-    """What reading one list, or several, came to.
+    """The result of reading one list, or several.
 
     Attributes:
         rows: Rows read.
-        announced: Rows the list announced; None where it does not say.
-        doubts: Why the rows may not be the list as it was at any one time; empty where they surely are.
+        announced: Rows that the list announced; None where it sends no total.
+        doubts: Reasons why the rows may not be the list as it was at one moment; empty where they certainly are.
         duplicate_keys: Rows whose key another row has too.
     """
 
@@ -49,7 +49,7 @@ class ReadResult:
 
 
 def holds_the_list(first: Page) -> bool:
-    """Whether page 1 surely is the whole list: then the answer is one snapshot of it, and nothing can be lost."""
+    """Whether page 1 certainly is the whole list, so that no row can be missed."""
     if first.total is not None:
         return first.total == len(first.rows)
     if first.last_page is not None and first.last_page > 1:
@@ -58,17 +58,20 @@ def holds_the_list(first: Page) -> bool:
 
 
 def walk(fetcher: PageFetcher, query: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
-    """Read a list of several pages, of which the first is there, and write every page in order."""
+    """Read a list whose first page is there, and write every page in order."""
     record = _Record(query.dataset)
     for number, page in enumerate(_pages(fetcher, query, first, record), start=1):
         if not record.is_new(page, number):
             break
         write(page)
-    return record.outcome(query)
+    return record.result(query)
 
 
 def _pages(fetcher: PageFetcher, query: ListQuery, first: Page, record: "_Record") -> Iterator[Page]:
-    """Yield the pages: ahead of time as far as the total reaches, then one by one until the list is seen to end."""
+    """Yield the pages of a list, from the first.
+
+    Pages within the announced total are fetched ahead, all others one by one until the list ends.
+    """
     yield first
     size, number = len(first.rows), 2
     if first.total is not None and size:
@@ -81,12 +84,12 @@ def _pages(fetcher: PageFetcher, query: ListQuery, first: Page, record: "_Record
 
 
 class _Record:
-    """What a walk has seen so far."""
+    """Records the pages of a list and judges whether it changed meanwhile."""
 
     def __init__(self, dataset: Dataset) -> None:
-        places = [number for number, column in enumerate(dataset.columns) if column.key]
-        # A ledger has no key: the whole row stands for it, and equal rows cost a second walk.
-        self._identity: Callable[[Any], Any] = itemgetter(*places) if places else itemgetter(slice(None))
+        numbers = [number for number, column in enumerate(dataset.columns) if column.key]
+        # A ledger has no key, so the whole row is compared; equal rows cost a second reading.
+        self._identity: Callable[[Any], Any] = itemgetter(*numbers) if numbers else itemgetter(slice(None))
         self._seen: set[int] = set()
         self._keys = array("q")
         self._rows_by_page: list[int] = []
@@ -97,20 +100,20 @@ class _Record:
         self._is_over = False
 
     def is_new(self, page: Page, number: int) -> bool:
-        """Take note of a page; False where it is empty or one that was there before, and the list is over."""
+        """Record a page; False where it ends the list: it is empty or a repetition."""
         self._totals.append(page.total)
         self._last_page = page.last_page
         if not page.rows:
             self._is_over = True
             return False
         keys = array("q", map(hash, map(self._identity, page.rows)))
-        print_of_page = hash(keys.tobytes())
-        if print_of_page in self._seen:
+        fingerprint = hash(keys.tobytes())
+        if fingerprint in self._seen:
             self._is_over = True
             if page.total is not None:
                 self._doubts.append(f"page {number} repeats an earlier one")
             return False
-        self._seen.add(print_of_page)
+        self._seen.add(fingerprint)
         distinct = set(keys)
         self._duplicates_within_pages += len(keys) - len(distinct)
         self._keys.extend(distinct)
@@ -118,7 +121,7 @@ class _Record:
         return True
 
     def expects_more(self, first: Page) -> bool:
-        """Whether another page should be asked for after those the total promised."""
+        """Whether another page is requested after those of the announced total."""
         if self._is_over or not self._rows_by_page:
             return False
         if first.total is not None:
@@ -128,10 +131,10 @@ class _Record:
             return True
         return pages == 1 or last >= self._rows_by_page[0]
 
-    def outcome(self, query: ListQuery) -> ReadResult:
-        """Return what the walk came to."""
+    def result(self, query: ListQuery) -> ReadResult:
+        """Return the result of all pages."""
         rows, announced = sum(self._rows_by_page), self._totals[-1]
-        # How many keys turned up on another page too is counted in memory that does not grow with the list.
+        # Keys on two pages are counted in buckets, so that the memory does not grow with the list.
         buckets = 1 + len(self._keys) // _KEYS_COMPARED_AT_ONCE
         distinct = sum(len({key for key in self._keys if key % buckets == bucket}) for bucket in range(buckets))
         duplicates = len(self._keys) - distinct
@@ -141,8 +144,8 @@ class _Record:
         elif announced is not None and rows != announced:
             doubts.append(f"{announced} rows were announced and {rows} read")
         if duplicates:
-            doubts.append(f"{duplicates} rows turned up on two pages")
-        # Where page 1 was the only one and had room left, it was the whole list at one time.
+            doubts.append(f"{duplicates} rows were on two pages")
+        # A single page that is not full was the whole list at one moment.
         if len(self._rows_by_page) != 1 or rows >= (query.page_size or 0):
-            doubts.append("a list of several pages is read until two walks agree")
+            doubts.append("a list of several pages is read until two readings agree")
         return ReadResult(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)

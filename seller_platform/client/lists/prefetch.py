@@ -1,4 +1,4 @@
-"""Fetching: pages asked for ahead of time by a few threads, decoded and handed over in order."""
+"""Prefetch: requests pages ahead in a few threads, and decodes and yields them in order."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from seller_platform.errors import UnreadableBodyError
 
 
 class PageFetcher:
-    """Fetches pages and counts what they cost.
+    """Fetches pages, and counts their requests and bytes.
 
     Args:
         decoder: Decodes the pages of all lists of the slice.
@@ -46,7 +46,7 @@ class PageFetcher:
         return self._counted(answer, page)
 
     def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
-        """Yield the pages in the order in which they are asked for."""
+        """Yield the pages in the order of their queries."""
         remaining = iter(queries)
         under_way: deque[tuple[ListQuery, Future[Answer]]] = deque()
         page: Page | None = None

@@ -1,11 +1,11 @@
-"""Where the rows of a slice go while they are read; what keeps them is another floor's."""
+"""The protocol of the object that receives the rows of a slice."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 
 class RowSink(Protocol):
-    """Takes the rows of a slice."""
+    """Receives the rows of a slice."""
 
     @property
     def count(self) -> int:

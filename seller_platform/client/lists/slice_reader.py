@@ -1,4 +1,4 @@
-"""Lists that move while they are read: the rows of one slice, read until it is sure that none was lost."""
+"""Reads the rows of one slice, again and again until none can have been missed."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -30,21 +30,21 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
 ) -> LoadFacts:
     """Read the rows of a slice into the sink.
 
-    An attempt whose rows may not be the list as it was is made again, until one leaves no doubt or two in a row bring
-    the same rows; where the list can be divided, in smaller and smaller windows.
+    A list may change while it is read. An attempt is repeated until one leaves no doubt, or two in a row bring the same
+    rows. Where the list can be divided, later attempts read smaller windows.
 
     Args:
         window: The days of a dated dataset; None for others.
-        snapshot_day: The day that an undated list stands for; None for dated datasets.
+        snapshot_day: The day that an undated list is stored for; None for dated datasets.
         look_ahead: How many pages are under way at once.
 
     Raises:
-        ListChangedError: The list would not hold still.
+        ListChangedError: The list changed in every attempt.
         ContractViolationError: The upstream sent what the API does not allow.
         UpstreamUnavailableError: It did not answer.
     """
-    place = window.start if window else snapshot_day
-    decoder = PageDecoder(dataset, zone_named(account.timezone, account.key), place)
+    zone, slice_value = zone_named(account.timezone, account.key), window.start if window else snapshot_day
+    decoder = PageDecoder(dataset, zone, slice_value)
     with PageFetcher(api, decoder, look_ahead) as fetcher:
         reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
@@ -52,16 +52,19 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
         for number, windows in enumerate(_plans(dataset, window), start=1):
             sink.restart()
             attempt = source.attempt(windows)
-            read = (sink.digest, attempt.outcome.announced)
-            if not attempt.outcome.doubts or read == previous:
+            fingerprint = (sink.digest, attempt.result.announced)
+            if not attempt.result.doubts or fingerprint == previous:
                 return _facts(attempt, number, fetcher, reader)
-            previous = read
-    list_read = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
-    raise ListChangedError(list_read, attempts=number, last=attempt.outcome.doubts[0])
+            previous = fingerprint
+    slice_read = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
+    raise ListChangedError(slice_read, attempts=number, last=attempt.result.doubts[0])
 
 
 def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window | None]]:
-    """Yield the windows to read in each attempt: the whole a few times, then halves of it down to single days."""
+    """Yield the windows of each attempt.
+
+    The whole window is read a few times, then its halves, and so on down to single days.
+    """
     for _ in range(ATTEMPTS):
         yield [window]
     if window is None or not dataset.is_divisible:
@@ -74,14 +77,14 @@ def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window 
 
 
 def _facts(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher, reader: WindowReader) -> LoadFacts:
-    announced, verdict = attempt.outcome.announced, CountVerdict.UNVERIFIABLE
+    announced, verdict = attempt.result.announced, CountVerdict.UNVERIFIABLE
     if announced is not None:
         verdict = CountVerdict.MATCH if announced == reader.sink.count else CountVerdict.MISMATCH
     notes = dict(attempt.notes)
     if attempts > 1:
         notes["attempts"] = attempts
-    if attempt.outcome.duplicate_keys:
-        notes["duplicate_keys"] = attempt.outcome.duplicate_keys
+    if attempt.result.duplicate_keys:
+        notes["duplicate_keys"] = attempt.result.duplicate_keys
     if fetcher.unknown_fields:
         notes["unknown_fields"] = sorted(fetcher.unknown_fields)
     return LoadFacts(fetcher.requests, reader.pages, fetcher.body_bytes, announced, verdict, notes)

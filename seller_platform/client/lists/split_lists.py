@@ -1,4 +1,4 @@
-"""Lists split by a filter: read value by value and tagged, with the sum checked against the whole list."""
+"""Reads lists split by a filter, value by value, and compares their sum with the whole."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,14 +12,14 @@ _Counts = dict[str, int | None]
 
 
 class SplitListReader:
-    """Reads a slice once for each value of a filter, unless the upstream ignores the filter."""
+    """Reads a slice once for each value of a filter, if the upstream obeys it."""
 
     def __init__(self, reader: WindowReader) -> None:
         split_by = reader.query.dataset.split_by
         if split_by is None:
             raise ValueError(f"{reader.query.dataset.name} is not split by a filter")
         self._reader, self._query, self._split_by = reader, reader.query, split_by
-        # Only its total is needed, so that the pages are as small as they come.
+        # Only the total is needed, so the page is as small as possible.
         self._whole = replace(reader.query, per_page=min(reader.query.dataset.page_sizes, default=None))
         self._count_names = ("unfiltered", *split_by.values)
         self._unexplained: _Counts | None = None
@@ -45,37 +45,37 @@ class SplitListReader:
         totals = [first.total for (first,) in firsts]
         if whole.total and set(totals) == {whole.total}:
             return self._unfiltered(windows, self._counts(whole.total, totals))
-        outcomes = [
+        results = [
             self._reader.read_all(parts, firsts[number] if firsts else None) for number, parts in enumerate(by_value)
         ]
         if whole.total is None:
-            return self._without_totals(outcomes, windows)
-        return self._compared(whole.total, outcomes, windows)
+            return self._without_totals(results, windows)
+        return self._compared(whole.total, results, windows)
 
-    def _compared(self, total: int, outcomes: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
-        """Judge whether the parts add up to the unfiltered total, or to one it had while they were read."""
-        counts = [outcome.rows if outcome.announced is None else outcome.announced for outcome in outcomes]
-        outcome, filtered = sum(outcomes, start=ReadResult()), sum(counts)
+    def _compared(self, total: int, results: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
+        """Judge whether the parts add up to the unfiltered total, which may have changed meanwhile."""
+        counts = [result.rows if result.announced is None else result.announced for result in results]
+        result, filtered = sum(results, start=ReadResult()), sum(counts)
         if filtered == total:
-            return SliceAttempt(replace(outcome, announced=total))
+            return SliceAttempt(replace(result, announced=total))
         after = self._reader.fetcher.one(self._whole).total
         if after is not None and after != total and min(total, after) <= filtered <= max(total, after):
-            return SliceAttempt(replace(outcome, announced=filtered), {"moved": {"before": total, "after": after}})
+            return SliceAttempt(replace(result, announced=filtered), {"moved": {"before": total, "after": after}})
         unexplained = self._counts(total, counts)
         if unexplained == self._unexplained:
             return self._unfiltered(windows, unexplained)
         self._unexplained = unexplained
         doubt = f"{total} rows were announced in all, {filtered} by {self._split_by.parameter}"
-        return SliceAttempt(replace(outcome, announced=total).doubted(doubt))
+        return SliceAttempt(replace(result, announced=total).doubted(doubt))
 
-    def _without_totals(self, outcomes: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
-        """Judge by rows counted: parts that are all of one size are each compared with the unfiltered list."""
-        attempt = SliceAttempt(replace(sum(outcomes, start=ReadResult()), announced=None))
-        counts = [outcome.rows for outcome in outcomes]
+    def _without_totals(self, results: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
+        """Judge by counted rows: parts of equal size are compared with the unfiltered list."""
+        attempt = SliceAttempt(replace(sum(results, start=ReadResult()), announced=None))
+        counts = [result.rows for result in results]
         if self._is_proven or len(set(counts)) > 1 or not counts[0]:
             return attempt
         unfiltered = self._unfiltered(windows, self._counts(None, counts))
-        if unfiltered.outcome.rows == counts[0]:
+        if unfiltered.result.rows == counts[0]:
             return unfiltered
         self._ignored, self._is_proven = None, True
         self._reader.sink.restart()
@@ -85,10 +85,10 @@ class SplitListReader:
         return dict(zip(self._count_names, (total, *counts), strict=True))
 
     def _unfiltered(self, windows: Sequence[Window | None], counts: _Counts) -> SliceAttempt:
-        """Read the unfiltered list, because the filter does not split it; its rows carry no tag."""
+        """Read the unfiltered list, because the upstream ignores the filter; its rows have no tag."""
         self._ignored = counts
         self._reader.sink.restart()
         self._reader.pages = 0
         tags = (None,) if self._split_by.tag else ()
-        outcome = self._reader.read_all([ListPart(replace(self._query, window=window), tags) for window in windows])
-        return SliceAttempt(outcome, {"facet_ignored": counts})
+        result = self._reader.read_all([ListPart(replace(self._query, window=window), tags) for window in windows])
+        return SliceAttempt(result, {"facet_ignored": counts})

@@ -1,4 +1,7 @@
-"""Parts of a slice: one list per window and value of a filter, each read in one page, in smaller windows, or walked."""
+"""Reads the parts of a slice in one page, in smaller windows, or page by page.
+
+A part is a list of one window and one value of a filter.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,14 +14,15 @@ from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Window
 from seller_platform.contract.list_query import ListQuery
 
-_FILL = 0.9  # of a page: days are not alike, so windows are planned with room
+_FILL = 0.9
+"""How full a page may be by plan: some days have more rows than others."""
 
 
 @dataclass(frozen=True)
 class SliceAttempt:
-    """One attempt to read a slice, and what else was found in it."""
+    """One attempt to read a slice, and the notes for its receipt."""
 
-    outcome: ReadResult
+    result: ReadResult
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -27,8 +31,8 @@ class ListPart:
     """One list of a slice.
 
     Attributes:
-        query: Asks for its first page.
-        tags: What the rows are tagged with.
+        query: Requests the first page.
+        tags: The values of the dataset's tag columns in its rows.
     """
 
     query: ListQuery
@@ -39,7 +43,7 @@ class WindowReader:
     """Reads parts of one slice into its sink.
 
     Args:
-        query: Asks for the first page of the whole slice, unfiltered.
+        query: Requests the first page of the whole slice, unfiltered.
 
     Attributes:
         pages: Pages read in the attempt under way.
@@ -48,11 +52,11 @@ class WindowReader:
     def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink) -> None:
         self.fetcher, self.query, self.sink = fetcher, query, sink
         self.pages = 0
-        places = [number for number, column in enumerate(query.dataset.columns) if column.key]
-        self._key: Callable[[Row], object] | None = itemgetter(*places) if places else None
+        numbers = [number for number, column in enumerate(query.dataset.columns) if column.key]
+        self._key: Callable[[Row], object] | None = itemgetter(*numbers) if numbers else None
 
     def attempt(self, windows: Sequence[Window | None]) -> SliceAttempt:
-        """Read every part of the slice: the list itself, or one for each value of a filter that must be given."""
+        """Read every part of the slice: the list, or one per value of a required filter."""
         self.pages = 0
         split_by = self.query.dataset.split_by
         queries = (
@@ -83,15 +87,18 @@ class WindowReader:
         smaller = self._smaller(part, first)
         if not smaller:
             return walk(self.fetcher, part.query, first, lambda page: self._write(part, page))
-        outcome = self.read_all(smaller)
-        found = outcome.rows if outcome.announced is None else outcome.announced
-        outcome = replace(outcome, announced=first.total)
-        if found != first.total:
-            return outcome.doubted(f"{first.total} rows were announced for the whole window, {found} for its parts")
-        return outcome
+        result = self.read_all(smaller)
+        total = result.rows if result.announced is None else result.announced
+        result = replace(result, announced=first.total)
+        if total != first.total:
+            return result.doubted(f"{first.total} rows were announced for the whole window, {total} for its parts")
+        return result
 
     def _smaller(self, part: ListPart, first: Page) -> list[ListPart]:
-        """Return parts of fewer days that fit one page each, where that takes no more requests than two walks do."""
+        """Return parts of fewer days that fit one page each.
+
+        There are none where they would take more requests than reading all pages twice.
+        """
         size, window = len(first.rows), part.query.window
         if window is None or not part.query.dataset.is_divisible or not first.total or not size or first.total <= size:
             return []
