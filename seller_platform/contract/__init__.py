@@ -1,19 +1,19 @@
 """The promises of the API: datasets, columns, endpoints, accounts and windows.
 
-It has no input or output and needs the standard library only; every other floor reads it.
+It has no input or output and imports the standard library only; every other floor imports it.
 
-- `dataset`: what a dataset is
+- `dataset`: the declaration of a dataset
 - `datasets`: every dataset
 - `columns`: the columns of a dataset
 - `accounts`: accounts and their keys
 - `window`: half-open ranges of days
 - `currencies`: currency codes of ISO 4217
-- `wire`: paths and limits, the envelope of a page, and bodies of refusals
+- `wire`: paths, limits, the envelope of a page, and error bodies
 - `statistics_views`: the views of the statistics dashboard
 - `cost_periods`: cost periods and their arithmetic
 - `list_query`: the query parameters of one page of a list
-- `loads`: how a slice was read, and the verdict on its row count
-- `reports`: how reports are requested, followed and written
+- `loads`: facts about the reading of a slice, and the verdict on its row count
+- `reports`: selectors, status words and formats of reports
 - `tokens`: the token pair of a grant
 """
 

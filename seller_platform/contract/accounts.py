@@ -1,4 +1,4 @@
-"""Accounts: the facts that select one, and the key under which its rows are kept."""
+"""Accounts: their attributes, their selection in requests, and the key of their rows."""
 
 import re
 from dataclasses import dataclass

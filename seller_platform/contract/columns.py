@@ -1,11 +1,11 @@
-"""The columns of a dataset: name, kind, nullability, aliases on the wire, and one sentence each."""
+"""Columns of a dataset: names, kinds, aliases on the wire, and a sentence about each."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Kind(Enum):
-    """What a value is, on the wire, in PostgreSQL and in a DataFrame."""
+    """The kind of a value, on the wire, in PostgreSQL and in a DataFrame."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -23,9 +23,9 @@ class Column:
 
     Attributes:
         name: The name in the table and, first choice, on the wire.
-        kind: What the value is. Money and numbers are exact decimals.
+        kind: The kind of the value. Money and numbers are exact decimals.
         doc: One sentence for the table's comment, the asset's column schema and the OpenAPI field.
-        key: Part of what identifies a row. A key is never null; a row without it refuses the slice.
+        key: Whether it is part of the row's key. A key is never null; a row without it fails the load of its slice.
         aliases: Other names under which an upstream may send the field.
         currency: For money, the column that names its currency; None means the account's own.
         example: A value for the documentation of the API; None where the kind says enough.

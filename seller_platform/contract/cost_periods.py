@@ -1,8 +1,9 @@
-"""Cost periods of a product: what it costs from one day to another, and the arithmetic of amounts."""
+"""Cost periods: the costs of a product between two days, and the arithmetic of amounts."""
 
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from operator import attrgetter
 
 SKU, DATA, DATES = "sku", "data", "dates"
 FROM_DATE, TO_DATE, COST_ELEMENTS = "from_date", "to_date", "cost_elements"
@@ -21,11 +22,11 @@ _WIDE = Context(prec=200)  # so that products and roundings of amounts within th
 
 @dataclass(frozen=True)
 class CostElement:
-    """One part of what a product costs, for one unit of it.
+    """One part of the cost of one unit of a product.
 
     Attributes:
-        amount: What one unit costs. Where `total_amount` is given it is computed, and the upstream computes its own.
-        total_amount: What `units` units cost, in the currency that `conversion_rate` converts from.
+        amount: The cost of one unit. Where `total_amount` is given it is computed, and the upstream computes its own.
+        total_amount: The cost of `units` units, in the currency that `conversion_rate` converts from.
     """
 
     cost_element: str
@@ -38,7 +39,10 @@ class CostElement:
     conversion_rate: Decimal | None = None
 
     def agrees_with(self, other: "CostElement") -> bool:
-        """Whether both say the same; computed amounts need only agree to the cent, and an empty text says nothing."""
+        """Whether both are equal; an empty text equals a missing one.
+
+        Amounts that are computed from a total need to agree to the cent only.
+        """
         if self._texts != other._texts:
             return False
         if self.total_amount is None and other.total_amount is None:
@@ -50,17 +54,17 @@ class CostElement:
         return (self.cost_element, self.currency, self.provider or "", self.notes or "")
 
     @property
-    def place(self) -> tuple[tuple[str, ...], Decimal]:
-        """Where the element stands among those of its period; the order in which they are sent has no meaning."""
+    def sort_key(self) -> tuple[tuple[str, ...], Decimal]:
+        """The sort key of the element in its period; upstreams send elements in any order."""
         return (self._texts, self.amount)
 
 
 @dataclass(frozen=True)
 class CostPeriod:
-    """What a product costs from one day to another, both inclusive.
+    """The costs of a product from one day to another, both inclusive.
 
     Attributes:
-        to_date: None where the upstream says of no last day; such a period can be read, but not be written.
+        to_date: None where the upstream sends no last day; such a period can be read, but not written.
     """
 
     from_date: date
@@ -76,21 +80,21 @@ class CostPeriod:
 
     @property
     def amounts(self) -> dict[str, Decimal]:
-        """What one unit costs in all, by currency."""
-        found: dict[str, Decimal] = {}
+        """The cost of one unit in all, by currency."""
+        sums: dict[str, Decimal] = {}
         for element in self.cost_elements:
-            found[element.currency] = _WIDE.add(found.get(element.currency, Decimal(0)), element.amount)
-        return dict(sorted(found.items()))
+            sums[element.currency] = _WIDE.add(sums.get(element.currency, Decimal(0)), element.amount)
+        return dict(sorted(sums.items()))
 
     def agrees_with(self, other: "CostPeriod") -> bool:
-        """Whether both say the same of the same days."""
+        """Whether both have the same days and agreeing elements."""
         if self.dates != other.dates or len(self.cost_elements) != len(other.cost_elements):
             return False
-        ours, theirs = (sorted(each.cost_elements, key=lambda element: element.place) for each in (self, other))
-        return all(mine.agrees_with(theirs[place]) for place, mine in enumerate(ours))
+        ordered = (sorted(period.cost_elements, key=attrgetter("sort_key")) for period in (self, other))
+        return all(element.agrees_with(twin) for element, twin in zip(*ordered, strict=True))
 
     def overlaps(self, other: "CostPeriod") -> bool:
-        """Whether some day lies in both."""
+        """Whether the two have a day in common."""
         return self.from_date <= (other.to_date or date.max) and other.from_date <= (self.to_date or date.max)
 
 
@@ -98,20 +102,19 @@ Periods = tuple[CostPeriod, ...]
 
 
 def periods_agree(one: Periods, other: Periods) -> bool:
-    """Whether two lists hold the same periods, in whatever order."""
+    """Whether two lists hold the same periods, in any order."""
     if len(one) != len(other):
         return False
-    ours, theirs = in_order(one), in_order(other)
-    return all(mine.agrees_with(theirs[place]) for place, mine in enumerate(ours))
+    return all(period.agrees_with(twin) for period, twin in zip(in_order(one), in_order(other), strict=True))
 
 
 def in_order(periods: Periods) -> Periods:
-    """Return the periods by their days."""
+    """Return the periods in the order of their days."""
     return tuple(sorted(periods, key=lambda period: (period.from_date, period.to_date or date.max)))
 
 
 def periods_sent(sku: str, periods: Periods) -> dict[str, object]:
-    """Return the body that stores these periods of a product, amounts as Decimals."""
+    """Return the body of a request that stores these periods, with amounts as Decimals."""
     return {
         SKU: sku,
         DATA: [
@@ -125,7 +128,10 @@ def periods_sent(sku: str, periods: Periods) -> dict[str, object]:
 
 
 def _element_sent(element: CostElement) -> dict[str, object]:
-    """Return an element without what it does not say; the upstream computes the amount of one that has a total."""
+    """Return an element as it is sent, without empty fields.
+
+    The upstream computes the amount of an element that has a total.
+    """
     sent = {
         COST_ELEMENT: element.cost_element,
         PROVIDER: element.provider,
@@ -140,13 +146,13 @@ def _element_sent(element: CostElement) -> dict[str, object]:
 
 
 def unit_amount(total_amount: Decimal, conversion_rate: Decimal, units: Decimal) -> Decimal:
-    """Return what one unit costs, to ten decimals at most."""
+    """Return the cost of one unit, with ten decimals at most."""
     amount = Context(prec=60).divide(_WIDE.multiply(total_amount, conversion_rate), units)
     return with_cents(amount.quantize(Decimal(1).scaleb(-MOST_DECIMALS), ROUND_HALF_EVEN, _WIDE))
 
 
 def with_cents(amount: Decimal) -> Decimal:
-    """Return the same amount with two decimals, or with more only where it has more."""
+    """Return the same amount with two decimals, or with all that it has."""
     return amount.quantize(Decimal(1).scaleb(-max(2, decimals_of(amount))), context=_WIDE)
 
 
@@ -156,7 +162,7 @@ def in_cents(amount: Decimal) -> Decimal:
 
 
 def decimals_of(number: Decimal) -> int:
-    """Return how many decimals a finite number needs; trailing zeros need none."""
+    """Return the decimals that a finite number needs, without trailing zeros."""
     if not number:
         return 0
     digits, exponent = number.as_tuple().digits, int(number.as_tuple().exponent)

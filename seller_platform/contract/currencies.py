@@ -1,4 +1,4 @@
-"""The currencies in use: the alphabetic codes of ISO 4217."""
+"""The currencies in use, by their alphabetic codes of ISO 4217."""
 
 _CODES = """
 AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE
@@ -10,4 +10,4 @@ UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW 
 """
 
 CURRENCIES = frozenset(_CODES.split())
-"""Those that amounts of money can be in; metals, test codes and the code for no currency are not among them."""
+"""The currencies that amounts can have, without metals, test codes and the code for no currency."""

@@ -1,4 +1,4 @@
-"""What a dataset is: a list of the API, declared once, from which everything else follows."""
+"""The declaration of a dataset, from which all floors derive tables, assets and routes."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +12,7 @@ _CONNECTION = "connection"
 
 
 class Slicing(Enum):
-    """What a slice of the dataset is, which is also its Dagster partition."""
+    """What one slice of the dataset is; a slice is also its Dagster partition."""
 
     MONTH = "account x month"
     SNAPSHOT = "account"
@@ -20,7 +20,7 @@ class Slicing(Enum):
 
 
 class Source(Enum):
-    """How the rows of a slice are obtained."""
+    """How the rows of a slice are read."""
 
     LIST = "a paged list"
     PRODUCT_LOOKUP = "one request per product"
@@ -30,14 +30,14 @@ class Source(Enum):
 
 @dataclass(frozen=True)
 class SplitFilter:
-    """A filter that splits a list into parts, each of which is read by itself.
+    """A filter that splits a list into parts, which are read one by one.
 
     Attributes:
-        parameter: The query parameter that chooses the part.
-        values: Every value it takes.
-        tag: The column that keeps the value, where the rows themselves do not carry it.
+        parameter: The query parameter of the filter.
+        values: All of its values.
+        tag: The column that stores the value, where rows do not carry it.
         required: True where the API has no unfiltered list.
-        field: The column that carries the value, where the rows themselves do.
+        field: The column of the value, where rows carry it.
     """
 
     parameter: str
@@ -48,7 +48,7 @@ class SplitFilter:
 
     @property
     def column(self) -> str | None:
-        """The column of the table that holds the value."""
+        """The column of the table that holds the value of the filter."""
         return self.tag.name if self.tag else self.field
 
 
@@ -59,17 +59,17 @@ class Dataset:
     Attributes:
         name: The table in schema `seller` and the last part of the asset key.
         path: The endpoint, relative to the base URL.
-        doc: One sentence: what a row is.
+        doc: One sentence about a row.
         area: The endpoint's area in the API, and the asset's group.
         columns: The fields of a row, in the order of the table.
         slicing: What one slice is.
-        source: How its rows are obtained.
+        source: How its rows are read.
         page_sizes: The values that `per_page` takes; empty where the endpoint has no such parameter.
         fixed_page_size: The rows of a full page where the endpoint chooses it.
         announces_total: Whether the endpoint sends `total`.
         parameters: Query parameters that are always sent.
         split_by: The filter by which the list is read in parts.
-        day: The column whose local day places a row in a window; None where the slice itself is the day.
+        day: The column whose local day decides the window of a row; None where the slice gives the day.
         order: The columns by which the list is ordered, before the tie-breaker.
         lookback_days: How many days back rows of this dataset may still change.
     """
@@ -92,12 +92,12 @@ class Dataset:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that identify a row; empty for a ledger, where equal rows are both true."""
+        """The columns that identify a row; empty for a ledger, whose rows may be equal."""
         return tuple(column.name for column in self.columns if column.key)
 
     @property
     def tags(self) -> tuple[Column, ...]:
-        """The columns that are not fields of a row but of the request that read it."""
+        """The columns whose values come from the request, not from the row."""
         return (self.split_by.tag,) if self.split_by and self.split_by.tag else ()
 
     @property
@@ -111,22 +111,22 @@ class Dataset:
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether the table holds one whole list after another, of which the newest is what is true now."""
+        """Whether the table holds a whole list for each day; the newest is current."""
         return self.slicing is Slicing.SNAPSHOT and self.source is not Source.REPORT
 
     @property
     def is_computed(self) -> bool:
-        """Whether the upstream computes the rows from other datasets when it is asked, as the parameters say."""
+        """Whether the upstream computes the rows from other datasets, as the parameters choose."""
         return bool(self.parameters)
 
     @property
     def is_divisible(self) -> bool:
-        """Whether a window may be read in parts: not where a row sums up its window."""
+        """Whether a window may be read in parts; False where rows sum up their window."""
         return self.is_dated and self.day is not None
 
     @property
     def slice_column(self) -> str:
-        """The column of the table that, with the account, says which slice a row is in."""
+        """The column of the table that, beside the account, decides the slice of a row."""
         return _CONNECTION if self.slicing is Slicing.CONNECTION else LOCAL_DAY
 
     @property
@@ -134,7 +134,7 @@ class Dataset:
         return f"seller.{self.name}"
 
     def requires(self, column: Column) -> bool:
-        """Whether a row without that field is refused: it is part of the key, or places the row in a window."""
+        """Whether a row without that field is refused: key columns and the day."""
         return column.key or column.name == self.day
 
     def column(self, name: str) -> Column:

@@ -1,4 +1,4 @@
-"""The query parameters of one page of a list, as the client sends them and `explain` shows them."""
+"""The query parameters of one page of a list, for the client and for `explain`."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from seller_platform.contract.window import Window
 
 @dataclass(frozen=True)
 class ListQuery:
-    """Asks for one page of a list.
+    """Requests one page of a list.
 
     Attributes:
         window: The days of the rows; None for a list that takes no days.

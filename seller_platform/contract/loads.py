@@ -1,4 +1,4 @@
-"""How a slice was read from the API: the facts of its load and the verdict on its row count."""
+"""Facts about the reading of a slice, and the verdict on its row count."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class CountVerdict(StrEnum):
 
     @classmethod
     def worst(cls, verdicts: Collection["CountVerdict"]) -> "CountVerdict":
-        """Return the verdict that needs most attention; a mismatch before all others."""
+        """Return the worst of the verdicts; a mismatch is worse than an unverifiable count."""
         return next(verdict for verdict in (cls.MISMATCH, cls.UNVERIFIABLE, cls.MATCH) if verdict in verdicts)
 
 

@@ -1,10 +1,10 @@
-"""Asynchronous reports: how they are requested, followed and written."""
+"""Asynchronous reports: selectors of a request, words of a status, and formats."""
 
 from datetime import date
 
 DPS_DATE, PRODUCT_SKU, LAST_UPDATED_DATE = "dps_date", "product_sku", "last_updated_date"
 SELECTORS = (DPS_DATE, PRODUCT_SKU, LAST_UPDATED_DATE)
-"""The parameters that say what a report is to hold, of which a request has exactly one."""
+"""The parameters that choose the rows of a report; a request has exactly one of them."""
 
 DATE_SELECTORS = (DPS_DATE, LAST_UPDATED_DATE)
 
@@ -14,14 +14,14 @@ FORMATS = (JSON, CSV)
 COMPLETED_WORDS = frozenset({"completed", "done"})
 PENDING_WORDS = frozenset({"processing", "queued", "working", "cancelling"})
 FAILED_WORDS = frozenset({"failed", "cancelled"})
-"""The words for how a report is, in lower case; upstreams write them in any."""
+"""The words for the status of a report, in lower case; upstreams write them in any case."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""How a text begins that a spreadsheet would run, blanks aside; in CSV an apostrophe stands before such a text."""
+"""The starts of texts that a spreadsheet runs as formulas, after blanks; CSV has an apostrophe before such a text."""
 
 
 def selector_problem(selector: str, value: str) -> str | None:
-    """Return what is wrong with a selector and its value; None if a report can be requested by them."""
+    """Return the problem of a selector or its value; None where both can be used."""
     if selector not in SELECTORS:
         return f"the selector must be one of {', '.join(SELECTORS)}, not {selector!r}"
     if selector not in DATE_SELECTORS:

@@ -1,4 +1,7 @@
-"""Every view of the statistics dashboard, each as a list of its own; those that are landed are datasets elsewhere."""
+"""Every view of the statistics dashboard, as a list of its own.
+
+The views that the warehouse stores are datasets in `datasets.sales`.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The token pair of a grant, as the token endpoint issues it and the warehouse keeps it."""
+"""The token pair of a grant, which the token endpoint issues and the warehouse stores."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ class TokenPair:
     """An access token and the refresh token for its successor.
 
     Attributes:
-        generation: Counts the pairs of a grant, from 1 for the first.
+        generation: The number of the pair within its grant, from 1.
     """
 
     access_token: str = field(repr=False)
@@ -30,9 +30,9 @@ class TokenPair:
 
     @property
     def dies_at(self) -> datetime:
-        """When the refresh token can no longer be expected to work, unless it is rotated before."""
+        """When the refresh token may stop working, unless it is rotated before."""
         return self.issued_at + timedelta(seconds=REFRESH_TOKEN_SECONDS)
 
     def is_due(self, now: datetime) -> bool:
-        """Whether half of the access token's life is over: time to refresh, with as much again in reserve."""
+        """Whether half of the access token's life is over; the other half is the reserve."""
         return now >= self.issued_at + timedelta(seconds=self.expires_in_seconds / 2)

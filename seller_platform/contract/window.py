@@ -37,7 +37,7 @@ class Window:
 
     @property
     def last_day(self) -> date:
-        """The last day inside, as the API's inclusive `end_date` wants it."""
+        """The last day inside, which is the API's inclusive `end_date`."""
         return self.end - _DAY
 
     @property
@@ -55,15 +55,15 @@ class Window:
         return (self.start + timedelta(days=offset) for offset in range(self.days))
 
     def until(self, end: date) -> Window:
-        """Return the part of this window before `end`; empty where nothing of it is."""
+        """Return the part of this window before `end`, which may be empty."""
         return Window(self.start, max(self.start, min(self.end, end)))
 
     def since(self, start: date) -> Window:
-        """Return the part of this window from `start` on; empty where nothing of it is."""
+        """Return the part of this window from `start` on, which may be empty."""
         return Window(min(self.end, max(self.start, start)), self.end)
 
     def split(self, days: int) -> Iterator[Window]:
-        """Yield consecutive windows of at most `days` days that add up to this one."""
+        """Yield the consecutive windows of at most `days` days that make up this one."""
         start = self.start
         while start < self.end:
             end = min(self.end, start + timedelta(days=days))
@@ -71,7 +71,7 @@ class Window:
             start = end
 
     def months(self) -> Iterator[Window]:
-        """Yield this window cut at the borders of months."""
+        """Yield the parts of this window in each calendar month."""
         start = self.start
         while start < self.end:
             end = min(self.end, Window.month_of(start).end)

@@ -1,4 +1,4 @@
-"""The API on the wire: paths and limits, the envelope of a page, and the body of a refusal."""
+"""The API on the wire: paths, limits, the envelope of a page, and error bodies."""
 
 from collections.abc import Mapping, Sequence
 
@@ -38,7 +38,7 @@ ENVELOPE = {
 
 
 def last_page_of(total: int, per_page: int) -> int:
-    """Return the number of the last page; an empty list has one page, which is empty."""
+    """Return the number of the last page; an empty list has one empty page."""
     return max(1, -(-total // per_page))
 
 
@@ -62,7 +62,7 @@ ERROR = {
 def error_body(
     code: int, message: str, parameters: Mapping[str, Sequence[str]] | None = None, *, reason: str | None = None
 ) -> dict[str, object]:
-    """Return the body; `parameters` tells for each parameter what is wrong with it."""
+    """Return the body of an error; `parameters` lists the problems of each parameter."""
     body: dict[str, object] = {STATUS: "error", CODE: code, MESSAGE: message}
     if parameters:
         body[PARAMETERS] = {name: list(problems) for name, problems in parameters.items()}

@@ -57,7 +57,7 @@ def holds_the_list(first: Page) -> bool:
     return not first.rows or (first.per_page is not None and len(first.rows) < first.per_page)
 
 
-def walk(fetcher: PageFetcher, query: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
+def read_pages(fetcher: PageFetcher, query: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
     """Read a list whose first page is there, and write every page in order."""
     record = _Record(query.dataset)
     for number, page in enumerate(_pages(fetcher, query, first, record), start=1):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from seller_platform.client.decoding.pages import Page, Row
-from seller_platform.client.lists.pagination import ReadResult, holds_the_list, walk
+from seller_platform.client.lists.pagination import ReadResult, holds_the_list, read_pages
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Window
@@ -86,7 +86,7 @@ class WindowReader:
             return ReadResult(len(first.rows), first.total, duplicate_keys=duplicates)
         smaller = self._smaller(part, first)
         if not smaller:
-            return walk(self.fetcher, part.query, first, lambda page: self._write(part, page))
+            return read_pages(self.fetcher, part.query, first, lambda page: self._write(part, page))
         result = self.read_all(smaller)
         total = result.rows if result.announced is None else result.announced
         result = replace(result, announced=first.total)

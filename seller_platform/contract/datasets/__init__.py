@@ -27,7 +27,7 @@ DATASETS: tuple[Dataset, ...] = (
     *COSTS,
     *REPORTS,
 )
-"""Every dataset, in the order in which people meet them."""
+"""Every dataset, in the order of tables and documents."""
 
 LISTS: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.source is Source.LIST)
 """The datasets that are read page by page."""
@@ -37,13 +37,13 @@ def dataset_named(name: str) -> Dataset:
     """Return the dataset of that name.
 
     Raises:
-        KeyError: There is none; the message lists those there are.
+        KeyError: No dataset has that name; the message lists all names.
     """
     for dataset in DATASETS:
         if dataset.name == name:
             return dataset
-    known = ", ".join(dataset.name for dataset in DATASETS)
-    raise KeyError(f"there is no dataset {name!r}; the datasets are {known}")
+    names = ", ".join(dataset.name for dataset in DATASETS)
+    raise KeyError(f"there is no dataset {name!r}; the datasets are {names}")
 
 
 __all__ = ["DATASETS", "LISTS", "dataset_named"]

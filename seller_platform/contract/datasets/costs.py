@@ -29,9 +29,9 @@ COST_PERIODS = Dataset(
 
 COSTS = (COST_PERIODS,)
 
-# Who asks for one product knows its SKU; the answer need not repeat it.
+# A request names its SKU, so the answer need not repeat it.
 PERIODS_OF_ONE_SKU = replace(
     COST_PERIODS,
     columns=tuple(replace(column, key=False) if column.name == SKU else column for column in COST_PERIODS.columns),
 )
-"""The same rows as the endpoint sends them, when it is asked for one product."""
+"""The same rows, as the endpoint sends them for one product."""
