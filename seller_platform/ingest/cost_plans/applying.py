@@ -124,10 +124,19 @@ class _Application:
     patience: Patience
 
     def run(self, pending: Sequence[CostWrite]) -> dict[Product, SellerPlatformError]:
-        """Write what is pending and read it back; return the errors that ended writes."""
+        """Write what is pending and read it back until it holds or the time is up.
+
+        Returns:
+            The errors that ended writes.
+
+        Raises:
+            OutdatedCostPlanError: A product has neither what it had before nor what a broken-off application left.
+        """
         found = self.upstream.read((write.account, write.sku) for write in pending)
         current = {product: each.periods for product, each in found.items()}
-        self._check_is_current(pending, current)
+        changed = [str(write) for write in pending if not _is_current(write, current[write.account, write.sku])]
+        if changed:
+            raise OutdatedCostPlanError(self.plan.id, changed)
         failures: dict[Product, SellerPlatformError] = {}
         written = []
         for write in pending:
@@ -144,18 +153,12 @@ class _Application:
                 failures[product] = error
                 if isinstance(error, RetryableError | ReauthorizationRequiredError):
                     return failures
-        self._read_back(written)
+        waiting: Sequence[CostWrite] = written
+        for last_look in self._looks():
+            waiting = self._read_round(waiting, last_look=last_look)
+            if not waiting:
+                break
         return failures
-
-    def _check_is_current(self, pending: Sequence[CostWrite], current: Mapping[Product, Periods]) -> None:
-        """Return if every product has what it had before, or what a broken-off application left of it.
-
-        Raises:
-            OutdatedCostPlanError: Somebody has changed one since.
-        """
-        changed = [str(write) for write in pending if not _is_current(write, current[write.account, write.sku])]
-        if changed:
-            raise OutdatedCostPlanError(self.plan.id, changed)
 
     def _write(self, write: CostWrite, current: Periods) -> None:
         """Have the upstream store what is wanted in place of what it has; if it does not, put back what was before.
@@ -232,14 +235,6 @@ class _Application:
             clock.sleep(min(pause, clock.seconds - passed))
             pause = min(pause * _GROWTH, _LONGEST_PAUSE_SECONDS)
         yield True
-
-    def _read_back(self, written: Sequence[CostWrite]) -> None:
-        """Read until everything written holds or the time is up, and note what was read."""
-        waiting = list(written)
-        for last_look in self._looks():
-            waiting = self._read_round(waiting, last_look=last_look)
-            if not waiting:
-                return
 
     def _read_round(self, waiting: Sequence[CostWrite], *, last_look: bool) -> list[CostWrite]:
         """Read once, note what holds, and return what does not; at the last look all of it is noted."""

@@ -1,7 +1,6 @@
 """Cost plans as files: the JSON document of a plan written, and read again."""
 
 import json
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -65,7 +64,15 @@ def read_plan(database: Database, named: str) -> CostPlan:
         if document["format"] != _FORMAT:
             raise ValueError
         uid, made_at = UUID(document["uid"]), datetime.fromisoformat(document["made_at"])
-        writes = [_write_of_document(each) for each in document["writes"]]
+        writes = [
+            CostWrite(
+                str(write["account"]),
+                str(write["sku"]),
+                periods_of_document(write["before"]),
+                periods_of_document(write["wanted"]),
+            )
+            for write in document["writes"]
+        ]
         made_by, source = str(document["made_by"]), str(document["source"])
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InvalidCostPlanError(named, "the file is not one that `--out` wrote") from error
@@ -75,8 +82,3 @@ def read_plan(database: Database, named: str) -> CostPlan:
     if plan_document(stored)["writes"] != document["writes"]:
         raise InvalidCostPlanError(named, f"the file differs from plan {stored.id}, which it was written from")
     return stored
-
-
-def _write_of_document(document: Mapping[str, Any]) -> CostWrite:
-    before, wanted = (periods_of_document(document[name]) for name in ("before", "wanted"))
-    return CostWrite(str(document["account"]), str(document["sku"]), before, wanted)

@@ -8,7 +8,7 @@ the upstream.
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -85,7 +85,16 @@ def read_costs(database: Database, source: str, accounts: Collection[str]) -> Wa
         lines = [Line(f"row {number}", _cells(source, number, columns, row)) for number, row in enumerate(rows, 1)]
     else:
         lines = list(_csv_lines(path))
-    return _wanted(source, lines, accounts)
+    problems = _Problems(source)
+    lines_of: dict[Product, list[Line]] = {}
+    for line in lines:
+        if _is_product(line, accounts, problems):
+            lines_of.setdefault((line[ACCOUNT].strip(), line[SKU]), []).append(line)
+    wanted = {product: _periods(of_product, problems) for product, of_product in lines_of.items()}
+    if not lines_of and not problems.found:
+        problems.add("it has no lines")
+    problems.check()
+    return wanted
 
 
 def _csv_lines(path: Path) -> Iterator[Line]:
@@ -97,7 +106,10 @@ def _csv_lines(path: Path) -> Iterator[Line]:
         began = reader.line_num + 1
         for cells in reader:
             if any(cells):
-                yield Line(f"line {began}", _named(source, f"line {began}", columns, cells))
+                place = f"line {began}"
+                if len(cells) != len(columns):
+                    raise CostSheetError(source, [f"{place}: it has {len(cells)} cells under {len(columns)} columns"])
+                yield Line(place, dict(zip(columns, cells, strict=True)))
             began = reader.line_num + 1
     except csv.Error as error:
         raise CostSheetError(source, [f"line {reader.line_num}: it is not CSV: {error}"]) from error
@@ -126,12 +138,6 @@ def _check_columns(source: str, columns: Sequence[str]) -> None:
             problems.append(f"column {AMOUNT} is missing, or {TOTAL_AMOUNT} in its place")
     if problems:
         raise CostSheetError(source, problems)
-
-
-def _named(source: str, place: str, columns: Sequence[str], cells: Sequence[str]) -> Mapping[str, str]:
-    if len(cells) != len(columns):
-        raise CostSheetError(source, [f"{place}: it has {len(cells)} cells under {len(columns)} columns"])
-    return dict(zip(columns, cells, strict=True))
 
 
 def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[object]) -> Mapping[str, str]:
@@ -173,19 +179,6 @@ class _Problems:
         """Raise CostSheetError if there is a problem."""
         if self.found:
             raise CostSheetError(self.source, self.found)
-
-
-def _wanted(source: str, lines: Iterable[Line], accounts: Collection[str]) -> Wanted:
-    problems = _Problems(source)
-    lines_of: dict[Product, list[Line]] = {}
-    for line in lines:
-        if _is_product(line, accounts, problems):
-            lines_of.setdefault((line[ACCOUNT].strip(), line[SKU]), []).append(line)
-    wanted = {product: _periods(of_product, problems) for product, of_product in lines_of.items()}
-    if not lines_of and not problems.found:
-        problems.add("it has no lines")
-    problems.check()
-    return wanted
 
 
 def _is_product(line: Line, accounts: Collection[str], problems: _Problems) -> bool:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from seller_platform.client.endpoints.accounts import Discovered, fetch_accounts, fetch_user
+from seller_platform.client.endpoints.accounts import fetch_accounts, fetch_user
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
-from seller_platform.warehouse.loads.slices import Load, Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -31,16 +31,12 @@ def discover(
         user = fetch_user(api)
         with open_load(database, wanted) as load:
             found = fetch_accounts(api, connection.name)
-            _spool(found, load)
+            # One by one, for each is stored under its own account's key.
+            for position, (account, row) in enumerate(zip(found.accounts, found.rows, strict=True)):
+                extras = {0: found.extras[position]} if position in found.extras else {}
+                load.spool.write([row], extras=extras, page=1, account=account.key)
             save_user(database, connection.name, user.id, user.name)
             save_accounts(database, connection.name, [(account.key, account) for account in found.accounts])
             facts = replace(found.facts, requests=found.facts.requests + 1)
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
     return [KnownAccount(account.key, connection.name, account) for account in found.accounts], receipt
-
-
-def _spool(found: Discovered, load: Load) -> None:
-    """Write the rows one by one, for each is stored under its own account's key."""
-    for position, (account, row) in enumerate(zip(found.accounts, found.rows, strict=True)):
-        extras = {0: found.extras[position]} if position in found.extras else {}
-        load.spool.write([row], extras=extras, page=1, account=account.key)

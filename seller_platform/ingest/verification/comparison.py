@@ -129,7 +129,10 @@ def _judged(question: Question, source: SellerApi, replica: SellerApi) -> _Judge
         return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(question.unanswerable,))
     ours, theirs = _ReadAnswer(question), _ReadAnswer(question)
     reading = _read(question, source, theirs)
-    unknown = [*_reasons(question), *_unnamed_fields(reading)]
+    columns: dict[str, list[str]] = defaultdict(list)
+    for name, reason in question.forgotten.items():
+        columns[reason].append(name)
+    unknown = [*(f"{', '.join(names)}: {reason}" for reason, names in columns.items()), *_unnamed_fields(reading)]
     try:
         listed = _read(question, replica, ours)
     except RequestRefusedError as error:
@@ -216,7 +219,7 @@ def _speller(column: Column, forgotten: set[str]) -> Callable[[Any], Any]:
         case Kind.MONEY | Kind.NUMBER:
             return _plain_number
         case Kind.TIMESTAMP:
-            return _moment
+            return lambda text: text and datetime.fromisoformat(text).astimezone(UTC).isoformat()
         case Kind.JSON:
             fields = {name.partition(".")[2] for name in forgotten if name.startswith(f"{column.name}.")}
             return lambda text: _document(text, fields)
@@ -229,10 +232,6 @@ def _plain_number(value: Decimal | None) -> str | None:
     text = f"{value:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text in ("-0", "") else text
-
-
-def _moment(text: str | None) -> str | None:
-    return None if text is None else datetime.fromisoformat(text).astimezone(UTC).isoformat()
 
 
 def _document(text: str | None, forgotten: set[str]) -> str | None:
@@ -257,13 +256,6 @@ def _elements(text: str | None) -> str | None:
 
 def _parsed(text: str) -> Any:
     return json.loads(text, parse_float=lambda number: _plain_number(Decimal(number)), parse_int=str)
-
-
-def _reasons(question: Question) -> list[str]:
-    names: dict[str, list[str]] = defaultdict(list)
-    for name, reason in question.forgotten.items():
-        names[reason].append(name)
-    return [f"{', '.join(found)}: {reason}" for reason, found in names.items()]
 
 
 def _unnamed_fields(facts: LoadFacts) -> list[str]:
@@ -296,16 +288,13 @@ def _row_differences(columns: Sequence[Column], theirs: Counter[Row], ours: Coun
         lacking, surplus = by_key[key]
         named = ", ".join(f"{columns[place].name} {row}" for place, row in zip(keys, key, strict=True) if row)
         if len(lacking) == len(surplus) == 1:
-            lines.append(f"{named}: {_changes(columns, lacking[0], surplus[0])}")
+            changes = (
+                f"{column.name} {source} at the source, {replica} at the replica"
+                for column, source, replica in zip(columns, lacking[0], surplus[0], strict=False)
+                if source != replica
+            )
+            lines.append(f"{named}: {', '.join(changes)}")
         else:
             lines += [f"{named}: {theirs[row]} at the source, {ours[row]} at the replica" for row in lacking + surplus]
     more = len(lines) - _ROWS_SHOWN
     return (*lines[:_ROWS_SHOWN], f"and {more} rows more") if more > 0 else tuple(lines)
-
-
-def _changes(columns: Sequence[Column], theirs: Row, ours: Row) -> str:
-    return ", ".join(
-        f"{column.name} {source} at the source, {replica} at the replica"
-        for column, source, replica in zip(columns, theirs, ours, strict=False)
-        if source != replica
-    )

@@ -165,12 +165,13 @@ class _Asking:
     def at_once(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Question]:
         """Yield one question for all the months that are stored: where trends look back, but for the first."""
         days = self.coverage.days(dataset, self.known.key)
-        windows = [window for month in months if (window := _within(month, days)) is not None]
-        if not windows:
+        stored = [days.intersection(month.each_day()) for month in months]
+        of_months = [month_days for month_days in stored if month_days]
+        if not of_months:
             yield self.lacking(dataset, months)
             return
-        looks_back = TREND in dataset.columns and len(windows) > 1
-        yield self.asked(dataset, Window(windows[1 if looks_back else 0].start, windows[-1].end), days)
+        looks_back = TREND in dataset.columns and len(of_months) > 1
+        yield self.asked(dataset, Window(min(of_months[1 if looks_back else 0]), max(of_months[-1]) + _DAY), days)
 
     def lacking(self, dataset: Dataset, months: Sequence[Window]) -> Question:
         window = Window(months[0].start, months[-1].end)
@@ -202,11 +203,6 @@ def _stretches(days: Collection[date]) -> Iterator[Window]:
         if day + _DAY not in days:
             yield Window(start, day + _DAY)
             start = None
-
-
-def _within(month: Window, days: set[date]) -> Window | None:
-    stored = [day for day in month.each_day() if day in days]
-    return Window(stored[0], stored[-1] + _DAY) if stored else None
 
 
 def _looked_back_upon(dataset: Dataset, window: Window) -> Iterator[date]:
