@@ -43,11 +43,11 @@ def connect(
     The callback is received on the port of SELLER_API_REDIRECT_URI, which must be on this machine.
     """
     output = Output(as_json=as_json)
-    with open_installation() as place:
+    with open_installation() as installation:
         upstream = upstream_to_connect(
-            connection, place.settings, place.database, place.box, replace_stored=replace_stored
+            connection, installation.settings, installation.database, installation.box, replace_stored=replace_stored
         )
-        keeper = open_keeper(upstream, connection, place.database, place.box, place.settings.home)
+        keeper = open_keeper(upstream, connection, installation.database, installation.box, installation.settings.home)
 
         def show(url: str) -> None:
             if no_browser or not webbrowser.open(url):
@@ -58,19 +58,23 @@ def connect(
                 output.say("Your browser shows the page on which to approve the access.")
 
         def register() -> None:
-            store_upstream(upstream, connection, place.database, place.box)
+            store_upstream(upstream, connection, installation.database, installation.box)
 
         if keep_grant:
-            Grants(place.database, place.box).current(connection)
+            Grants(installation.database, installation.box).current(connection)
             register()
         else:
             authorize(upstream, keeper, show=show, register=register, timeout_seconds=timeout_seconds)
-        with open_api(upstream, connection, place.database, place.box, place.settings.home) as api:
-            known, _ = discover(api, place.database, upstream.as_connection(connection), run_id=None)
+        with open_api(upstream, connection, installation.database, installation.box, installation.settings.home) as api:
+            found_accounts, _ = discover(api, installation.database, upstream.as_connection(connection), run_id=None)
     if as_json:
-        found = [{"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in known]
-        output.document({"connection": connection, "accounts": found})
+        documents = [
+            {"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in found_accounts
+        ]
+        output.document({"connection": connection, "accounts": documents})
         return
-    rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in known]
-    output.table(f"Connected: {len(known)} accounts", ("account", "title", "time zone", "currency"), rows)
+    rows = [
+        (each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in found_accounts
+    ]
+    output.table(f"Connected: {len(found_accounts)} accounts", ("account", "title", "time zone", "currency"), rows)
     output.say("Next: `seller-platform sync`")

@@ -71,9 +71,9 @@ def plan(*, source: str, out: Path | None, as_json: bool) -> None:
     A line with nothing but account and sku also says that the SKU is to have no costs.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
     output = Output(as_json=as_json)
-    with open_installation() as place, open_apis(place) as apis:
-        wanted = read_costs(place.database, source, [known.key for known in accounts(place.database)])
-        planned = make_plan(apis, place.database, wanted, source=source, made_by=user_name())
+    with open_installation() as installation, open_apis(installation) as apis:
+        wanted = read_costs(installation.database, source, [account.key for account in accounts(installation.database)])
+        planned = make_plan(apis, installation.database, wanted, source=source, made_by=user_name())
     _show(planned, out, output)
 
 
@@ -95,11 +95,11 @@ def apply(*, plan: str, seconds: float, as_json: bool) -> None:
     on with; one that holds already changes nothing.
     """
     output = Output(as_json=as_json)
-    with open_installation() as place, open_apis(place) as apis:
-        wanted = read_plan(place.database, plan)
-        with output.progress(f"Writing {len(wanted.writes)} SKUs", None):
+    with open_installation() as installation, open_apis(installation) as apis:
+        stored = read_plan(installation.database, plan)
+        with output.progress(f"Writing {len(stored.writes)} SKUs", None):
             applied = apply_plan(
-                apis, place.database, wanted.id, applied_by=user_name(), patience=Patience(seconds=seconds)
+                apis, installation.database, stored.id, applied_by=user_name(), patience=Patience(seconds=seconds)
             )
     document = {**_document(applied.plan), "was_applied": applied.was_applied}
     if not as_json:
@@ -120,9 +120,9 @@ def apply(*, plan: str, seconds: float, as_json: bool) -> None:
 def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
     """Make the plan that brings back what the SKUs of an applied plan had before it. Nothing is written."""
     output = Output(as_json=as_json)
-    with open_installation() as place, open_apis(place) as apis:
-        applied = read_plan(place.database, plan)
-        planned = plan_undo(apis, place.database, applied, made_by=user_name())
+    with open_installation() as installation, open_apis(installation) as apis:
+        applied = read_plan(installation.database, plan)
+        planned = plan_undo(apis, installation.database, applied, made_by=user_name())
     _show(planned, out, output)
 
 
@@ -132,13 +132,13 @@ def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
 def show(*, plan: str, as_json: bool) -> None:
     """Show a plan again, and the proof of what was written."""
     output = Output(as_json=as_json)
-    with open_installation() as place:
-        found = read_plan(place.database, plan)
+    with open_installation() as installation:
+        stored = read_plan(installation.database, plan)
     if as_json:
-        output.document(_document(found))
+        output.document(_document(stored))
         return
-    _show_changes(found, output)
-    _show_proofs(found, output)
+    _show_changes(stored, output)
+    _show_proofs(stored, output)
 
 
 def user_name() -> str:
@@ -150,16 +150,18 @@ def user_name() -> str:
 
 
 @contextmanager
-def open_apis(place: Installation) -> Iterator[Apis]:
+def open_apis(installation: Installation) -> Iterator[Apis]:
     """Lend what gives the API of a connection; each is opened once, and closed at the end."""
     opened: dict[str, SellerApi] = {}
     with ExitStack() as stack:
 
         def api(connection: str) -> SellerApi:
             if connection not in opened:
-                upstream = upstream_of(connection, place.settings, place.database, place.box)
-                found = open_api(upstream, connection, place.database, place.box, place.settings.home)
-                opened[connection] = stack.enter_context(found)
+                upstream = upstream_of(connection, installation.settings, installation.database, installation.box)
+                opened_api = open_api(
+                    upstream, connection, installation.database, installation.box, installation.settings.home
+                )
+                opened[connection] = stack.enter_context(opened_api)
             return opened[connection]
 
         yield api
@@ -181,26 +183,26 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
     if unchanged:
         output.say(f"Unchanged: {_count(unchanged)}.")
     for product in unknown:
-        told = f"The upstream does not know SKU {product['sku']!r} of {product['account']}; it may refuse its costs."
-        output.say(told)
+        message = f"The upstream does not know SKU {product['sku']!r} of {product['account']}; it may refuse its costs."
+        output.say(message)
     output.say(f"Nothing was written. Next: `seller-platform costs apply {planned.plan.id}`")
 
 
-def _show_changes(found: CostPlan, output: Output) -> None:
+def _show_changes(stored: CostPlan, output: Output) -> None:
     rows: list[Sequence[str]] = []
     counted: Counter[What] = Counter()
-    for write in found.writes:
+    for write in stored.writes:
         rows.append((f"{write.account} {printable(write.sku)}", *[""] * (len(_CHANGES) - 1)))
         for change in changes_of(write):
             counted[change.what] += 1
             lines = element_lines(change.before, change.after)
             rows.append((f"  {change.period}", change.what.value, *lines[0]))
             rows.extend(("", "", *line) for line in lines[1:])
-    told = ", ".join(f"{counted[what]} {what.value}" for what in What)
-    _print_table(output, f"Plan {found.id}: {_count(found.writes)}; periods: {told}", _CHANGES, rows)
+    counts = ", ".join(f"{counted[what]} {what.value}" for what in What)
+    _print_table(output, f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}", _CHANGES, rows)
 
 
-def _show_proofs(found: CostPlan, output: Output) -> None:
+def _show_proofs(stored: CostPlan, output: Output) -> None:
     rows = [
         (
             f"{write.account} {printable(write.sku)}",
@@ -210,16 +212,16 @@ def _show_proofs(found: CostPlan, output: Output) -> None:
             _moment(write.read_back_at),
             write.run_id or write.written_by or "–",
         )
-        for write in found.writes
+        for write in stored.writes
     ]
-    holding = sum(write.state is WriteState.HOLDS for write in found.writes)
-    _print_table(output, f"Plan {found.id}: {holding} of {_count(found.writes)} hold", _PROOFS, rows)
+    holding = sum(write.state is WriteState.HOLDS for write in stored.writes)
+    _print_table(output, f"Plan {stored.id}: {holding} of {_count(stored.writes)} hold", _PROOFS, rows)
 
 
 def _print_table(output: Output, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table of which nothing is cut off, however long it is: what is reviewed must be seen."""
     # A line with a product alone may be longer than its column.
-    widths = [max(cell_len(row[place]) for row in (columns, *rows) if any(row[1:])) for place in range(len(columns))]
+    widths = [max(cell_len(row[column]) for row in (columns, *rows) if any(row[1:])) for column in range(len(columns))]
     output.line(title)
     for row in (columns, ["─" * width for width in widths], *rows):
         cells = (cell + " " * max(0, width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
@@ -227,15 +229,15 @@ def _print_table(output: Output, title: str, columns: Sequence[str], rows: Seque
     output.line("")
 
 
-def _document(found: CostPlan) -> dict[str, Any]:
+def _document(stored: CostPlan) -> dict[str, Any]:
     return {
-        "plan": found.id,
-        "uid": str(found.uid),
-        "made_at": found.made_at.isoformat(),
-        "made_by": found.made_by,
-        "source": found.source,
-        "undo_of": found.undo_of,
-        "changes": [_change_document(write) for write in found.writes],
+        "plan": stored.id,
+        "uid": str(stored.uid),
+        "made_at": stored.made_at.isoformat(),
+        "made_by": stored.made_by,
+        "source": stored.source,
+        "undo_of": stored.undo_of,
+        "changes": [_change_document(write) for write in stored.writes],
     }
 
 
@@ -291,13 +293,13 @@ def element_lines(before: CostPeriod | None, after: CostPeriod | None) -> list[t
 
 def _element(element: CostElement, successor: CostElement | None) -> str:
     """Return the name of an element, and what differs in its texts."""
-    told = [printable(element.cost_element)]
+    parts = [printable(element.cost_element)]
     if successor is not None:
         for name in ("provider", "notes"):
             was, becomes = getattr(element, name) or "", getattr(successor, name) or ""
             if was != becomes:
-                told.append(f"({name} {printable(repr(was))} -> {printable(repr(becomes))})")
-    return " ".join(told)
+                parts.append(f"({name} {printable(repr(was))} -> {printable(repr(becomes))})")
+    return " ".join(parts)
 
 
 def _amount(element: CostElement | None) -> str:

@@ -28,11 +28,11 @@ def migrate(*, as_json: bool) -> None:
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
 
     output = Output(as_json=as_json)
-    with open_installation() as place:
-        with open_instance(place.settings.home) as instance:
+    with open_installation() as installation:
+        with open_instance(installation.settings.home) as instance:
             instance.upgrade()
-        version = place.database.version()
-        where = place.database.where
+        version = installation.database.version()
+        where = installation.database.where
     if as_json:
         output.document({"database": where, "version": version})
         return
@@ -95,9 +95,9 @@ def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, as_json: bool
     Rows of dated lists are never removed.
     """
     output, today = Output(as_json=as_json), datetime.now(UTC).date()
-    with open_installation() as place:
+    with open_installation() as installation:
         pruned = remove_old(
-            place.database,
+            installation.database,
             snapshots_before=today - timedelta(days=snapshot_days),
             receipts_before=today - timedelta(days=receipt_days),
             dry=dry_run,

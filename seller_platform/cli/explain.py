@@ -35,31 +35,33 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json:
     seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.market.example
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
     output = Output(as_json=as_json)
-    names = [each.name for each in DATASETS]
+    names = [declared.name for declared in DATASETS]
     name = dataset.removeprefix("seller/").removeprefix("seller.")
     if name not in names:
         raise UnknownDatasetError(name, names)
-    wanted = dataset_named(name)
-    conditions = conditions_of(wanted, key)
-    with open_installation() as place:
-        count, origins = find_origins(place.database, wanted, conditions, account=account)
-        told = [_told(origin, place.settings) for origin in origins]
+    declared = dataset_named(name)
+    conditions = conditions_of(declared, key)
+    with open_installation() as installation:
+        count, origins = find_origins(installation.database, declared, conditions, account=account)
+        documents = [_document(origin, installation.settings) for origin in origins]
     if as_json:
-        output.document({"asset": f"seller/{wanted.name}", "table": wanted.table, "found": count, "rows": told})
+        output.document(
+            {"asset": f"seller/{declared.name}", "table": declared.table, "found": count, "rows": documents}
+        )
         return
-    for number, each in enumerate(told, start=1):
-        extra = {f"{name} (not in the contract)": value for name, value in (each["extra"] or {}).items()}
+    for number, row in enumerate(documents, start=1):
+        extra = {f"{name} (not in the contract)": value for name, value in (row["extra"] or {}).items()}
         slice_facts: dict[str, Any] = {
-            name: each[name] for name in ("account", "local_day", "connection") if name in each
+            name: row[name] for name in ("account", "local_day", "connection") if name in row
         }
-        _list(output, f"{wanted.table}, row {number} of {count}", {**slice_facts, **each["row"], **extra})
-        _list(output, "It came from", _origin(each))
-        output.table("Every load of its day", _LOADS, [_columns(load) for load in each["history"]])
-    if count > len(told):
-        output.say(f"{count - len(told)} more rows meet this; give more of the key.")
+        _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **row["row"], **extra})
+        _list(output, "It came from", _origin(row))
+        output.table("Every load of its day", _LOADS, [_columns(load) for load in row["history"]])
+    if count > len(documents):
+        output.say(f"{count - len(documents)} more rows meet this; give more of the key.")
 
 
-def _told(origin: Provenance, settings: Settings) -> dict[str, Any]:
+def _document(origin: Provenance, settings: Settings) -> dict[str, Any]:
     receipt, request = origin.receipt, origin.request
     return {
         "row": dict(origin.row),
@@ -121,15 +123,15 @@ def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
     output.line("")
 
 
-def _origin(told: Mapping[str, Any]) -> dict[str, object]:
-    load, request, run = told["load"], told["request"], told["run"]
+def _origin(document: Mapping[str, Any]) -> dict[str, object]:
+    load, request, run = document["load"], document["request"], document["run"]
     if load is None:
-        return {"load": f"{told['load_id']}, whose receipt was pruned", "page": f"{told['page']} of the load"}
+        return {"load": f"{document['load_id']}, whose receipt was pruned", "page": f"{document['page']} of the load"}
     about = "" if request["is_exact"] else " (asks for the days of the rows on that page: the list was read in parts)"
-    confirmed = ", ".join(map(str, told["confirmed_by_loads"])) or "none"
+    confirmed = ", ".join(map(str, document["confirmed_by_loads"])) or "none"
     return {
         "request": f"GET {request['url']}{about}",
-        "page": f"{told['page']} of the {load['pages']} that the load read of all its lists",
+        "page": f"{document['page']} of the {load['pages']} that the load read of all its lists",
         "load": f"{load['id']}: {load['window']}, {load['verdict']}, {load['rows']} rows, {load['requests']} requests",
         "started": load["started_at"],
         "finished": load["finished_at"],

@@ -39,14 +39,14 @@ def rotate(*, finish: bool, as_json: bool) -> None:
     what to set in which order, and encrypts everything with the first of several keys when it is run again.
     """
     output = Output(as_json=as_json)
-    with open_installation() as place:
-        if place.settings.secret_key is None:
+    with open_installation() as installation:
+        if installation.settings.secret_key is None:
             change = finish_key_file if finish else rotate_key_file
-            resealed = change(place.database, place.settings.home)
-            said = f"The key in {key_file(place.settings.home)} is the only one that is needed."
-        elif place.box.key_count > 1:
-            resealed = reseal(place.database, place.settings.home, place.box)
-            said = (
+            resealed = change(installation.database, installation.settings.home)
+            next_step = f"The key in {key_file(installation.settings.home)} is the only one that is needed."
+        elif installation.box.key_count > 1:
+            resealed = reseal(installation.database, installation.settings.home, installation.box)
+            next_step = (
                 f"Next: set {_SETTING} to its first key alone and restart the programs; the others are not needed now."
                 if resealed.others
                 else "Everything was encrypted with the first key already. If that is the new one, set "
@@ -54,28 +54,28 @@ def rotate(*, finish: bool, as_json: bool) -> None:
                 "restart the programs, and run this again."
             )
         elif finish:
-            _check(place)
+            _check(installation)
             resealed = Resealed(0, 0, 0, ())
-            said = f"Everything is encrypted with the one key in {_SETTING}."
+            next_step = f"Everything is encrypted with the one key in {_SETTING}."
         else:
             _explain(output)
             return
-        _check(place)
+        _check(installation)
     if as_json:
         counts = {"grants": resealed.grants, "client_secrets": resealed.client_secrets, "spools": resealed.spools}
-        output.document({"encrypted": counts, "next": said})
+        output.document({"encrypted": counts, "next": next_step})
         return
     output.line(f"Encrypted anew: {resealed.grants} grants, {resealed.client_secrets} client secrets.")
-    output.line(said)
+    output.line(next_step)
 
 
-def _check(place: Installation) -> None:
+def _check(installation: Installation) -> None:
     """Return if everything opens with the first key alone.
 
     Raises:
         CheckFailedError: Something does not.
     """
-    others = sealed_otherwise(place.database, place.settings.home, place.box.first())
+    others = sealed_otherwise(installation.database, installation.settings.home, installation.box.first())
     if others:
         raise CheckFailedError(
             f"these are encrypted with another key than the first: {', '.join(others)}. A program that still runs with "

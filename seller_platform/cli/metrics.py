@@ -15,7 +15,7 @@ from seller_platform.service.monitoring.prometheus import metrics_page
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.metrics import account_counts, load_measures
 
-_PLACE = ("dataset", "account")
+_LABELS = ("dataset", "account")
 
 
 @click.command()
@@ -27,8 +27,8 @@ def metrics(*, host: str, port: int) -> None:
     They are read from PostgreSQL when they are asked for: any number of these may run, and none must.
     """
     registry = CollectorRegistry()
-    with open_installation() as place:
-        registry.register(WarehouseCollector(place))
+    with open_installation() as installation:
+        registry.register(WarehouseCollector(installation))
         with metrics_page(registry, host=host, port=port, option="--port") as url, suppress(KeyboardInterrupt):
             Output(as_json=False).line(f"Metrics  {url}")
             threading.Event().wait()
@@ -37,8 +37,8 @@ def metrics(*, host: str, port: int) -> None:
 class WarehouseCollector(Collector):
     """Collects from receipts, accounts and grants."""
 
-    def __init__(self, place: Installation) -> None:
-        self._database, self._grants = place.database, Grants(place.database, place.box)
+    def __init__(self, installation: Installation) -> None:
+        self._database, self._grants = installation.database, Grants(installation.database, installation.box)
 
     def collect(self) -> Iterator[Metric]:
         yield from self._loads()
@@ -51,24 +51,24 @@ class WarehouseCollector(Collector):
     def _loads(self) -> Iterator[Metric]:
         measures = load_measures(self._database)
         counters: dict[str, tuple[str, list[float]]] = {
-            "loads": ("Loads of slices.", [each.loads for each in measures]),
-            "requests": ("Requests sent by loads.", [each.requests for each in measures]),
-            "body_bytes": ("Bytes of the bodies that loads have read.", [each.body_bytes for each in measures]),
-            "load_seconds": ("Seconds spent in loads.", [each.seconds for each in measures]),
+            "loads": ("Loads of slices.", [measure.loads for measure in measures]),
+            "requests": ("Requests sent by loads.", [measure.requests for measure in measures]),
+            "body_bytes": ("Bytes of the bodies that loads have read.", [measure.body_bytes for measure in measures]),
+            "load_seconds": ("Seconds spent in loads.", [measure.seconds for measure in measures]),
         }
         for name, (doc, values) in counters.items():
-            counter = CounterMetricFamily(f"seller_platform_{name}", doc, labels=_PLACE)
-            for each, value in zip(measures, values, strict=True):
-                counter.add_metric((each.dataset, each.account), value)
+            counter = CounterMetricFamily(f"seller_platform_{name}", doc, labels=_LABELS)
+            for measure, value in zip(measures, values, strict=True):
+                counter.add_metric((measure.dataset, measure.account), value)
             yield counter
-        read = GaugeMetricFamily("seller_platform_read_at_seconds", "When the last load ended (Unix).", labels=_PLACE)
+        read = GaugeMetricFamily("seller_platform_read_at_seconds", "When the last load ended (Unix).", labels=_LABELS)
         windows = GaugeMetricFamily(
-            "seller_platform_windows", "Windows by the verdict of their last load.", labels=(*_PLACE, "verdict")
+            "seller_platform_windows", "Windows by the verdict of their last load.", labels=(*_LABELS, "verdict")
         )
-        for each in measures:
-            read.add_metric((each.dataset, each.account), each.read_at.timestamp())
-            for verdict, count in each.verdicts.items():
-                windows.add_metric((each.dataset, each.account, verdict), count)
+        for measure in measures:
+            read.add_metric((measure.dataset, measure.account), measure.read_at.timestamp())
+            for verdict, count in measure.verdicts.items():
+                windows.add_metric((measure.dataset, measure.account, verdict), count)
         yield read
         yield windows
 

@@ -101,13 +101,12 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
     Args:
         document: What the command found all the same; with `--json` it is printed in the same document.
     """
+    name = type(error).__name__
     if as_json:
-        told: dict[str, object] = {"error": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
-        told["next_step"] = error.next_step
-        click.echo(json.dumps({**(document or {}), **told}, indent=2, default=str, ensure_ascii=False))
+        failure = {"error": name, "message": str(error), "exit_code": error.exit_code, "next_step": error.next_step}
+        click.echo(json.dumps({**(document or {}), **failure}, indent=2, default=str, ensure_ascii=False))
     elif are_json():
-        told = {"error": type(error).__name__, "exit_code": error.exit_code, "next_step": error.next_step}
-        _LOG.error("%s", error, extra=facts(**told))
+        _LOG.error("%s", error, extra=facts(error=name, exit_code=error.exit_code, next_step=error.next_step))
     else:
         click.echo(f"error: {error}", err=True)
     sys.exit(error.exit_code)

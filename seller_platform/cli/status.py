@@ -19,12 +19,12 @@ def status(*, as_json: bool) -> None:
     """Show what is covered, how old it is, and how the grants are."""
     output = Output(as_json=as_json)
     now = datetime.now(UTC)
-    with open_installation() as place:
+    with open_installation() as installation:
         covered = [
             {**asdict(each), "age_hours": round((now - each.read_at).total_seconds() / 3600, 1)}
-            for each in coverage(place.database)
+            for each in coverage(installation.database)
         ]
-        grants = Grants(place.database, place.box).facts()
+        grants = Grants(installation.database, installation.box).facts()
     granted = [
         {
             "connection": grant.connection,

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 
@@ -57,10 +56,10 @@ class Month(click.ParamType[date]):
     name = "Y-m"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        found = _MONTH.fullmatch(str(value))
-        if found is None:
+        match = _MONTH.fullmatch(str(value))
+        if match is None:
             self.fail(f"{value!r} is not a month; write it as 2026-03", param, ctx)
-        return date(int(found[1]), int(found[2]), 1)
+        return date(int(match[1]), int(match[2]), 1)
 
 
 @dataclass(frozen=True)
@@ -95,12 +94,12 @@ def sync(
     """
     output = Output(as_json=as_json)
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
-    with open_installation() as place:
-        synced = run_sync(place, selection, output)
+    with open_installation() as installation:
+        synced = run_sync(installation, selection, output)
     report(output, synced, problem_of(synced))
 
 
-def run_sync(place: Installation, selection: SliceOptions, output: Output) -> Synced:
+def run_sync(installation: Installation, selection: SliceOptions, output: Output) -> Synced:
     """Discover the accounts, load what is selected, and return what came of it.
 
     Raises:
@@ -108,7 +107,7 @@ def run_sync(place: Installation, selection: SliceOptions, output: Output) -> Sy
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
     datasets = datasets_named(selection.datasets, beside=COSTS)
-    if not connections(place.database):
+    if not connections(installation.database):
         raise NotConnectedError
     with output.progress("Starting Dagster", None):
         # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
@@ -119,31 +118,33 @@ def run_sync(place: Installation, selection: SliceOptions, output: Output) -> Sy
 
         job = defs.resolve_implicit_global_asset_job_def()
 
-    with open_instance(place.settings.home) as instance:
+    with open_instance(installation.settings.home) as instance:
         discovery = PlannedRun((ACCOUNTS,))
         with output.progress("Discovering the accounts", None):
             discovered = execute(discovery, job, instance)
-        asked = {receipt.account for receipt in receipts_of_run(place.database, discovery.run_id)}
-        if not asked:
+        discovered_connections = {
+            receipt.account for receipt in receipts_of_run(installation.database, discovery.run_id)
+        }
+        if not discovered_connections:
             return Synced([], discovered.failures, discovered.exit_code)
-        readable = {each.key for each in accounts(place.database) if each.connection in asked}
-        known = [key for key in keys_of(place, selection.accounts) if key in readable]
-        planned = _plan(place, selection, datasets, known, account_partitions(instance))
+        readable = {each.key for each in accounts(installation.database) if each.connection in discovered_connections}
+        keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
+        planned = _plan(installation, selection, datasets, keys, account_partitions(instance))
         slices = sum(run.slices for run in planned)
-        with output.progress(f"Landing {len(known)} accounts", slices) as bar, _counted(place, planned, bar):
+        with output.progress(f"Landing {len(keys)} accounts", slices) as bar, _counted(installation, planned, bar):
             ends = [execute(run, job, instance) for run in planned]
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     receipts = [
         receipt
         for run_id in (discovery.run_id, *(end.run_id for end in ends))
-        for receipt in receipts_of_run(place.database, run_id)
+        for receipt in receipts_of_run(installation.database, run_id)
     ]
-    not_offered = frozenset(told for end in ends for told in end.not_offered)
+    not_offered = frozenset(message for end in ends for message in end.not_offered)
     return Synced(receipts, failures, max(end.exit_code for end in (discovered, *ends)), not_offered)
 
 
 def _plan(
-    place: Installation,
+    installation: Installation,
     selection: SliceOptions,
     datasets: Sequence[Dataset],
     keys: Sequence[str],
@@ -154,17 +155,13 @@ def _plan(
     from seller_platform.orchestration.automation.due import plan_refresh
     from seller_platform.orchestration.automation.runs import plan_runs
 
-    history_start = place.settings.history_start
+    history_start = installation.settings.history_start
     if selection.whole:
         months = months_of(selection, history_start) if any(dataset.is_dated for dataset in datasets) else []
         return list(plan_runs(datasets, keys, months, listed=listed))
     now = datetime.now(UTC)
-    days = [
-        AccountDay.at(now, each.key, ZoneInfo(each.account.timezone))
-        for each in accounts(place.database)
-        if each.key in keys
-    ]
-    return plan_refresh(place.database, datasets, days, listed=listed, since=history_start)
+    days = [AccountDay.at(now, each.key, each.zone) for each in accounts(installation.database) if each.key in keys]
+    return plan_refresh(installation.database, datasets, days, listed=listed, since=history_start)
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:
@@ -193,8 +190,8 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
             rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(row["dataset"]))
         )
         output.table_by_account("What was landed", _COLUMNS, ordered)
-        for told in sorted(synced.not_offered):
-            output.say(told)
+        for message in sorted(synced.not_offered):
+            output.say(message)
     document = {"loads": rows, "not_offered": sorted(synced.not_offered)}
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
@@ -231,24 +228,24 @@ def datasets_named(
     Raises:
         UnknownDatasetError: There is no such dataset.
     """
-    known = [*(dataset.name for dataset in (*LISTS, *beside)), *words]
+    names_allowed = [*(dataset.name for dataset in (*LISTS, *beside)), *words]
     for name in names or ():
-        if name not in known:
-            raise UnknownDatasetError(name, known)
+        if name not in names_allowed:
+            raise UnknownDatasetError(name, names_allowed)
     return tuple(dataset_named(name) for name in names if name not in words) if names else LISTS
 
 
-def keys_of(place: Installation, keys: Sequence[str] | None) -> list[str]:
+def keys_of(installation: Installation, keys: Sequence[str] | None) -> list[str]:
     """Return these keys of accounts; every account's where none are given.
 
     Raises:
         UnknownAccountError: No account that is listed today has that key.
     """
-    known = [each.key for each in accounts(place.database)]
+    listed = [each.key for each in accounts(installation.database)]
     for key in keys or ():
-        if key not in known:
-            raise UnknownAccountError(key, known)
-    return list(keys) if keys else known
+        if key not in listed:
+            raise UnknownAccountError(key, listed)
+    return list(keys) if keys else listed
 
 
 def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
@@ -272,14 +269,14 @@ def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
 
 
 @contextmanager
-def _counted(place: Installation, planned: Sequence[Any], bar: Bar) -> Iterator[None]:
+def _counted(installation: Installation, planned: Sequence[Any], bar: Bar) -> Iterator[None]:
     """Move a progress bar by the receipts that runs have written so far, until the block ends."""
     run_ids = [run.run_id for run in planned]
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.3):
-            bar.show(count_loads(place.database, run_ids))
+            bar.show(count_loads(installation.database, run_ids))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 
@@ -22,7 +21,7 @@ from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import CheckFailedError, NotConnectedError
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
-from seller_platform.ingest.verification.queries import NOT_ASKED, Question, StoredDays, questions_about
+from seller_platform.ingest.verification.queries import NOT_ASKED, Query, StoredDays, queries_for
 from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
 from seller_platform.warehouse.loads.products import accounts_with_products, skus_of_account
@@ -51,12 +50,12 @@ def verify(
     """
     output = Output(as_json=as_json)
     selection = SliceOptions(keys or None, names or None, first_month, last_month)
-    with open_installation() as place:
-        findings = run_verification(place, selection, output)
-    report(output, findings)
+    with open_installation() as installation:
+        comparisons = run_verification(installation, selection, output)
+    report(output, comparisons)
 
 
-def run_verification(place: Installation, selection: SliceOptions, output: Output) -> list[Comparison]:
+def run_verification(installation: Installation, selection: SliceOptions, output: Output) -> list[Comparison]:
     """Ask what is selected of both, and return the findings.
 
     Raises:
@@ -64,56 +63,58 @@ def run_verification(place: Installation, selection: SliceOptions, output: Outpu
         RequestError: The selection names something that does not exist, or months in the wrong order.
         ServiceStartError: The replica does not come up.
     """
-    chosen = keys_of(place, selection.accounts)
-    named = connections(place.database)
-    if not named:
+    chosen = keys_of(installation, selection.accounts)
+    connected = connections(installation.database)
+    if not connected:
         raise NotConnectedError
-    ask = _asking(place, selection)
-    findings: list[Comparison] = []
-    with open_replica(place) as base_url:
-        for connection in named:
-            known = [each for each in accounts(place.database) if each.connection == connection.name]
-            questions = [question for each in known if each.key in chosen for question in ask(each)]
-            upstream = upstream_of(connection.name, place.settings, place.database, place.box)
+    queries_of = _queries_by_account(installation, selection)
+    comparisons: list[Comparison] = []
+    with open_replica(installation) as base_url:
+        for connection in connected:
+            accounts_read = [each for each in accounts(installation.database) if each.connection == connection.name]
+            queries = [query for each in accounts_read if each.key in chosen for query in queries_of(each)]
+            upstream = upstream_of(connection.name, installation.settings, installation.database, installation.box)
             with (
-                open_api(upstream, connection.name, place.database, place.box, place.settings.home) as source,
-                temporary_access(place.database, [each.key for each in known]) as token,
+                open_api(
+                    upstream, connection.name, installation.database, installation.box, installation.settings.home
+                ) as source,
+                temporary_access(installation.database, [each.key for each in accounts_read]) as token,
                 SellerApi(base_url, auth=TokenAuth(token)) as replica,
-                output.progress(f"Comparing {connection.name}", len(questions)) as bar,
+                output.progress(f"Comparing {connection.name}", len(queries)) as bar,
             ):
                 if selection.accounts is None and selection.datasets is None:
-                    findings.append(verify_accounts(connection.name, source, replica))
-                for done, finding in enumerate(verify_each(questions, source, replica), start=1):
-                    findings.append(finding)
+                    comparisons.append(verify_accounts(connection.name, source, replica))
+                for done, comparison in enumerate(verify_each(queries, source, replica), start=1):
+                    comparisons.append(comparison)
                     bar.show(done)
-    return findings
+    return comparisons
 
 
 @contextmanager
-def open_replica(place: Installation) -> Iterator[str]:
+def open_replica(installation: Installation) -> Iterator[str]:
     """Serve the warehouse until the block ends, as `service run` would, and yield the base URL.
 
     Raises:
         ServiceStartError: The service does not answer.
     """
-    port, log = free_port(), place.settings.home / "replica.log"
+    port, log = free_port(), installation.settings.home / "replica.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--no-worker", "--port", str(port)]
     # In the environment, where no list of processes shows it.
-    variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": place.database.url}
+    variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": installation.database.url}
     with running("the replica", command, variables, log) as replica:
         base_url = f"http://127.0.0.1:{port}"
         await_answer(f"{base_url}{SERVICE_STATUS}", replica)
         yield base_url
 
 
-def report(output: Output, findings: Sequence[Comparison]) -> None:
+def report(output: Output, comparisons: Sequence[Comparison]) -> None:
     """Print the table dataset x account and what differs; end the command with an error unless all is equal."""
-    rows, not_known = _rows(findings), _not_known(findings)
+    rows, not_known = _rows(comparisons), _not_known(comparisons)
     differences = [
-        {"dataset": each.subject, "account": each.account, "asked": each.asked, "what": line}
-        for each in findings
-        for line in each.differences
+        {"dataset": comparison.subject, "account": comparison.account, "asked": comparison.asked, "what": line}
+        for comparison in comparisons
+        for line in comparison.differences
     ]
     document: dict[str, Any] = {
         "verified": rows,
@@ -123,17 +124,18 @@ def report(output: Output, findings: Sequence[Comparison]) -> None:
     }
     if not output.as_json:
         output.table_by_account("Source and replica", _COLUMNS, rows)
-        for each in not_known:
-            whose = each["accounts"][0] if len(each["accounts"]) == 1 else f"{len(each['accounts'])} accounts"
-            output.line(f"not known to the replica: {each['dataset']} of {whose}: {each['what']}")
+        for fact in not_known:
+            whose = fact["accounts"][0] if len(fact["accounts"]) == 1 else f"{len(fact['accounts'])} accounts"
+            output.line(f"not known to the replica: {fact['dataset']} of {whose}: {fact['what']}")
         for what, reason in NOT_ASKED.items():
             output.line(f"not asked: {what}: {reason}")
-        for told in differences:
-            output.line(f"different: {told['dataset']} of {told['account']} ({told['asked']}): {told['what']}")
-    different = [finding for finding in findings if finding.verdict is ComparisonResult.DIFFERENT]
-    error = next((finding.error for finding in findings if finding.error is not None), None)
+        for difference in differences:
+            subject = f"{difference['dataset']} of {difference['account']} ({difference['asked']})"
+            output.line(f"different: {subject}: {difference['what']}")
+    different = [comparison for comparison in comparisons if comparison.verdict is ComparisonResult.DIFFERENT]
+    error = next((comparison.error for comparison in comparisons if comparison.error is not None), None)
     if different:
-        named = "; ".join(dict.fromkeys(f"{each.subject} of {each.account}" for each in different))
+        named = "; ".join(dict.fromkeys(f"{comparison.subject} of {comparison.account}" for comparison in different))
         error = CheckFailedError(
             f"source and replica differ: {named}. Read those months again with `seller-platform sync --from ... "
             "--to ...`, for the source may have changed since; then run `seller-platform verify` again"
@@ -145,54 +147,59 @@ def report(output: Output, findings: Sequence[Comparison]) -> None:
     output.say("Source and replica give equal answers to everything that both know.")
 
 
-def _asking(place: Installation, selection: SliceOptions) -> Callable[[KnownAccount], Iterator[Question]]:
+def _queries_by_account(
+    installation: Installation, selection: SliceOptions
+) -> Callable[[KnownAccount], Iterator[Query]]:
     """Return what yields the questions about an account."""
-    named = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
-    datasets = named if selection.datasets else (*LISTS, *COSTS)
-    months = months_of(selection, place.settings.history_start)
-    coverage = StoredDays(latest_receipts(place.database))
-    with_products = accounts_with_products(place.database)
+    chosen = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
+    datasets = chosen if selection.datasets else (*LISTS, *COSTS)
+    months = months_of(selection, installation.settings.history_start)
+    stored_days = StoredDays(latest_receipts(installation.database))
+    with_products = accounts_with_products(installation.database)
 
-    def ask(known: KnownAccount) -> Iterator[Question]:
-        return questions_about(
-            known,
+    def queries_of(account: KnownAccount) -> Iterator[Query]:
+        return queries_for(
+            account,
             datasets,
             months,
-            coverage,
-            today=datetime.now(ZoneInfo(known.account.timezone)).date(),
-            skus=skus_of_account(place.database, known.key) if COST_PERIODS in datasets else (),
-            has_offers=known.key in with_products,
+            stored_days,
+            today=datetime.now(account.zone).date(),
+            skus=skus_of_account(installation.database, account.key) if COST_PERIODS in datasets else (),
+            has_offers=account.key in with_products,
             has_velocity=selection.datasets is None or VELOCITY in selection.datasets,
             has_statistics=selection.datasets is None or STATISTICS in selection.datasets,
         )
 
-    return ask
+    return queries_of
 
 
-def _rows(findings: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _rows(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
-    for finding in findings:
-        groups[(finding.subject, finding.account)].append(finding)
+    for comparison in comparisons:
+        groups[(comparison.subject, comparison.account)].append(comparison)
     return [
         {
             "dataset": dataset,
             "account": account,
             "questions": len(group),
-            "rows": sum(finding.rows for finding in group),
-            **{verdict.value: sum(finding.verdict is verdict for finding in group) for verdict in ComparisonResult},
-            "seconds": round(sum(finding.seconds for finding in group), 2),
+            "rows": sum(comparison.rows for comparison in group),
+            **{
+                verdict.value: sum(comparison.verdict is verdict for comparison in group)
+                for verdict in ComparisonResult
+            },
+            "seconds": round(sum(comparison.seconds for comparison in group), 2),
         }
         for (dataset, account), group in groups.items()
     ]
 
 
-def _not_known(findings: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _not_known(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     """Return each thing that was not compared once, with the accounts that it concerns."""
     concerned: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for finding in findings:
-        for what in finding.not_known:
-            asked = concerned[(finding.subject, what)]
-            asked[finding.account] = asked.get(finding.account, 0) + 1
+    for comparison in comparisons:
+        for what in comparison.not_known:
+            asked = concerned[(comparison.subject, what)]
+            asked[comparison.account] = asked.get(comparison.account, 0) + 1
     return [
         {"dataset": dataset, "what": what, "accounts": list(found), "questions": sum(found.values())}
         for (dataset, what), found in concerned.items()

@@ -119,7 +119,7 @@ def load_alone() -> None:
             rows = 0
             for outcome in load_each(wanted, load):
                 if outcome.error is not None or outcome.receipt is None:
-                    raise SystemExit(f"{outcome.wanted}: {outcome.error}")
+                    raise SystemExit(f"{outcome.request}: {outcome.error}")
                 rows += outcome.receipt.rows
     seconds = time.perf_counter() - started
     print(json.dumps({"seconds": seconds, "rows": rows, "mib": _own_mib()}))

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from seller_platform.contract import dataset_named
 from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavailableError
 from seller_platform.ingest.loads.accounts import discover
-from seller_platform.ingest.loads.slices import SliceRequest, load_wanted
+from seller_platform.ingest.loads.slices import SliceRequest, load_requested
 from seller_platform.orchestration.assets.checks import evaluations
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
 from seller_platform.warehouse.loads.receipts import latest_receipts
@@ -233,7 +233,7 @@ def test_a_total_that_lies_is_asked_for_again_and_told_if_it_stays(broken: Broke
 
     with broken.api() as api:
         now = datetime(2026, 6, 1, tzinfo=UTC)
-        receipt = load_wanted(api, broken.database, BERLIN, wanted, now=now, whole=True, run_id=None)
+        receipt = load_requested(api, broken.database, BERLIN, wanted, now=now, whole=True, run_id=None)
 
     assert receipt is not None
     judged = evaluations(dg.DagsterInstance.ephemeral(), TRANSACTIONS, receipt, None)

@@ -13,8 +13,8 @@ import pytest
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
-from seller_platform.cli.sandbox.demo import connect_playground
-from seller_platform.cli.sandbox.local_stack import open_playground
+from seller_platform.cli.sandbox.demo import connect_local_stack
+from seller_platform.cli.sandbox.local_stack import open_local_stack
 from seller_platform.contract import LISTS
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import COMMAND, document, environment, free_port, run
@@ -43,15 +43,15 @@ class Synced:
 @pytest.fixture(scope="module")
 def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
     output = Output(as_json=True)
-    with open_playground(tmp_path_factory.mktemp("home"), output) as playground, pytest.MonkeyPatch.context() as patch:
-        for name, value in playground.environment.items():
+    with open_local_stack(tmp_path_factory.mktemp("home"), output) as stack, pytest.MonkeyPatch.context() as patch:
+        for name, value in stack.environment.items():
             patch.setenv(name, value)
         with open_installation() as place:
-            connect_playground(place, playground, output)
-        variables = environment(playground.home, **playground.environment)
+            connect_local_stack(place, stack, output)
+        variables = environment(stack.home, **stack.environment)
         document(run(["sync", "--full", "--json"], variables))
         document(run(["sync", "--dataset", "cost_periods", "--json"], variables))
-        yield Synced(variables, playground.environment["SELLER_PLATFORM_DATABASE_URL"])
+        yield Synced(variables, stack.environment["SELLER_PLATFORM_DATABASE_URL"])
 
 
 def test_a_replica_of_everything_gives_equal_answers(synced: Synced) -> None:

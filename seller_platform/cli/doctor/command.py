@@ -1,7 +1,6 @@
 """`seller-platform doctor`: every prerequisite, each with the next step."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -38,10 +37,20 @@ def doctor(*, as_json: bool) -> None:
     for finding in examined("settings", _examine):
         findings.append(finding)
         if not as_json:
-            output.line(f"{finding.verdict:<5} {finding.subject}: {finding.told}")
+            output.line(f"{finding.verdict:<5} {finding.subject}: {finding.message}")
             if finding.next_step:
                 output.line(f"      next: {finding.next_step}")
-    document = {"findings": [asdict(finding) for finding in findings]}
+    document = {
+        "findings": [
+            {
+                "subject": finding.subject,
+                "verdict": finding.verdict,
+                "told": finding.message,
+                "next_step": finding.next_step,
+            }
+            for finding in findings
+        ]
+    }
     wrong = [finding.subject for finding in findings if finding.verdict is FindingLevel.FAIL]
     if wrong:
         error = CheckFailedError(
@@ -67,9 +76,9 @@ def _examine() -> Iterator[Finding]:
 
 def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
     with Database(warehouse_url(settings), connections=4) as database:
-        found = list(examine_postgresql(check_health(database), database.where))
-        yield from found
-        if any(finding.verdict is FindingLevel.FAIL for finding in found) or database.version() is None:
+        findings = list(examine_postgresql(check_health(database), database.where))
+        yield from findings
+        if any(finding.verdict is FindingLevel.FAIL for finding in findings) or database.version() is None:
             return
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
@@ -88,30 +97,30 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
             yield from examine_connection(name, settings, database, box, datetime.now(UTC))
 
 
-def examine_postgresql(found: DatabaseHealth, where: str) -> Iterator[Finding]:
+def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
     """Yield whether the server can be used, and has today's schema."""
-    size = f"{found.size_bytes / (1 << 20):,.0f} MiB"
-    if found.major < _OLDEST_POSTGRESQL:
-        yield fail("PostgreSQL", f"{found.version} is too old", f"use version {_OLDEST_POSTGRESQL} or newer")
-    elif found.is_read_only:
+    size = f"{health.size_bytes / (1 << 20):,.0f} MiB"
+    if health.major < _OLDEST_POSTGRESQL:
+        yield fail("PostgreSQL", f"{health.version} is too old", f"use version {_OLDEST_POSTGRESQL} or newer")
+    elif health.is_read_only:
         yield fail("PostgreSQL", f"{where} can only be read", "point SELLER_PLATFORM_DATABASE_URL at the primary")
     else:
-        yield ok("PostgreSQL", f"{found.version} at {where}, {size}")
+        yield ok("PostgreSQL", f"{health.version} at {where}, {size}")
     migrate = "`seller-platform migrate`"
-    if not found.may_read:
+    if not health.may_read:
         step = "let SELLER_PLATFORM_DATABASE_URL name the user who ran it, or grant this one what that one has"
         yield fail("schema", "this user may not read it", step)
-    elif found.schema is None:
-        if found.may_create:
+    elif health.schema is None:
+        if health.may_create:
             yield warn("schema", "there is none yet", migrate)
         else:
             yield fail("schema", "there is none yet, and this user may not make it", f"{migrate} as one who may")
-    elif not found.is_known_schema:
-        yield fail("schema", f"version {found.schema} is newer than this program", "install the newer seller-platform")
-    elif found.schema != found.newest_schema:
-        yield fail("schema", f"version {found.schema}, and {found.newest_schema} is needed", migrate)
+    elif not health.is_known_schema:
+        yield fail("schema", f"version {health.schema} is newer than this program", "install the newer seller-platform")
+    elif health.schema != health.newest_schema:
+        yield fail("schema", f"version {health.schema}, and {health.newest_schema} is needed", migrate)
     else:
-        yield ok("schema", f"version {found.schema}")
+        yield ok("schema", f"version {health.schema}")
 
 
 def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:
@@ -119,33 +128,33 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     from seller_platform.orchestration.instance import health  # Dagster alone takes a second to import
 
     try:
-        found = health.check_health(settings.home)
+        instance_health = health.check_health(settings.home)
     except Exception as error:  # Dagster's storage raises what its libraries raise
-        told = str(error).strip().partition("\n")[0]
-        yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {told}", "mend dagster.yaml")
+        message = str(error).strip().partition("\n")[0]
+        yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {message}", "mend dagster.yaml")
         return
-    if found.is_configured:
-        yield ok("Dagster", f"its home is {found.home}")
+    if instance_health.is_configured:
+        yield ok("Dagster", f"its home is {instance_health.home}")
     else:
         step = "copy the project's dagster.yaml there, or unset DAGSTER_HOME"
-        yield fail("Dagster", f"{found.home} has no dagster.yaml: events would be kept in files", step)
-    yield _daemon(found.last_heartbeat, found.silent, now)
-    missing = sorted({known.key for known in accounts(database)} - set(found.partitions))
+        yield fail("Dagster", f"{instance_health.home} has no dagster.yaml: events would be kept in files", step)
+    yield _daemon(instance_health.last_heartbeat, instance_health.silent, now)
+    missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
     if missing:
         step = "let the sensor `discover_accounts` run, or run `seller-platform sync`"
         yield warn("partitions", f"{len(missing)} accounts have none: {', '.join(missing[:5])}", step)
     else:
-        yield ok("partitions", f"{len(found.partitions)} accounts have theirs")
+        yield ok("partitions", f"{len(instance_health.partitions)} accounts have theirs")
 
 
-def _daemon(last_heartbeat: datetime | None, silent: Sequence[str], now: datetime) -> Finding:
+def _daemon(last_heartbeat: datetime | None, silent_parts: Sequence[str], now: datetime) -> Finding:
     step = "start `dagster-daemon run` beside `dagster-webserver`, or `dagster dev`"
     if last_heartbeat is None:
         return ok("Dagster daemon", "none ever ran here; schedules and sensors need one, `sync` does not")
     if now - last_heartbeat > _HEARTBEAT:
         return warn("Dagster daemon", f"its last sign of life was at {last_heartbeat:%Y-%m-%d %H:%M} UTC", step)
-    if silent:
-        return warn("Dagster daemon", f"these parts give no sign of life: {', '.join(silent)}", step)
+    if silent_parts:
+        return warn("Dagster daemon", f"these parts give no sign of life: {', '.join(silent_parts)}", step)
     return ok("Dagster daemon", f"alive at {last_heartbeat:%H:%M:%S} UTC")
 
 

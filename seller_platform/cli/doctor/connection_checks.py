@@ -56,7 +56,7 @@ def examine_connection(
     grant = _grant(name, upstream, database, box, now, is_reached=reached[0].verdict is not FindingLevel.FAIL)
     yield grant
     yield _redirect_port(subject, upstream, is_needed=grant.verdict is FindingLevel.FAIL)
-    count = sum(known.connection == name for known in accounts(database))
+    count = sum(account.connection == name for account in accounts(database))
     if count:
         yield ok(subject, f"{count} accounts")
     else:
@@ -65,21 +65,21 @@ def examine_connection(
 
 def _upstream(subject: str, upstream: Upstream) -> Iterator[Finding]:
     try:
-        found = probe(upstream.base_url, timeout_seconds=_REQUEST_SECONDS)
+        answer = probe(upstream.base_url, timeout_seconds=_REQUEST_SECONDS)
     except (UpstreamError, SettingsError):
         moved = "set SELLER_API_BASE_URL and run `seller-platform connect --replace --keep-grant`"
         step = f"check the address, the network and the proxy; if it moved, {moved}"
         yield fail(subject, f"{upstream.base_url} does not answer", step)
         return
-    if found.status >= 500:
-        yield warn(subject, f"{upstream.base_url} answers {found.status}", "wait until it is up again")
+    if answer.status >= 500:
+        yield warn(subject, f"{upstream.base_url} answers {answer.status}", "wait until it is up again")
     else:
-        yield ok(subject, f"{upstream.base_url} answers in {found.seconds:.2f} s")
-    skew = found.clock_skew_seconds
+        yield ok(subject, f"{upstream.base_url} answers in {answer.seconds:.2f} s")
+    skew = answer.clock_skew_seconds
     if skew is not None and abs(skew) > _SKEW_TO_WARN_SECONDS:
-        told = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
+        message = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
         judge = fail if abs(skew) > _SKEW_TO_FAIL_SECONDS else warn
-        yield judge(subject, told, "set this machine's clock (NTP); if it is right, tell the upstream")
+        yield judge(subject, message, "set this machine's clock (NTP); if it is right, tell the upstream")
 
 
 def _grant(
@@ -96,8 +96,10 @@ def _grant(
     if refused is not None:
         return fail(subject, f"its grant is not honoured any more: {refused}", again)
     if now >= pair.dies_at - WARN_BEFORE_DEATH:
-        told = f"its grant was refreshed on {pair.issued_at:%Y-%m-%d} and is not honoured after {pair.dies_at:%Y-%m-%d}"
-        return warn(subject, told, "`seller-platform sync`")
+        message = (
+            f"its grant was refreshed on {pair.issued_at:%Y-%m-%d} and is not honoured after {pair.dies_at:%Y-%m-%d}"
+        )
+        return warn(subject, message, "`seller-platform sync`")
     if now >= pair.expires_at or not is_reached:
         return ok(subject, f"its grant was refreshed on {pair.issued_at:%Y-%m-%d}; it was not tried")
     return _trial(name, upstream, pair)

@@ -25,23 +25,23 @@ class Finding:
 
     subject: str
     verdict: FindingLevel
-    told: str
+    message: str
     next_step: str = ""
 
 
-def ok(subject: str, told: str) -> Finding:
+def ok(subject: str, message: str) -> Finding:
     """Return that a prerequisite is met."""
-    return Finding(subject, FindingLevel.OK, told)
+    return Finding(subject, FindingLevel.OK, message)
 
 
-def warn(subject: str, told: str, next_step: str) -> Finding:
+def warn(subject: str, message: str, next_step: str) -> Finding:
     """Return that a prerequisite is doubtful."""
-    return Finding(subject, FindingLevel.WARN, told, next_step)
+    return Finding(subject, FindingLevel.WARN, message, next_step)
 
 
-def fail(subject: str, told: str, next_step: str) -> Finding:
+def fail(subject: str, message: str, next_step: str) -> Finding:
     """Return that a prerequisite is not met."""
-    return Finding(subject, FindingLevel.FAIL, told, next_step)
+    return Finding(subject, FindingLevel.FAIL, message, next_step)
 
 
 def failed(subject: str, error: SellerPlatformError) -> Finding:

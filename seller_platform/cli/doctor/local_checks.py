@@ -33,12 +33,12 @@ def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
         yield examine_disk(name, shutil.disk_usage(_nearest(folder)).free, folder)
 
 
-def examine_python(found: Sequence[int]) -> Finding:
+def examine_python(running: Sequence[int]) -> Finding:
     """Return whether the interpreter is new enough."""
-    told = ".".join(map(str, found))
-    if tuple(found[:2]) >= _OLDEST_PYTHON:
-        return ok("Python", told)
-    return fail("Python", f"{told} is too old", "install Python 3.11 or newer, and seller-platform in it")
+    message = ".".join(map(str, running))
+    if tuple(running[:2]) >= _OLDEST_PYTHON:
+        return ok("Python", message)
+    return fail("Python", f"{message} is too old", "install Python 3.11 or newer, and seller-platform in it")
 
 
 def examine_packages(requirements: Iterable[str]) -> Finding:
@@ -123,10 +123,10 @@ def examine_key(settings: Settings) -> Iterator[Finding]:
 
 def examine_disk(subject: str, free_bytes: int, folder: Path) -> Finding:
     """Return whether there is room."""
-    told = f"{free_bytes / (1 << 30):.1f} GiB free at {folder}"
+    message = f"{free_bytes / (1 << 30):.1f} GiB free at {folder}"
     if free_bytes < _LITTLE_BYTES:
-        return fail(subject, told, "make room there")
-    return warn(subject, told, "make room there") if free_bytes < _FEW_BYTES else ok(subject, told)
+        return fail(subject, message, "make room there")
+    return warn(subject, message, "make room there") if free_bytes < _FEW_BYTES else ok(subject, message)
 
 
 def _nearest(path: Path) -> Path:

@@ -12,7 +12,7 @@ import httpx
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.sandbox.local_stack import USER_EMAIL, Playground, open_playground
+from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
 from seller_platform.contract import LISTS
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
@@ -40,34 +40,38 @@ def demo(*, as_json: bool) -> None:
     folder `sandbox` of the home folder, and can be run again at any time.
     """
     output = Output(as_json=as_json)
-    with open_playground(read_settings().home, output) as playground:
-        os.environ.update(playground.environment)
-        with open_installation() as place:
-            connect_playground(place, playground, output)
-            synced = run_sync(place, SliceOptions(full=True), output)
-            problem = problem_of(synced) or _difference(place, playground)
+    with open_local_stack(read_settings().home, output) as stack:
+        os.environ.update(stack.environment)
+        with open_installation() as installation:
+            connect_local_stack(installation, stack, output)
+            synced = run_sync(installation, SliceOptions(full=True), output)
+            problem = problem_of(synced) or _difference(installation, stack)
     report(output, synced, problem)
     output.say("Every row is stored exactly as the sandbox holds it.")
     output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
 
 
-def connect_playground(place: Installation, playground: Playground, output: Output) -> Sequence[KnownAccount]:
+def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:
     """Authorise at the sandbox as its demo user would, discover the accounts, and return them."""
-    upstream = Upstream.of(place.settings)
-    keeper = open_keeper(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home)
+    upstream = Upstream.of(installation.settings)
+    keeper = open_keeper(
+        upstream, DEFAULT_CONNECTION, installation.database, installation.box, installation.settings.home
+    )
     with output.progress("Authorising", None):
         authorize(
             upstream,
             keeper,
             show=lambda url: threading.Thread(
-                target=approve, args=(url, USER_EMAIL, playground.credentials.password), daemon=True
+                target=approve, args=(url, USER_EMAIL, stack.credentials.password), daemon=True
             ).start(),
-            register=lambda: store_upstream(upstream, DEFAULT_CONNECTION, place.database, place.box),
+            register=lambda: store_upstream(upstream, DEFAULT_CONNECTION, installation.database, installation.box),
             timeout_seconds=60,
         )
-    with open_api(upstream, DEFAULT_CONNECTION, place.database, place.box, place.settings.home) as api:
-        known, _ = discover(api, place.database, upstream.as_connection(DEFAULT_CONNECTION), run_id=None)
-    return known
+    with open_api(
+        upstream, DEFAULT_CONNECTION, installation.database, installation.box, installation.settings.home
+    ) as api:
+        discovered, _ = discover(api, installation.database, upstream.as_connection(DEFAULT_CONNECTION), run_id=None)
+    return discovered
 
 
 def approve(url: str, email: str, password: str) -> None:
@@ -92,15 +96,15 @@ def approve(url: str, email: str, password: str) -> None:
             raise AuthorizationDeniedError(f"the approval ended with HTTP {page.status_code}")
 
 
-def _difference(place: Installation, playground: Playground) -> CheckFailedError | None:
+def _difference(installation: Installation, stack: LocalStack) -> CheckFailedError | None:
     """Compare every row with the sandbox's; return an error that names the tables that are not equal."""
-    stored = [dataset for dataset in LISTS if not dataset.is_computed]
-    with Database(playground.sandbox_url) as sandbox:
-        expected, found = fingerprints(sandbox, stored), fingerprints(place.database, stored)
+    datasets = [dataset for dataset in LISTS if not dataset.is_computed]
+    with Database(stack.sandbox_url) as sandbox:
+        expected, stored = fingerprints(sandbox, datasets), fingerprints(installation.database, datasets)
     different = [
         f"{dataset} of {account}"
-        for dataset, account in sorted({*expected, *found})
-        if expected.get((dataset, account)) != found.get((dataset, account))
+        for dataset, account in sorted({*expected, *stored})
+        if expected.get((dataset, account)) != stored.get((dataset, account))
     ]
     if not different:
         return None

@@ -13,8 +13,8 @@ import click
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, await_answer, free_port, port_or_free, running
-from seller_platform.cli.sandbox.demo import connect_playground
-from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, Playground, open_playground
+from seller_platform.cli.sandbox.demo import connect_local_stack
+from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import read_settings
 
@@ -42,42 +42,42 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     home = read_settings().home
-    with open_playground(home, output, port=port_or_free(service_port), accounts=accounts, months=months) as playground:
-        os.environ.update(playground.environment)
-        dagster_folder = _prepare(playground, output)
+    with open_local_stack(home, output, port=port_or_free(service_port), accounts=accounts, months=months) as stack:
+        os.environ.update(stack.environment)
+        dagster_folder = _prepare(stack, output)
         address = f"http://127.0.0.1:{port_or_free(port)}"
         with ExitStack() as dagster:
             programs = [
                 dagster.enter_context(
-                    running(name, command, {"DAGSTER_HOME": dagster_folder}, playground.home / f"{name}.log")
+                    running(name, command, {"DAGSTER_HOME": dagster_folder}, stack.home / f"{name}.log")
                 )
-                for name, command in _dagster(playground.home, address).items()
+                for name, command in _dagster(stack.home, address).items()
             ]
             await_answer(f"{address}/server_info", programs[-1], unless=ended)
             output.line(f"Dagster UI        {address}")
-            output.line(f"Service           {playground.base_url}")
+            output.line(f"Service           {stack.base_url}")
             output.line(f"Sandbox login     {USER_EMAIL}")
-            output.line(f"Sandbox password  {playground.credentials.password}")
+            output.line(f"Sandbox password  {stack.credentials.password}")
             output.line(f"Sandbox group     {GROUP_TITLE}")
             output.line("Ctrl-C ends everything.")
             while not ended.wait(_LOOK_SECONDS):
-                if playground.server.revive():
+                if stack.server.revive():
                     output.say("PostgreSQL had ended by itself and is started again.")
-                _keep_running((playground.service, *programs), output)
+                _keep_running((stack.service, *programs), output)
         output.say("Ended.")
 
 
-def _prepare(playground: Playground, output: Output) -> str:
+def _prepare(stack: LocalStack, output: Output) -> str:
     """Connect to the sandbox and add the accounts' partitions; return the folder of the Dagster instance."""
     # Importing Dagster takes a second; `--help` does without.
     from seller_platform.orchestration.instance.home import dagster_home, open_instance
     from seller_platform.orchestration.partitions import add_accounts
 
-    with open_installation() as place:
-        known = connect_playground(place, playground, output)
-        with open_instance(place.settings.home) as instance:
-            add_accounts(instance, [each.key for each in known])
-        return str(dagster_home(place.settings.home))
+    with open_installation() as installation:
+        discovered = connect_local_stack(installation, stack, output)
+        with open_instance(installation.settings.home) as instance:
+            add_accounts(instance, [each.key for each in discovered])
+        return str(dagster_home(installation.settings.home))
 
 
 def _dagster(home: Path, address: str) -> dict[str, list[str]]:

@@ -41,7 +41,7 @@ class Credentials:
 
 
 @dataclass(frozen=True)
-class Playground:
+class LocalStack:
     """A running sandbox service, and the environment that points the platform at it."""
 
     home: Path
@@ -55,9 +55,9 @@ class Playground:
 
 
 @contextmanager
-def open_playground(
+def open_local_stack(
     home: Path, output: Output, *, port: int | None = None, accounts: int = 3, months: int = 4
-) -> Iterator[Playground]:
+) -> Iterator[LocalStack]:
     """Fill and serve the sandbox until the block ends.
 
     Args:
@@ -98,7 +98,7 @@ def open_playground(
         folder / "service.log",
     ) as service:
         await_answer(f"{base_url}{SERVICE_STATUS}", service)
-        yield Playground(folder, base_url, sandbox_url, credentials, report.rows, environment, server, service)
+        yield LocalStack(folder, base_url, sandbox_url, credentials, report.rows, environment, server, service)
 
 
 def _credentials(path: Path, database: Database) -> Credentials:

@@ -81,17 +81,17 @@ def reseal(database: Database, home: Path, box: SecretBox) -> Resealed:
 def sealed_otherwise(database: Database, home: Path, box: SecretBox) -> tuple[str, ...]:
     """Return what a box cannot open, in words."""
     grants = Grants(database, box)
-    found: list[str] = []
-    for each in grants.facts():
-        with _noting(found):
-            grants.current(each.connection)
-    for known in connections(database):
-        with _noting(found):
-            client_secret_of(database, box, known.name)
+    unreadable: list[str] = []
+    for grant in grants.facts():
+        with _collecting(unreadable):
+            grants.current(grant.connection)
+    for connection in connections(database):
+        with _collecting(unreadable):
+            client_secret_of(database, box, connection.name)
     for spool in spools(home / SPOOL_FOLDER):
-        with _noting(found):
+        with _collecting(unreadable):
             box.open(spool.read_bytes(), f"the spooled grant in {spool}")
-    return tuple(found)
+    return tuple(unreadable)
 
 
 def _finish(database: Database, home: Path) -> Resealed:
@@ -110,11 +110,11 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _noting(found: list[str]) -> Iterator[None]:
+def _collecting(unreadable: list[str]) -> Iterator[None]:
     """Note what cannot be opened inside the block."""
     try:
         yield
     except SecretKeyError as error:
-        found.append(error.what)
+        unreadable.append(error.what)
     except FileNotFoundError:
         pass  # a spool that was committed meanwhile

@@ -26,17 +26,17 @@ def discover(
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
     started_at = datetime.now(UTC)
-    wanted = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
-    with observed_load(wanted, run_id=run_id) as observed:
+    slice_ = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
+    with observed_load(slice_, run_id=run_id) as observed:
         user = fetch_user(api)
-        with open_load(database, wanted) as load:
-            found = fetch_accounts(api, connection.name)
+        with open_load(database, slice_) as load:
+            discovered = fetch_accounts(api, connection.name)
             # One by one, for each is stored under its own account's key.
-            for position, (account, row) in enumerate(zip(found.accounts, found.rows, strict=True)):
-                extras = {0: found.extras[position]} if position in found.extras else {}
+            for position, (account, row) in enumerate(zip(discovered.accounts, discovered.rows, strict=True)):
+                extras = {0: discovered.extras[position]} if position in discovered.extras else {}
                 load.spool.write([row], extras=extras, page=1, account=account.key)
             save_user(database, connection.name, user.id, user.name)
-            save_accounts(database, connection.name, [(account.key, account) for account in found.accounts])
-            facts = replace(found.facts, requests=found.facts.requests + 1)
+            save_accounts(database, connection.name, [(account.key, account) for account in discovered.accounts])
+            facts = replace(discovered.facts, requests=discovered.facts.requests + 1)
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
-    return [KnownAccount(account.key, connection.name, account) for account in found.accounts], receipt
+    return [KnownAccount(account.key, connection.name, account) for account in discovered.accounts], receipt

@@ -1,7 +1,6 @@
 """Landing costs: the cost periods of every product of an account, as its snapshot of the day."""
 
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
@@ -18,7 +17,7 @@ from seller_platform.warehouse.postgres.database import Database
 
 
 def load_costs(
-    api: SellerApi, database: Database, known: KnownAccount, *, now: datetime, run_id: str | None
+    api: SellerApi, database: Database, account: KnownAccount, *, now: datetime, run_id: str | None
 ) -> Receipt:
     """Make the account's snapshot of today equal to what the API says of its products now.
 
@@ -34,11 +33,11 @@ def load_costs(
         ContractViolationError: It sent what it may not send. Nothing was stored.
     """
     started_at = datetime.now(UTC)
-    today = now.astimezone(ZoneInfo(known.account.timezone)).date()
-    wanted = Slice(COST_PERIODS, known.key, Window.day(today))
-    with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
-        skus = skus_of_account(database, known.key)
-        if not skus and not was_loaded(database, INVENTORY, known.key):
-            raise ProductsUnknownError(known.key)
-        facts = read_cost_periods(api, known.account, skus, today, load.spool)
+    today = now.astimezone(account.zone).date()
+    slice_ = Slice(COST_PERIODS, account.key, Window.day(today))
+    with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
+        skus = skus_of_account(database, account.key)
+        if not skus and not was_loaded(database, INVENTORY, account.key):
+            raise ProductsUnknownError(account.key)
+        facts = read_cost_periods(api, account.account, skus, today, load.spool)
         return observed.stored(load.store(facts, started_at=started_at, run_id=run_id))

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from seller_platform.client.endpoints.reports import Standing, download_report, fetch_status
 from seller_platform.client.endpoints.reports import request_report as ask_for_report
@@ -72,7 +71,7 @@ class ReportOrder:
     form: str = JSON
     give_up_after: timedelta = GIVE_UP_AFTER
 
-    def value_for(self, known: KnownAccount, now: datetime) -> str:
+    def value_for(self, account: KnownAccount, now: datetime) -> str:
         """Return the value for an account.
 
         Raises:
@@ -81,7 +80,7 @@ class ReportOrder:
         value = self.value
         if value is None:
             if self.selector in DATE_SELECTORS:
-                value = str(now.astimezone(ZoneInfo(known.account.timezone)).date() - timedelta(days=1))
+                value = str(now.astimezone(account.zone).date() - timedelta(days=1))
             else:
                 value = ""
         problem = selector_problem(self.selector, value)
@@ -95,7 +94,7 @@ class ReportOrder:
 
 
 def request_report(
-    api: SellerApi, database: Database, known: KnownAccount, order: ReportOrder, *, now: datetime
+    api: SellerApi, database: Database, account: KnownAccount, order: ReportOrder, *, now: datetime
 ) -> ReportJob | None:
     """Request a report and return its job, as far as it came; None where such a job is open already.
 
@@ -105,10 +104,10 @@ def request_report(
     Raises:
         InvalidReportError: There is no such report.
     """
-    value = order.value_for(known, now)
+    value = order.value_for(account, now)
     job = open_job(
         database,
-        known.key,
+        account.key,
         order.selector,
         value,
         order.form,
@@ -116,12 +115,14 @@ def request_report(
         now=now,
         next_poll_at=now + _CLAIM,
     )
-    return None if job is None else poll_report(api, database, known, job, now=now)
+    return None if job is None else poll_report(api, database, account, job, now=now)
 
 
-def poll_report(api: SellerApi, database: Database, known: KnownAccount, job: ReportJob, *, now: datetime) -> ReportJob:
+def poll_report(
+    api: SellerApi, database: Database, account: KnownAccount, job: ReportJob, *, now: datetime
+) -> ReportJob:
     """Take a job one step further, by one request about it, and return it as it is stored then."""
-    after = _requested(api, known, job, now) if job.state is JobState.REQUESTED else _polled(api, known, job, now)
+    after = _requested(api, account, job, now) if job.state is JobState.REQUESTED else _polled(api, account, job, now)
     return _moved(database, job, after)
 
 
@@ -138,9 +139,9 @@ def poll_due(
     polls, end = 0, time.monotonic() + seconds
 
     def poll(job: ReportJob) -> None:
-        known = account_of(database, job.account)
-        api = api_of(known.connection).impatient(REQUEST_SECONDS)
-        poll_report(api, database, known, job, now=clock())
+        account = account_of(database, job.account)
+        api = api_of(account.connection).impatient(REQUEST_SECONDS)
+        poll_report(api, database, account, job, now=clock())
 
     with ThreadPoolExecutor(POLLS_AT_ONCE, thread_name_prefix="poll") as threads:
         while polls < limit and time.monotonic() < end:
@@ -156,7 +157,7 @@ def poll_due(
 
 
 def load_report(
-    api: SellerApi, database: Database, known: KnownAccount, job: ReportJob, *, clock: Clock, run_id: str | None
+    api: SellerApi, database: Database, account: KnownAccount, job: ReportJob, *, clock: Clock, run_id: str | None
 ) -> Receipt | None:
     """Make the stored rows of a ready report equal to what is downloaded, and its job `loaded`.
 
@@ -169,11 +170,11 @@ def load_report(
     """
     assert job.report_id is not None, "a report that is ready has a number"
     started_at = datetime.now(UTC)
-    day = job.requested_at.astimezone(ZoneInfo(known.account.timezone)).date()
+    day = job.requested_at.astimezone(account.zone).date()
     try:
-        wanted = Slice(REPORT_ROWS, known.key, Window.day(day), job.report_id)
-        with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
-            facts = download_report(api, known.account, job.report_id, job.format, str(day), load.spool)
+        slice_ = Slice(REPORT_ROWS, account.key, Window.day(day), job.report_id)
+        with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
+            facts = download_report(api, account.account, job.report_id, job.format, str(day), load.spool)
             order = {"selector": job.selector, "value": job.value, "format": job.format}
             facts = replace(facts, notes={**order, **facts.notes})
             receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
@@ -187,7 +188,7 @@ def load_report(
     return receipt
 
 
-def tell_failures(database: Database, account: str, *, now: datetime) -> tuple[ReportFailedError, ...]:
+def take_failures(database: Database, account: str, *, now: datetime) -> tuple[ReportFailedError, ...]:
     """Return the account's reports that came to nothing, each of them once and never again."""
     return tuple(
         ReportFailedError(str(job), job.problem or job.state.value)
@@ -202,9 +203,9 @@ def pause_after(polls: int) -> timedelta:
     return timedelta(seconds=min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * _GROWTH ** min(polls, 100)))
 
 
-def _requested(api: SellerApi, known: KnownAccount, job: ReportJob, now: datetime) -> ReportJob:
+def _requested(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime) -> ReportJob:
     try:
-        report_id = ask_for_report(api, known.account, job.selector, job.value)
+        report_id = ask_for_report(api, account.account, job.selector, job.value)
     except (RequestRefusedError, ContractViolationError) as error:
         return _failed(job, str(error))
     except SellerPlatformError as error:
@@ -212,23 +213,23 @@ def _requested(api: SellerApi, known: KnownAccount, job: ReportJob, now: datetim
     return replace(job, state=JobState.PENDING, report_id=report_id, polls=0, next_poll_at=now + pause_after(0))
 
 
-def _polled(api: SellerApi, known: KnownAccount, job: ReportJob, now: datetime) -> ReportJob:
+def _polled(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime) -> ReportJob:
     try:
-        found = fetch_status(api, known.account, job.report_id or "")
+        status = fetch_status(api, account.account, job.report_id or "")
     except RequestRefusedError as error:
         return _after_refusal(job, error, now)
     except SellerPlatformError as error:
         return _waiting(job, now, message=str(error), wish_seconds=_wish(error))
-    told = replace(job, upstream_status=found.word, upstream_message=found.message)
-    match found.standing:
+    polled = replace(job, upstream_status=status.word, upstream_message=status.message)
+    match status.standing:
         case Standing.COMPLETED:
-            return replace(told, state=JobState.READY, polls=job.polls + 1)
+            return replace(polled, state=JobState.READY, polls=job.polls + 1)
         case Standing.FAILED:
-            said = f": {found.message}" if found.message else ""
-            return _again(told, f"the upstream ended it as {found.word!r}{said}", now)
+            said = f": {status.message}" if status.message else ""
+            return _again(polled, f"the upstream ended it as {status.word!r}{said}", now)
         case Standing.UNKNOWN:
-            _LOG.warning("%s: the upstream says %r, which is not known; it is awaited all the same", job, found.word)
-    return _waiting(told, now)
+            _LOG.warning("%s: the upstream says %r, which is not known; it is awaited all the same", job, status.word)
+    return _waiting(polled, now)
 
 
 def _after_refusal(job: ReportJob, error: RequestRefusedError, now: datetime) -> ReportJob:

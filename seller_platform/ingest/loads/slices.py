@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
-from zoneinfo import ZoneInfo
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.lists.slice_reader import read_slice
@@ -55,16 +54,16 @@ class SliceRequest:
 class SliceResult:
     """How a wanted slice ended: with a receipt, with an error, or with neither where there was nothing to read."""
 
-    wanted: SliceRequest
+    request: SliceRequest
     receipt: Receipt | None = None
     error: SellerPlatformError | None = None
 
 
-def load_wanted(
+def load_requested(
     api: SellerApi,
     database: Database,
-    known: KnownAccount,
-    wanted: SliceRequest,
+    account: KnownAccount,
+    request: SliceRequest,
     *,
     now: datetime,
     whole: bool,
@@ -80,22 +79,22 @@ def load_wanted(
     Raises:
         SellerPlatformError: As `load_slice` does.
     """
-    window = window_to_load(database, known, wanted, now=now, whole=whole)
+    window = window_to_load(database, account, request, now=now, whole=whole)
     if window is None:
         return None
-    receipt = load_slice(api, database, known, wanted.dataset, window, run_id=run_id)
+    receipt = load_slice(api, database, account, request.dataset, window, run_id=run_id)
     if receipt.verdict is not CountVerdict.MISMATCH:
         return receipt
-    month = window_to_load(database, known, wanted, now=now, whole=True) or window
+    month = window_to_load(database, account, request, now=now, whole=True) or window
     return load_slice(
-        api, database, known, wanted.dataset, month, run_id=run_id, notes={"read_again_after_load": receipt.id}
+        api, database, account, request.dataset, month, run_id=run_id, notes={"read_again_after_load": receipt.id}
     )
 
 
 def load_slice(
     api: SellerApi,
     database: Database,
-    known: KnownAccount,
+    account: KnownAccount,
     dataset: Dataset,
     window: Window,
     *,
@@ -116,12 +115,12 @@ def load_slice(
         NotOfferedError: It does not compute the rows of such a dataset.
     """
     started_at = datetime.now(UTC)
-    settled = {"was_settled": True} if _was_settled(database, known, dataset, window, started_at) else {}
-    wanted = Slice(dataset, known.key, window)
-    with observed_load(wanted, run_id=run_id) as observed, open_load(database, wanted) as load:
+    settled = {"was_settled": True} if _was_settled(database, account, dataset, window, started_at) else {}
+    slice_ = Slice(dataset, account.key, window)
+    with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
         try:
-            facts = read_slice(api, dataset, known.account, days, snapshot_day, load.spool)
+            facts = read_slice(api, dataset, account.account, days, snapshot_day, load.spool)
         except RequestRefusedError as error:
             if dataset.is_computed and error.status in _NOT_OFFERED:
                 raise NotOfferedError(dataset.name, dataset.path, error.status) from error
@@ -131,7 +130,7 @@ def load_slice(
 
 
 def window_to_load(
-    database: Database, known: KnownAccount, wanted: SliceRequest, *, now: datetime, whole: bool
+    database: Database, account: KnownAccount, request: SliceRequest, *, now: datetime, whole: bool
 ) -> Window | None:
     """Return the days to read for a wanted slice; None where there are none.
 
@@ -140,32 +139,32 @@ def window_to_load(
     Args:
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
     """
-    zone = ZoneInfo(known.account.timezone)
+    zone = account.zone
     today = now.astimezone(zone).date()
-    if wanted.month is None:
+    if request.month is None:
         return Window.day(today)
-    month = wanted.month.until(today + timedelta(days=1))
+    month = request.month.until(today + timedelta(days=1))
     if month.is_empty:
         return None
     if whole:
         return month
-    part = unsettled(wanted.dataset, month, days_read(database, wanted.dataset, known.key, month, zone, now=now))
-    return month if part is not None and not wanted.dataset.is_divisible else part
+    part = unsettled(request.dataset, month, days_read(database, request.dataset, account.key, month, zone, now=now))
+    return month if part is not None and not request.dataset.is_divisible else part
 
 
 def _was_settled(
-    database: Database, known: KnownAccount, dataset: Dataset, window: Window, started_at: datetime
+    database: Database, account: KnownAccount, dataset: Dataset, window: Window, started_at: datetime
 ) -> bool:
     """Whether every day of a window had been read when it could be expected to change no more."""
-    zone = ZoneInfo(known.account.timezone)
+    zone = account.zone
     settles = window.last_day + timedelta(days=dataset.lookback_days)
     if not dataset.is_dated or settles >= started_at.astimezone(zone).date():
         return False
-    return unsettled(dataset, window, days_read(database, dataset, known.key, window, zone, now=started_at)) is None
+    return unsettled(dataset, window, days_read(database, dataset, account.key, window, zone, now=started_at)) is None
 
 
 def load_each(
-    wanted: Iterable[SliceRequest],
+    requests: Iterable[SliceRequest],
     load: Callable[[SliceRequest], Receipt | None],
     *,
     at_once: int = SLICES_AT_ONCE,
@@ -179,42 +178,42 @@ def load_each(
 
     Errors that are not ours are bugs: they are raised, after the slices under way have ended.
     """
-    remaining = iter(wanted)
+    remaining = iter(requests)
     with ThreadPoolExecutor(at_once, thread_name_prefix="slice") as threads:
         under_way: deque[tuple[SliceRequest, Future[Receipt | None]]] = deque()
 
         def begin(count: int) -> None:
-            for each in islice(remaining, count):
-                under_way.append((each, threads.submit(_load_patiently, load, each, pauses_seconds)))
+            for request in islice(remaining, count):
+                under_way.append((request, threads.submit(_load_patiently, load, request, pauses_seconds)))
 
         begin(at_once + 1)
         while under_way:
-            each, future = under_way.popleft()
+            request, future = under_way.popleft()
             try:
-                outcome = SliceResult(each, receipt=future.result())
+                result = SliceResult(request, receipt=future.result())
             except SellerPlatformError as error:
-                outcome = SliceResult(each, error=error)
+                result = SliceResult(request, error=error)
             begin(1)
-            yield outcome
+            yield result
 
 
 def _load_patiently(
-    load: Callable[[SliceRequest], Receipt | None], wanted: SliceRequest, pauses_seconds: Sequence[float]
+    load: Callable[[SliceRequest], Receipt | None], request: SliceRequest, pauses_seconds: Sequence[float]
 ) -> Receipt | None:
     pauses, may_ask_again = iter(pauses_seconds), True
     while True:
         try:
-            return load(wanted)
+            return load(request)
         except WarehouseUnavailableError as error:
             pause = next(pauses, None)
             if pause is None:
                 raise
-            _LOG.warning("%s: %s; it is loaded again in %g s", wanted, error, pause)
+            _LOG.warning("%s: %s; it is loaded again in %g s", request, error, pause)
             time.sleep(pause)
         except UpstreamUnavailableError as error:
             wish_seconds = error.retry_after_seconds or 0
             if not may_ask_again or wish_seconds > _LONGEST_WISH_SECONDS:
                 raise
             may_ask_again = False
-            _LOG.warning("%s: %s; it is loaded once more in %g s", wanted, error, wish_seconds)
+            _LOG.warning("%s: %s; it is loaded once more in %g s", request, error, wish_seconds)
             time.sleep(wish_seconds)

@@ -22,7 +22,7 @@ class ObservedLoad:
 
     def stored(self, receipt: Receipt) -> Receipt:
         """Tell what was stored, and return the receipt."""
-        told = {
+        attributes = {
             "load_id": receipt.id,
             "rows": receipt.rows,
             "announced": receipt.announced,
@@ -32,7 +32,7 @@ class ObservedLoad:
             "body_bytes": receipt.body_bytes,
             "seconds": round(receipt.seconds, 3),
         }
-        self._span.set_attributes(with_values(_named(told)))
+        self._span.set_attributes(with_values(_named(attributes)))
         _LOG.info(
             "%s of %s, %s: %d rows, %s",
             receipt.dataset,
@@ -40,7 +40,7 @@ class ObservedLoad:
             receipt.window,
             receipt.rows,
             receipt.verdict,
-            extra=facts(**told),
+            extra=facts(**attributes),
         )
         return receipt
 
@@ -48,8 +48,13 @@ class ObservedLoad:
 @contextmanager
 def observed_load(wanted: Slice, *, run_id: str | None) -> Iterator[ObservedLoad]:
     """Let everything that is logged and traced within the block tell the slice that is loaded, and the Dagster run."""
-    told = {"dataset": wanted.dataset.name, "account": wanted.account, "window": str(wanted.window), "run_id": run_id}
-    with log_context(**told), span(f"load {wanted.dataset.name}", _named(told)) as current:
+    attributes = {
+        "dataset": wanted.dataset.name,
+        "account": wanted.account,
+        "window": str(wanted.window),
+        "run_id": run_id,
+    }
+    with log_context(**attributes), span(f"load {wanted.dataset.name}", _named(attributes)) as current:
         try:
             yield ObservedLoad(current)
         except SellerPlatformError as error:
@@ -58,6 +63,6 @@ def observed_load(wanted: Slice, *, run_id: str | None) -> Iterator[ObservedLoad
             raise
 
 
-def _named(told: Mapping[str, str | int | float | None]) -> dict[str, str | int | float | None]:
+def _named(attributes: Mapping[str, str | int | float | None]) -> dict[str, str | int | float | None]:
     """Return facts as the attributes of a span, whose names others share."""
-    return {f"seller_platform.{name}": value for name, value in told.items()}
+    return {f"seller_platform.{name}": value for name, value in attributes.items()}

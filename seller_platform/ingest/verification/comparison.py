@@ -21,10 +21,10 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
-from seller_platform.ingest.verification.queries import Question
+from seller_platform.ingest.verification.queries import Query
 from seller_platform.warehouse.loads.copy_format import RowDigest
 
-QUESTIONS_AT_ONCE = 4
+QUERIES_AT_ONCE = 4
 _ROWS_SHOWN = 5
 _ELEMENT_FIELDS = (COST_ELEMENT, AMOUNT, CURRENCY, PROVIDER, NOTES)
 
@@ -73,38 +73,38 @@ class _Judgement:
     not_known: tuple[str, ...] = ()
 
 
-def verify_each(questions: Iterable[Question], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
+def verify_each(queries: Iterable[Query], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
     """Ask the questions, several side by side, and yield the findings in their order.
 
     A question that fails does not stop the others.
     """
-    with ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="question") as threads:
-        yield from threads.map(lambda question: verify(question, source, replica), questions)
+    with ThreadPoolExecutor(QUERIES_AT_ONCE, thread_name_prefix="question") as threads:
+        yield from threads.map(lambda query: verify(query, source, replica), queries)
 
 
-def verify(question: Question, source: SellerApi, replica: SellerApi) -> Comparison:
+def verify(query: Query, source: SellerApi, replica: SellerApi) -> Comparison:
     """Ask one question of both."""
-    return _found(question.dataset.name, question.known.key, str(question), lambda: _judged(question, source, replica))
+    return _compare(query.dataset.name, query.account.key, str(query), lambda: _judge(query, source, replica))
 
 
 def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> Comparison:
     """Ask both which accounts there are."""
 
     def judge() -> _Judgement:
-        asked = [fetch_accounts(api, connection) for api in (source, replica)]
-        rows = [Counter(found.rows) for found in asked]
+        listed = [fetch_accounts(api, connection) for api in (source, replica)]
+        rows = [Counter(found.rows) for found in listed]
         differences = _row_differences(ACCOUNTS.columns, *rows)
         return _Judgement(
             ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL,
             rows[0].total(),
             differences,
-            tuple(_unnamed_fields(asked[0].facts)),
+            tuple(_unnamed_fields(listed[0].facts)),
         )
 
-    return _found(ACCOUNTS.name, connection, ACCOUNTS.name, judge)
+    return _compare(ACCOUNTS.name, connection, ACCOUNTS.name, judge)
 
 
-def _found(subject: str, account: str, asked: str, judge: Callable[[], _Judgement]) -> Comparison:
+def _compare(subject: str, account: str, asked: str, judge: Callable[[], _Judgement]) -> Comparison:
     began = time.perf_counter()
     error: SellerPlatformError | None = None
     try:
@@ -124,56 +124,62 @@ def _found(subject: str, account: str, asked: str, judge: Callable[[], _Judgemen
     )
 
 
-def _judged(question: Question, source: SellerApi, replica: SellerApi) -> _Judgement:
-    if question.unanswerable is not None:
-        return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(question.unanswerable,))
-    ours, theirs = _ReadAnswer(question), _ReadAnswer(question)
-    reading = _read(question, source, theirs)
+def _judge(query: Query, source: SellerApi, replica: SellerApi) -> _Judgement:
+    if query.unanswerable is not None:
+        return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(query.unanswerable,))
+    of_replica, of_source = _ReadAnswer(query), _ReadAnswer(query)
+    source_facts = _read(query, source, of_source)
     columns: dict[str, list[str]] = defaultdict(list)
-    for name, reason in question.forgotten.items():
+    for name, reason in query.ignored.items():
         columns[reason].append(name)
-    unknown = [*(f"{', '.join(names)}: {reason}" for reason, names in columns.items()), *_unnamed_fields(reading)]
+    unknown = [*(f"{', '.join(names)}: {reason}" for reason, names in columns.items()), *_unnamed_fields(source_facts)]
     try:
-        listed = _read(question, replica, ours)
+        replica_facts = _read(query, replica, of_replica)
     except RequestRefusedError as error:
         if error.reason == REPLICA:
             return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(_refusal(error),))
-        return _Judgement(ComparisonResult.DIFFERENT, theirs.count, (f"the replica refused: {_refusal(error)}",))
-    if ours.digest == theirs.digest and listed.verdict is not CountVerdict.MISMATCH:
-        return _Judgement(ComparisonResult.EQUAL, theirs.count, not_known=tuple(unknown))
-    return _explained(question, source, replica, tuple(unknown))
+        return _Judgement(ComparisonResult.DIFFERENT, of_source.count, (f"the replica refused: {_refusal(error)}",))
+    if of_replica.digest == of_source.digest and replica_facts.verdict is not CountVerdict.MISMATCH:
+        return _Judgement(ComparisonResult.EQUAL, of_source.count, not_known=tuple(unknown))
+    return _judge_rows(query, source, replica, tuple(unknown))
 
 
-def _explained(question: Question, source: SellerApi, replica: SellerApi, unknown: tuple[str, ...]) -> _Judgement:
+def _judge_rows(query: Query, source: SellerApi, replica: SellerApi, unknown: tuple[str, ...]) -> _Judgement:
     """Read both once more, keep the rows this time, and tell which differ; a list may have moved in between."""
-    theirs, ours = _ReadAnswer(question, keeps_rows=True), _ReadAnswer(question, keeps_rows=True)
-    _read(question, source, theirs)
-    listed = _read(question, replica, ours)
-    told = []
-    if ours.digest != theirs.digest:
-        told += [_totals(question, theirs, ours), *_row_differences(theirs.columns, theirs.rows, ours.rows)]
-    if listed.verdict is CountVerdict.MISMATCH:
-        told.append(f"the replica announces {listed.announced} rows and lists {ours.count}")
+    of_source, of_replica = _ReadAnswer(query, keeps_rows=True), _ReadAnswer(query, keeps_rows=True)
+    _read(query, source, of_source)
+    replica_facts = _read(query, replica, of_replica)
+    differences = []
+    if of_replica.digest != of_source.digest:
+        differences += [
+            _totals(query, of_source, of_replica),
+            *_row_differences(of_source.columns, of_source.rows, of_replica.rows),
+        ]
+    if replica_facts.verdict is CountVerdict.MISMATCH:
+        differences.append(f"the replica announces {replica_facts.announced} rows and lists {of_replica.count}")
     return _Judgement(
-        ComparisonResult.DIFFERENT if told else ComparisonResult.EQUAL, theirs.count, tuple(told), unknown
+        ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL,
+        of_source.count,
+        tuple(differences),
+        unknown,
     )
 
 
-def _read(question: Question, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:
-    account, day = question.known.account, question.snapshot_day
-    if question.skus is not None and day is not None:
-        return read_cost_periods(api, account, question.skus, day, answer)
-    return read_slice(api, question.dataset, account, question.window, day, answer)
+def _read(query: Query, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:
+    account, day = query.account.account, query.snapshot_day
+    if query.skus is not None and day is not None:
+        return read_cost_periods(api, account, query.skus, day, answer)
+    return read_slice(api, query.dataset, account, query.window, day, answer)
 
 
 class _ReadAnswer:
     """The rows of an answer, in one spelling: digested, and kept where the rows themselves are wanted."""
 
-    def __init__(self, question: Question, *, keeps_rows: bool = False) -> None:
-        dataset = question.dataset
-        forgotten = set(question.forgotten)
+    def __init__(self, query: Query, *, keeps_rows: bool = False) -> None:
+        dataset = query.dataset
+        ignored = set(query.ignored)
         self.columns = (*dataset.columns, *dataset.tags)
-        self._spell = [_speller(column, forgotten) for column in dataset.columns]
+        self._spell = [_speller(column, ignored) for column in dataset.columns]
         self._keeps_rows = keeps_rows
         self.restart()
 
@@ -204,14 +210,16 @@ class _ReadAnswer:
         if self._keeps_rows:
             self.rows.update(spelled)
 
-    def total(self, place: int) -> Decimal:
+    def total(self, position: int) -> Decimal:
         """Return the sum of the amounts in a column."""
-        return sum((Decimal(row[place]) * times for row, times in self.rows.items() if row[place]), start=Decimal())
+        return sum(
+            (Decimal(row[position]) * times for row, times in self.rows.items() if row[position]), start=Decimal()
+        )
 
 
-def _speller(column: Column, forgotten: set[str]) -> Callable[[Any], Any]:
+def _speller(column: Column, ignored: set[str]) -> Callable[[Any], Any]:
     """Return what brings the values of a column into one spelling, without what is to be forgotten."""
-    if column.name in forgotten:
+    if column.name in ignored:
         return lambda _: None
     if column.name == COST_ELEMENTS:
         return _elements
@@ -221,7 +229,7 @@ def _speller(column: Column, forgotten: set[str]) -> Callable[[Any], Any]:
         case Kind.TIMESTAMP:
             return lambda text: text and datetime.fromisoformat(text).astimezone(UTC).isoformat()
         case Kind.JSON:
-            fields = {name.partition(".")[2] for name in forgotten if name.startswith(f"{column.name}.")}
+            fields = {name.partition(".")[2] for name in ignored if name.startswith(f"{column.name}.")}
             return lambda text: _document(text, fields)
     return lambda value: value
 
@@ -234,24 +242,24 @@ def _plain_number(value: Decimal | None) -> str | None:
     return "0" if text in ("-0", "") else text
 
 
-def _document(text: str | None, forgotten: set[str]) -> str | None:
+def _document(text: str | None, ignored: set[str]) -> str | None:
     if text is None:
         return None
-    found = _parsed(text)
-    if isinstance(found, dict):
-        found = {name: value for name, value in found.items() if name not in forgotten}
-    return json.dumps(found, sort_keys=True, ensure_ascii=False)
+    document = _parsed(text)
+    if isinstance(document, dict):
+        document = {name: value for name, value in document.items() if name not in ignored}
+    return json.dumps(document, sort_keys=True, ensure_ascii=False)
 
 
 def _elements(text: str | None) -> str | None:
     """Return cost elements in one spelling: their order has no meaning, and an empty text says nothing."""
     if text is None:
         return None
-    told = [
+    elements = [
         {name: value for name in _ELEMENT_FIELDS if (value := element.get(name)) not in (None, "")}
         for element in _parsed(text)
     ]
-    return json.dumps(sorted(told, key=repr), ensure_ascii=False)
+    return json.dumps(sorted(elements, key=repr), ensure_ascii=False)
 
 
 def _parsed(text: str) -> Any:
@@ -267,34 +275,40 @@ def _refusal(error: RequestRefusedError) -> str:
     return "; ".join(f"{name} {' '.join(texts)}" for name, texts in error.parameters.items()) or str(error)
 
 
-def _totals(question: Question, theirs: _ReadAnswer, ours: _ReadAnswer) -> str:
+def _totals(query: Query, of_source: _ReadAnswer, of_replica: _ReadAnswer) -> str:
     """Return what the two answers add up to."""
-    told = [f"{theirs.count} rows at the source, {ours.count} at the replica"]
-    for place, column in enumerate(question.dataset.columns):
-        if column.kind is Kind.MONEY and (sums := (theirs.total(place), ours.total(place)))[0] != sums[1]:
-            told.append(f"{column.name} {sums[0]} and {sums[1]}")
-    return "; ".join(told)
+    totals = [f"{of_source.count} rows at the source, {of_replica.count} at the replica"]
+    for position, column in enumerate(query.dataset.columns):
+        if (
+            column.kind is Kind.MONEY
+            and (sums := (of_source.total(position), of_replica.total(position)))[0] != sums[1]
+        ):
+            totals.append(f"{column.name} {sums[0]} and {sums[1]}")
+    return "; ".join(totals)
 
 
-def _row_differences(columns: Sequence[Column], theirs: Counter[Row], ours: Counter[Row]) -> tuple[str, ...]:
+def _row_differences(columns: Sequence[Column], of_source: Counter[Row], of_replica: Counter[Row]) -> tuple[str, ...]:
     """Return one line for each of the first few rows that differ, and one that counts the others."""
-    keys = [place for place, column in enumerate(columns) if column.key] or list(range(len(columns)))
+    keys = [position for position, column in enumerate(columns) if column.key] or list(range(len(columns)))
     by_key: dict[Row, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
-    for side, rows in enumerate((theirs - ours, ours - theirs)):
+    for side, rows in enumerate((of_source - of_replica, of_replica - of_source)):
         for row in rows:
-            by_key[tuple(row[place] for place in keys)][side].append(row)
+            by_key[tuple(row[position] for position in keys)][side].append(row)
     lines = []
     for key in sorted(by_key, key=repr):
-        lacking, surplus = by_key[key]
-        named = ", ".join(f"{columns[place].name} {row}" for place, row in zip(keys, key, strict=True) if row)
-        if len(lacking) == len(surplus) == 1:
+        missing, surplus = by_key[key]
+        named = ", ".join(f"{columns[position].name} {row}" for position, row in zip(keys, key, strict=True) if row)
+        if len(missing) == len(surplus) == 1:
             changes = (
                 f"{column.name} {source} at the source, {replica} at the replica"
-                for column, source, replica in zip(columns, lacking[0], surplus[0], strict=False)
+                for column, source, replica in zip(columns, missing[0], surplus[0], strict=False)
                 if source != replica
             )
             lines.append(f"{named}: {', '.join(changes)}")
         else:
-            lines += [f"{named}: {theirs[row]} at the source, {ours[row]} at the replica" for row in lacking + surplus]
+            lines += [
+                f"{named}: {of_source[row]} at the source, {of_replica[row]} at the replica"
+                for row in missing + surplus
+            ]
     more = len(lines) - _ROWS_SHOWN
     return (*lines[:_ROWS_SHOWN], f"and {more} rows more") if more > 0 else tuple(lines)

@@ -36,7 +36,7 @@ NOT_ASKED: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """One list of one account, in one window where it has any.
 
     Attributes:
@@ -48,7 +48,7 @@ class Question:
     """
 
     dataset: Dataset
-    known: KnownAccount
+    account: KnownAccount
     window: Window | None
     snapshot_day: date | None
     unknown: tuple[tuple[str, str], ...] = ()
@@ -56,12 +56,12 @@ class Question:
     skus: Sequence[str] | None = None
 
     def __str__(self) -> str:
-        asked = [value for name, value in self.dataset.parameters if name != "view_by"]
+        parameters = [value for name, value in self.dataset.parameters if name != "view_by"]
         products = [f"of {len(self.skus)} products"] if self.skus is not None else []
-        return " ".join([self.dataset.name, *asked, *products, *([str(self.window)] if self.window else [])])
+        return " ".join([self.dataset.name, *parameters, *products, *([str(self.window)] if self.window else [])])
 
     @property
-    def forgotten(self) -> dict[str, str]:
+    def ignored(self) -> dict[str, str]:
         """What is not compared, with the reason: columns and fields that the list has and a replica cannot know."""
         names = {column.name for column in self.dataset.columns}
         return {name: reason for name, reason in self.unknown if name.partition(".")[0] in names}
@@ -85,18 +85,18 @@ class StoredDays:
         return set.intersection(*(self._days.get((source.name, account), set()) for source in sources))
 
 
-def questions_about(
-    known: KnownAccount,
+def queries_for(
+    account: KnownAccount,
     datasets: Collection[Dataset],
     months: Sequence[Window],
-    coverage: StoredDays,
+    stored_days: StoredDays,
     *,
     today: date,
     skus: Sequence[str],
     has_offers: bool,
     has_velocity: bool,
     has_statistics: bool,
-) -> Iterator[Question]:
+) -> Iterator[Query]:
     """Yield the questions about one account.
 
     Args:
@@ -107,89 +107,89 @@ def questions_about(
         has_velocity: Whether to ask for the inventory by the velocity of the newest days too.
         has_statistics: Whether to ask for every view of the dashboard too.
     """
-    asking = _Asking(known, coverage, today, has_offers=has_offers)
+    builder = _AccountQueries(account, stored_days, today, has_offers=has_offers)
     for dataset in datasets:
         if dataset.slicing is Slicing.MONTH:
-            yield from asking.by_month(dataset, months)
+            yield from builder.by_month(dataset, months)
         elif dataset.source is Source.PRODUCT_LOOKUP:
-            yield replace(asking.snapshot(dataset), skus=tuple(skus))
+            yield replace(builder.snapshot(dataset), skus=tuple(skus))
         else:
-            yield asking.snapshot(dataset)
+            yield builder.snapshot(dataset)
     if has_velocity:
-        yield from asking.velocity()
+        yield from builder.velocity()
     if not has_statistics:
         return
     for dataset in PLAIN_PRODUCT_VIEWS:
-        yield from asking.by_month(dataset, months)
+        yield from builder.by_month(dataset, months)
     for dataset in (*COMBINED_VIEWS, *DATE_VIEWS):
-        yield from asking.at_once(dataset, months)
+        yield from builder.at_once(dataset, months)
 
 
 @dataclass(frozen=True)
-class _Asking:
-    known: KnownAccount
-    coverage: StoredDays
+class _AccountQueries:
+    account: KnownAccount
+    stored_days: StoredDays
     today: date
     has_offers: bool
 
-    def snapshot(self, dataset: Dataset) -> Question:
-        never = None if self.coverage.holds(dataset, self.known.key) else "it was never synced"
-        return Question(dataset, self.known, None, self.today, unanswerable=never)
+    def snapshot(self, dataset: Dataset) -> Query:
+        never = None if self.stored_days.holds(dataset, self.account.key) else "it was never synced"
+        return Query(dataset, self.account, None, self.today, unanswerable=never)
 
-    def velocity(self) -> Iterator[Question]:
+    def velocity(self) -> Iterator[Query]:
         """Yield the question for the inventory with the velocity of the newest days, if there are any."""
-        sold = self.coverage.days(DAILY_PRODUCT_SALES, self.known.key)
-        if not sold or not self.coverage.holds(INVENTORY, self.known.key):
+        sold = self.stored_days.days(DAILY_PRODUCT_SALES, self.account.key)
+        if not sold or not self.stored_days.holds(INVENTORY, self.account.key):
             return
         newest = list(_stretches(sold))[-1]
         first = max(newest.start, newest.end - _VELOCITY_DAYS * _DAY)
         days = (("velocity_start_date", str(first)), ("velocity_end_date", str(newest.last_day)))
         unknown = () if self.has_offers else tuple((name, "lead times are in no list") for name in _RESTOCK_COLUMNS)
-        yield Question(replace(INVENTORY, name="velocity", parameters=days), self.known, None, self.today, unknown)
+        yield Query(replace(INVENTORY, name="velocity", parameters=days), self.account, None, self.today, unknown)
 
-    def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Question]:
+    def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Query]:
         """Yield one question for each stretch of days of a month that is stored, and one for what is not."""
-        days = self.coverage.days(dataset, self.known.key)
-        lacking = []
+        days = self.stored_days.days(dataset, self.account.key)
+        unsynced = []
         for month in months:
             stored = list(_stretches(days.intersection(month.each_day())))
-            yield from (self.asked(dataset, window, days) for window in stored)
+            yield from (self.query(dataset, window, days) for window in stored)
             for before, after in pairwise(stored):
                 hole = Window(before.end, after.start)
-                yield Question(dataset, self.known, hole, None, unanswerable=f"{hole}: never synced")
+                yield Query(dataset, self.account, hole, None, unanswerable=f"{hole}: never synced")
             if not stored:
-                lacking.append(month)
-        if lacking:
-            yield self.lacking(dataset, lacking)
+                unsynced.append(month)
+        if unsynced:
+            yield self.never_synced(dataset, unsynced)
 
-    def at_once(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Question]:
+    def at_once(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Query]:
         """Yield one question for all the months that are stored: where trends look back, but for the first."""
-        days = self.coverage.days(dataset, self.known.key)
+        days = self.stored_days.days(dataset, self.account.key)
         stored = [days.intersection(month.each_day()) for month in months]
         of_months = [month_days for month_days in stored if month_days]
         if not of_months:
-            yield self.lacking(dataset, months)
+            yield self.never_synced(dataset, months)
             return
         looks_back = TREND in dataset.columns and len(of_months) > 1
-        yield self.asked(dataset, Window(min(of_months[1 if looks_back else 0]), max(of_months[-1]) + _DAY), days)
+        yield self.query(dataset, Window(min(of_months[1 if looks_back else 0]), max(of_months[-1]) + _DAY), days)
 
-    def lacking(self, dataset: Dataset, months: Sequence[Window]) -> Question:
+    def never_synced(self, dataset: Dataset, months: Sequence[Window]) -> Query:
         window = Window(months[0].start, months[-1].end)
-        told = ", ".join(f"{month.start:%Y-%m}" for month in months[:3])
+        named = ", ".join(f"{month.start:%Y-%m}" for month in months[:3])
         more = f" and {len(months) - 3} months more" if len(months) > 3 else ""
-        return Question(dataset, self.known, window, None, unanswerable=f"{told}{more}: never synced")
+        return Query(dataset, self.account, window, None, unanswerable=f"{named}{more}: never synced")
 
-    def asked(self, dataset: Dataset, window: Window, days: set[date]) -> Question:
+    def query(self, dataset: Dataset, window: Window, days: set[date]) -> Query:
         unknown = tuple(self._unknown(dataset, window, days)) if dataset.parameters else ()
-        return Question(dataset, self.known, window, None, unknown)
+        return Query(dataset, self.account, window, None, unknown)
 
     def _unknown(self, dataset: Dataset, window: Window, days: set[date]) -> Iterator[tuple[str, str]]:
-        if not self.coverage.holds(COST_PERIODS, self.known.key):
+        if not self.stored_days.holds(COST_PERIODS, self.account.key):
             for name in (*_COST_COLUMNS, f"{TREND.name}.profit"):
                 yield name, f"{COST_PERIODS.name} were never synced"
         if not self.has_offers:
             yield from ((name, "offers and sales ranks are in no list that is synced") for name in _OFFER_COLUMNS)
-        if not self.coverage.days(INVENTORY, self.known.key).issuperset(window.each_day()):
+        if not self.stored_days.days(INVENTORY, self.account.key).issuperset(window.each_day()):
             yield _STOCK_DAYS, "there is no snapshot of each day"
         if not days.issuperset(_looked_back_upon(dataset, window)):
             yield TREND.name, "days before the window were never synced"

@@ -7,7 +7,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.errors import NotOfferedError
-from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_wanted
+from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
 from seller_platform.orchestration.assets.events import definition_metadata, materialization
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
@@ -56,7 +56,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         def load(request: SliceRequest) -> Receipt | None:
             account = account_of(database, request.account)
             api = seller_api.api(account.connection)
-            return load_wanted(api, database, account, request, now=now, whole=whole, run_id=run.run_id)
+            return load_requested(api, database, account, request, now=now, whole=whole, run_id=run.run_id)
 
         requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
         # Newest months first, for they are used most; Dagster lists the oldest first.
@@ -88,13 +88,13 @@ def report_results(
     """
     loop = PartitionLoop(context.log)
     for result in results:
-        key = partition_key(result.wanted.account, result.wanted.month)
+        key = partition_key(result.request.account, result.request.month)
         if isinstance(result.error, NotOfferedError):
             context.log.warning("%s", result.error)
             metadata = {NOT_OFFERED: str(result.error)}
             yield dg.AssetObservation(asset_key(dataset), partition=key, metadata=metadata)
         elif result.error is not None:
-            loop.add(str(key), result.error, subject=str(result.wanted))
+            loop.add(str(key), result.error, subject=str(result.request))
             yield from evaluations_of_failure(dataset, result.error, key)
         elif result.receipt is not None:
             yield from load_events(context.instance, dataset, seller_api, result.receipt, key)

@@ -24,7 +24,7 @@ from seller_platform.ingest.loads.reports import (
     load_report,
     poll_due,
     request_report,
-    tell_failures,
+    take_failures,
 )
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs
 from seller_platform.orchestration.assets.datasets import load_events
@@ -122,7 +122,7 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
                     context.log.warning("%s: it will be requested again, for %s", job, job.upstream_message)
                 else:
                     context.log.info("%s: it is %s as report %s", job, job.state.value, job.report_id)
-                loop.failures |= {error.report: error for error in tell_failures(database, account.key, now=now)}
+                loop.failures |= {error.report: error for error in take_failures(database, account.key, now=now)}
         _fail(loop, "reports were not requested")
 
     @dg.job(name="request_reports", description=request.description)
@@ -161,7 +161,7 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
             for _, receipt in loop.attempt(ready_jobs(database, account), load):
                 if receipt is not None:
                     yield from load_events(context.instance, REPORT_ROWS, seller_api, receipt, account)
-            loop.failures |= {error.report: error for error in tell_failures(database, account, now=clock())}
+            loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
         yield from check_outputs(context, REPORT_ROWS)
         _fail(loop, "reports were not loaded")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, RowMapping, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -33,6 +34,11 @@ class KnownAccount:
     key: str
     connection: str
     account: Account
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone of the account's local days."""
+        return ZoneInfo(self.account.timezone)
 
 
 def save_connection(database: Database, connection: KnownConnection) -> None:

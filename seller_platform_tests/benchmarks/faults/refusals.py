@@ -131,7 +131,7 @@ def _loaded(
 
     slices = [SliceRequest(dataset, known.key, window) for known, dataset, window in wanted]
     for outcome in load_each(slices, load, at_once=AT_ONCE):
-        each = outcome.wanted
+        each = outcome.request
         assert each.month is not None
         if outcome.error is not None:
             problems.append(f"{type(outcome.error).__name__}: {outcome.error}")

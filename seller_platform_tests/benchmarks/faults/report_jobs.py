@@ -22,7 +22,7 @@ import httpx
 from sqlalchemy import text
 
 from seller_platform.client.http.api import SellerApi
-from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, tell_failures
+from seller_platform.ingest.loads.reports import ReportOrder, load_report, poll_due, request_report, take_failures
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.jobs.report_jobs import claim_due, ready_jobs
 from seller_platform.warehouse.postgres.database import Database
@@ -99,8 +99,8 @@ def follow_reports(database: Database, *, jobs: int, seed: int = 7) -> list[Figu
             order = ReportOrder("product_sku", f"SKU {number}")
             assert request_report(api, database, _KNOWN[number % 2], order, now=upstream.now) is not None
         died = _follow(api, database, upstream, chance)
-    told = [error for known in _KNOWN for error in tell_failures(database, known.key, now=upstream.now)]
-    told_again = [error for known in _KNOWN for error in tell_failures(database, known.key, now=upstream.now)]
+    told = [error for known in _KNOWN for error in take_failures(database, known.key, now=upstream.now)]
+    told_again = [error for known in _KNOWN for error in take_failures(database, known.key, now=upstream.now)]
     return [
         *_ends(database, upstream, jobs),
         Figure("failures told, and told twice", f"{len(told)}, {len(told_again)}",

@@ -65,14 +65,14 @@ def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> Finding:
     """Return the one finding of a verdict, which must name a next step unless all is well."""
-    found = [finding for finding in findings if finding.verdict is verdict]
-    assert len(found) == 1, found
-    assert bool(found[0].next_step) == (verdict is not FindingLevel.OK)
-    return found[0]
+    matching = [finding for finding in findings if finding.verdict is verdict]
+    assert len(matching) == 1, matching
+    assert bool(matching[0].next_step) == (verdict is not FindingLevel.OK)
+    return matching[0]
 
 
 @pytest.mark.parametrize(
-    ("finding", "verdict", "told"),
+    ("finding", "verdict", "message"),
     [
         (examine_python((3, 11, 7)), FindingLevel.OK, "3.11.7"),
         (examine_python((3, 10, 14)), FindingLevel.FAIL, "3.10.14 is too old"),
@@ -87,27 +87,27 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
         (examine_disk("disk", 1 << 20, Path("/x")), FindingLevel.FAIL, "0.0 GiB"),
     ],
 )
-def test_the_machine(finding: Finding, verdict: FindingLevel, told: str) -> None:
-    assert told in only([finding], verdict).told
+def test_the_machine(finding: Finding, verdict: FindingLevel, message: str) -> None:
+    assert message in only([finding], verdict).message
 
 
 def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
     secret_box(tmp_path / "made", None)
 
-    assert "made on first use" in only(examine_home(tmp_path / "new"), FindingLevel.OK).told
-    assert only(examine_home(tmp_path / "made"), FindingLevel.OK).told == str(tmp_path / "made")
+    assert "made on first use" in only(examine_home(tmp_path / "new"), FindingLevel.OK).message
+    assert only(examine_home(tmp_path / "made"), FindingLevel.OK).message == str(tmp_path / "made")
 
 
 @pytest.mark.parametrize(
-    ("home", "told"),
+    ("home", "message"),
     [
         (Path("/proc/nowhere"), "cannot be made in /proc"),
         (Path("/proc/self"), "cannot be written"),
         (Path(__file__) / "home", "is not a folder"),
     ],
 )
-def test_a_home_folder_that_cannot_be_used(home: Path, told: str) -> None:
-    assert told in only(examine_home(home), FindingLevel.FAIL).told
+def test_a_home_folder_that_cannot_be_used(home: Path, message: str) -> None:
+    assert message in only(examine_home(home), FindingLevel.FAIL).message
 
 
 @pytest.mark.parametrize(("mode", "verdict"), [(0o733, FindingLevel.FAIL), (0o755, FindingLevel.WARN)])
@@ -141,15 +141,15 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_SECRET_KEY", "canary")
     wrong = only(examine_key(read_settings()), FindingLevel.FAIL)
 
-    assert "made on first use" in missing.told
-    assert sound.told == str(file)
+    assert "made on first use" in missing.message
+    assert sound.message == str(file)
     assert "keys rotate" in rotating.next_step
     assert "canary" not in str((broken, wrong))
-    assert "SELLER_PLATFORM_SECRET_KEY" in wrong.told
+    assert "SELLER_PLATFORM_SECRET_KEY" in wrong.message
 
 
 @pytest.mark.parametrize(
-    ("condition", "verdict", "told"),
+    ("condition", "verdict", "message"),
     [
         (replace(SOUND, major=13, version="13.14"), FindingLevel.FAIL, "13.14 is too old"),
         (replace(SOUND, is_read_only=True), FindingLevel.FAIL, "can only be read"),
@@ -160,8 +160,8 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (replace(SOUND, schema="9999", is_known_schema=False), FindingLevel.FAIL, "9999 is newer than this program"),
     ],
 )
-def test_postgresql(condition: DatabaseHealth, verdict: FindingLevel, told: str) -> None:
-    assert told in only(examine_postgresql(condition, "host/name"), verdict).told
+def test_postgresql(condition: DatabaseHealth, verdict: FindingLevel, message: str) -> None:
+    assert message in only(examine_postgresql(condition, "host/name"), verdict).message
 
 
 def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Database) -> None:
@@ -191,8 +191,8 @@ def home(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _dagster(home: Path, database: Database, verdict: FindingLevel, subject: str) -> Finding:
-    found = list(examine_dagster(read_settings(), database, datetime.now(UTC)))
-    return only([finding for finding in found if finding.subject == subject], verdict)
+    findings = list(examine_dagster(read_settings(), database, datetime.now(UTC)))
+    return only([finding for finding in findings if finding.subject == subject], verdict)
 
 
 def _alive(home: Path, age: timedelta, **but: bool) -> None:
@@ -212,10 +212,10 @@ def test_a_daemon_that_never_ran_lives_is_silent_or_half_alive(home: Path, datab
     _alive(home, timedelta())
     alive = _dagster(home, database, FindingLevel.OK, "Dagster daemon")
 
-    assert "none ever ran" in never.told
-    assert "last sign of life" in silent.told
-    assert "sensor" in half.told
-    assert "alive at" in alive.told
+    assert "none ever ran" in never.message
+    assert "last sign of life" in silent.message
+    assert "sensor" in half.message
+    assert "alive at" in alive.message
 
 
 def test_an_account_without_its_partition(home: Path, database: Database) -> None:
@@ -226,8 +226,8 @@ def test_an_account_without_its_partition(home: Path, database: Database) -> Non
     with open_instance(home) as instance:
         add_accounts(instance, ["S1.DE"])
 
-    assert "S1.DE" in missing.told
-    assert "1 accounts have theirs" in _dagster(home, database, FindingLevel.OK, "partitions").told
+    assert "S1.DE" in missing.message
+    assert "1 accounts have theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
 
 
 def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(
@@ -240,8 +240,8 @@ def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(
     (tmp_path / "dagster.yaml").unlink()
     bare = _dagster(home, database, FindingLevel.FAIL, "Dagster")
 
-    assert "cannot be opened" in broken.told
-    assert "no dagster.yaml" in bare.told
+    assert "cannot be opened" in broken.message
+    assert "no dagster.yaml" in bare.message
 
 
 @dataclass
@@ -286,15 +286,15 @@ def connected(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_connection_that_works_is_found_to_and_costs_no_refresh(connected: Connected) -> None:
-    found = connected.findings()
+    findings = connected.findings()
 
-    assert [finding.verdict for finding in found] == [FindingLevel.OK] * 4
+    assert [finding.verdict for finding in findings] == [FindingLevel.OK] * 4
     assert connected.upstream.refreshes == 0
-    assert independent_upstream.CLIENT_SECRET not in str(found)
+    assert independent_upstream.CLIENT_SECRET not in str(findings)
 
 
 @pytest.mark.parametrize(
-    ("statement", "verdict", "told", "step"),
+    ("statement", "verdict", "message", "step"),
     [
         ("DELETE FROM platform.grants", FindingLevel.FAIL, "no grant", "connect --connection ana"),
         ("UPDATE platform.grants SET refused = 'said no'", FindingLevel.FAIL, "said no", "connect --connection ana"),
@@ -314,15 +314,15 @@ def test_a_connection_that_works_is_found_to_and_costs_no_refresh(connected: Con
     ],
 )
 def test_a_connection_that_does_not(
-    connected: Connected, statement: str, verdict: FindingLevel, told: str, step: str
+    connected: Connected, statement: str, verdict: FindingLevel, message: str, step: str
 ) -> None:
     connected.change(statement)
 
-    found = only(connected.findings(), verdict)
+    finding = only(connected.findings(), verdict)
 
-    assert told in found.told
-    assert step in found.next_step
-    assert found.subject == "connection ana"
+    assert message in finding.message
+    assert step in finding.next_step
+    assert finding.subject == "connection ana"
 
 
 def test_a_grant_that_is_dying_is_rejected_or_was_not_tried(connected: Connected) -> None:
@@ -334,10 +334,10 @@ def test_a_grant_that_is_dying_is_rejected_or_was_not_tried(connected: Connected
     connected.adopt(age=timedelta(days=16))
     expired = connected.findings()
 
-    assert "is not honoured after" in dying.told
-    assert "access token is rejected" in rejected.told
+    assert "is not honoured after" in dying.message
+    assert "access token is rejected" in rejected.message
     assert [finding.verdict for finding in expired] == [FindingLevel.OK] * 4
-    assert any("was not tried" in finding.told for finding in expired)
+    assert any("was not tried" in finding.message for finding in expired)
     assert connected.upstream.refreshes == 0
 
 
@@ -350,19 +350,19 @@ def test_a_redirect_port_that_is_taken_matters_to_those_who_must_connect(connect
         connected.change("DELETE FROM platform.grants")
         without = [finding for finding in connected.findings() if finding.verdict is FindingLevel.FAIL]
 
-    assert f"port {port}" in with_grant.told
-    assert [str(port) in finding.told for finding in without] == [False, True]
+    assert f"port {port}" in with_grant.message
+    assert [str(port) in finding.message for finding in without] == [False, True]
 
 
 def test_secrets_that_another_key_sealed(connected: Connected, home: Path) -> None:
     other = SecretBox(new_key())
 
-    found = only(examine_secrets(read_settings(), connected.database, other), FindingLevel.FAIL)
+    finding = only(examine_secrets(read_settings(), connected.database, other), FindingLevel.FAIL)
     of_connection = only(connected.findings(other), FindingLevel.FAIL)
 
-    assert "the grant of connection 'ana'" in found.told
-    assert "the client secret of connection 'ana'" in found.told
-    assert "SELLER_PLATFORM_SECRET_KEY" in of_connection.told
+    assert "the grant of connection 'ana'" in finding.message
+    assert "the client secret of connection 'ana'" in finding.message
+    assert "SELLER_PLATFORM_SECRET_KEY" in of_connection.message
 
 
 @contextmanager
@@ -395,19 +395,19 @@ def _date(ahead: timedelta) -> str:
 
 
 @pytest.mark.parametrize(
-    ("ahead", "verdict", "told"),
+    ("ahead", "verdict", "message"),
     [
         (timedelta(seconds=150), FindingLevel.WARN, "s ahead of ours"),
         (timedelta(seconds=-150), FindingLevel.WARN, "s behind ours"),
         (timedelta(hours=2), FindingLevel.FAIL, "s ahead of ours"),
     ],
 )
-def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: FindingLevel, told: str) -> None:
+def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: FindingLevel, message: str) -> None:
     connected.adopt(age=timedelta(days=16))  # no request needs its token
     with answering(200, Date=_date(ahead)) as url:
         connected.store(replace(connected.known, base_url=url))
 
-        assert told in only(connected.findings(), verdict).told
+        assert message in only(connected.findings(), verdict).message
 
 
 @pytest.mark.parametrize(("status", "verdict"), [(503, FindingLevel.WARN), (404, None), (401, None)])
@@ -417,22 +417,22 @@ def test_an_upstream_that_answers_is_there_whatever_it_says(
     connected.adopt(age=timedelta(days=16))
     with answering(status) as url:
         connected.store(replace(connected.known, base_url=url))
-        found = connected.findings()
+        findings = connected.findings()
 
-    assert [finding.verdict for finding in found if finding.verdict is not FindingLevel.OK] == (
+    assert [finding.verdict for finding in findings if finding.verdict is not FindingLevel.OK] == (
         [verdict] if verdict else []
     )
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict", "told"), [(403, FindingLevel.FAIL, "answers 403"), (500, FindingLevel.WARN, "tried")]
+    ("status", "verdict", "message"), [(403, FindingLevel.FAIL, "answers 403"), (500, FindingLevel.WARN, "tried")]
 )
-def test_a_grant_that_is_of_no_use(connected: Connected, status: int, verdict: FindingLevel, told: str) -> None:
+def test_a_grant_that_is_of_no_use(connected: Connected, status: int, verdict: FindingLevel, message: str) -> None:
     with answering(status) as url:
         connected.store(replace(connected.known, base_url=url))
-        found = [finding for finding in connected.findings() if "grant" in finding.told]
+        findings = [finding for finding in connected.findings() if "grant" in finding.message]
 
-    assert told in only(found, verdict).told
+    assert message in only(findings, verdict).message
 
 
 def test_before_the_first_connection_the_settings_are_looked_at(
@@ -443,9 +443,9 @@ def test_before_the_first_connection_the_settings_are_looked_at(
     monkeypatch.setenv("SELLER_API_CLIENT_ID", "id")
     monkeypatch.setenv("SELLER_API_CLIENT_SECRET", "canary")
     monkeypatch.setenv("SELLER_API_REDIRECT_URI", "https://elsewhere.example/back")
-    found = list(examine_settings_to_connect(read_settings()))
+    findings = list(examine_settings_to_connect(read_settings()))
 
-    assert "SELLER_API_BASE_URL is not set" in without.told
-    assert [finding.verdict for finding in found] == [FindingLevel.WARN, FindingLevel.OK, FindingLevel.FAIL]
-    assert "SELLER_API_REDIRECT_URI" in found[2].told
-    assert "canary" not in str(found)
+    assert "SELLER_API_BASE_URL is not set" in without.message
+    assert [finding.verdict for finding in findings] == [FindingLevel.WARN, FindingLevel.OK, FindingLevel.FAIL]
+    assert "SELLER_API_REDIRECT_URI" in findings[2].message
+    assert "canary" not in str(findings)

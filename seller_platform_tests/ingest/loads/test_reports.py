@@ -21,7 +21,7 @@ from seller_platform.ingest.loads.reports import (
     poll_due,
     poll_report,
     request_report,
-    tell_failures,
+    take_failures,
 )
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, job_of, move_job, open_job
@@ -225,7 +225,7 @@ def test_a_report_that_fails_twice_has_failed_and_tells_so_once(desk: Desk) -> N
     desk.request()
 
     job = desk.poll_until_it_ends(ticks=4)
-    told, again = (tell_failures(desk.database, "S1.US", now=desk.now) for _ in range(2))
+    told, again = (take_failures(desk.database, "S1.US", now=desk.now) for _ in range(2))
 
     assert job.state is JobState.FAILED
     assert [str(error) for error in told] == [
@@ -268,7 +268,7 @@ def test_a_report_that_never_ends_is_given_up(desk: Desk) -> None:
     desk.request(replace(ORDER, give_up_after=timedelta(hours=1.5)))
 
     job = desk.poll_until_it_ends()
-    told = tell_failures(desk.database, "S1.US", now=desk.now)
+    told = take_failures(desk.database, "S1.US", now=desk.now)
 
     assert job.state is JobState.GIVEN_UP
     assert timedelta(0) <= desk.now - NOON - timedelta(hours=1.5) < timedelta(seconds=10)

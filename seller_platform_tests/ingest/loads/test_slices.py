@@ -141,7 +141,7 @@ def test_outcomes_come_in_order_and_a_failure_stops_nobody() -> None:
 
     outcomes = list(load_each(_wanted(8), load, at_once=3))
 
-    assert [outcome.wanted.account for outcome in outcomes] == [f"S{number}" for number in range(8)]
+    assert [outcome.request.account for outcome in outcomes] == [f"S{number}" for number in range(8)]
     assert [outcome.error is not None for outcome in outcomes] == [number == 3 for number in range(8)]
 
 

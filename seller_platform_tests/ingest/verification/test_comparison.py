@@ -11,7 +11,7 @@ import pytest
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify
-from seller_platform.ingest.verification.queries import Question, StoredDays, questions_about
+from seller_platform.ingest.verification.queries import Query, StoredDays, queries_for
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingList, api_of, stock
@@ -25,9 +25,9 @@ TODAY = date(2026, 3, 31)
 Upstream = Callable[[httpx.Request], httpx.Response]
 
 
-def _compare(question: Question, source: Upstream, replica: Upstream) -> Comparison:
+def _compare(query: Query, source: Upstream, replica: Upstream) -> Comparison:
     with api_of(source) as theirs, api_of(replica) as ours:
-        return verify(question, theirs, ours)
+        return verify(query, theirs, ours)
 
 
 def _refusing(body: Mapping[str, object], status: int = 422) -> Upstream:
@@ -76,8 +76,8 @@ def _receipt(dataset: Dataset, window: Window) -> Receipt:
 
 def _asked(
     *datasets: Dataset, receipts: tuple[Receipt, ...], has_offers: bool = False, has_velocity: bool = False
-) -> list[Question]:
-    asked = questions_about(
+) -> list[Query]:
+    asked = queries_for(
         KNOWN,
         datasets,
         [MARCH],
@@ -103,9 +103,9 @@ def _asked(
 def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
     body: Mapping[str, object], status: int, verdict: ComparisonResult
 ) -> None:
-    question = Question(STOCK, KNOWN, None, TODAY)
+    query = Query(STOCK, KNOWN, None, TODAY)
 
-    found = _compare(question, MovingList(stock(3)), _refusing(body, status))
+    found = _compare(query, MovingList(stock(3)), _refusing(body, status))
 
     assert found.verdict is verdict
     assert len(found.not_known) == (verdict is ComparisonResult.NOT_KNOWN)
@@ -113,14 +113,14 @@ def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
 
 
 def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
-    question = Question(COSTS, KNOWN, None, TODAY, skus=("A", "B", "NEW"))
+    query = Query(COSTS, KNOWN, None, TODAY, skus=("A", "B", "NEW"))
     duty = {"cost_element": "Duty", "amount": 1, "currency": "EUR"}
     theirs, ours = _period("1,001.50", provider=""), _period(1001.5, provider=None)
     theirs["cost_elements"].append(duty)
     ours["cost_elements"].insert(0, {**duty, "amount": 1.00, "notes": ""})
 
     found = _compare(
-        question,
+        query,
         _selling({"A": [theirs, _period(first="2027-01-01")], "B": []}),
         _selling({"A": [_period(first="2027-01-01"), ours], "B": [], "NEW": []}),
     )
@@ -140,9 +140,9 @@ def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
     ids=["twice", "lacking", "amount", "notes"],
 )
 def test_costs_that_differ_are_named_with_their_product(ours: list[dict[str, Any]], told: str) -> None:
-    question = Question(COSTS, KNOWN, None, TODAY, skus=("A", "B"))
+    query = Query(COSTS, KNOWN, None, TODAY, skus=("A", "B"))
 
-    found = _compare(question, _selling({"A": [_period()], "B": []}), _selling({"A": ours, "B": []}))
+    found = _compare(query, _selling({"A": [_period()], "B": []}), _selling({"A": ours, "B": []}))
 
     assert found.verdict is ComparisonResult.DIFFERENT
     assert any("sku A, from_date 2026-01-01" in line and told in line for line in found.differences), found.differences
@@ -156,7 +156,7 @@ def test_what_is_stored_around_a_hole_is_asked_and_the_hole_is_named() -> None:
 
     asked = _asked(ORDERS, receipts=receipts)
 
-    assert [(str(question.window), question.unanswerable) for question in asked] == [
+    assert [(str(query.window), query.unanswerable) for query in asked] == [
         ("2026-03-01..2026-03-10", None),
         ("2026-03-13..2026-03-31", None),
         ("2026-03-11..2026-03-12", "2026-03-11..2026-03-12: never synced"),
@@ -177,8 +177,8 @@ def test_the_velocity_is_asked_for_the_newest_days_that_are_stored() -> None:
         "velocity_start_date": str(TODAY - timedelta(days=30)),
         "velocity_end_date": str(TODAY - timedelta(days=1)),
     }
-    assert list(of_replica.forgotten) == ["restock_date", "restock_quantity_suggested"]
-    assert not of_own.forgotten
+    assert list(of_replica.ignored) == ["restock_date", "restock_quantity_suggested"]
+    assert not of_own.ignored
     assert _asked(receipts=receipts[:1], has_velocity=True) == []
 
 
