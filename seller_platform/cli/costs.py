@@ -20,7 +20,7 @@ from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
-from seller_platform.ingest.cost_plans.planning import Apis, Planned, What, changes_of, make_plan, plan_undo
+from seller_platform.ingest.cost_plans.planning import Apis, ChangeKind, Planned, changes_of, make_plan, plan_undo
 from seller_platform.ingest.cost_plans.sheets import read_costs
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, WriteState, periods_document
@@ -190,15 +190,15 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
 
 def _show_changes(stored: CostPlan, output: Output) -> None:
     rows: list[Sequence[str]] = []
-    counted: Counter[What] = Counter()
+    counted: Counter[ChangeKind] = Counter()
     for write in stored.writes:
         rows.append((f"{write.account} {printable(write.sku)}", *[""] * (len(_CHANGES) - 1)))
         for change in changes_of(write):
-            counted[change.what] += 1
+            counted[change.kind] += 1
             lines = element_lines(change.before, change.after)
-            rows.append((f"  {change.period}", change.what.value, *lines[0]))
+            rows.append((f"  {change.period}", change.kind.value, *lines[0]))
             rows.extend(("", "", *line) for line in lines[1:])
-    counts = ", ".join(f"{counted[what]} {what.value}" for what in What)
+    counts = ", ".join(f"{counted[kind]} {kind.value}" for kind in ChangeKind)
     _print_table(output, f"Plan {stored.id}: {_count(stored.writes)}; periods: {counts}", _CHANGES, rows)
 
 
@@ -247,7 +247,7 @@ def _change_document(write: CostWrite) -> dict[str, Any]:
         "sku": write.sku,
         "periods": [
             {
-                "change": change.what.value,
+                "change": change.kind.value,
                 "from_date": str(change.period.from_date),
                 "to_date": str(change.period.to_date),
                 "before": _amounts_document(change.before),

@@ -39,7 +39,7 @@ class PairSpool:
         self._intent = folder / f"{quote(connection, safe='')}.intent"
         self._room = folder / f"{quote(connection, safe='')}.room"
         self._connection = connection
-        self._what = f"the spooled grant of connection {connection!r}"
+        self._description = f"the spooled grant of connection {connection!r}"
         self._box = box
 
     def intend(self, generation: int, at: datetime) -> None:
@@ -48,7 +48,7 @@ class PairSpool:
         Raises:
             GrantSpoolError: There is no room. The pair must not be spent.
         """
-        with self._told():
+        with self._spooling():
             write_atomically(self._room, _ROOM, 0o600)
             intent = {"generation": generation, "at": at.isoformat()}
             write_atomically(self._intent, json.dumps(intent).encode(), 0o600)
@@ -70,7 +70,7 @@ class PairSpool:
         Raises:
             GrantSpoolError: It is not kept.
         """
-        with self._told():
+        with self._spooling():
             sealed = seal_pair(self._box, pair)
             write_atomically(self._pair, sealed, 0o600, draft=self._room if in_room else None)
 
@@ -80,7 +80,7 @@ class PairSpool:
             sealed = self._pair.read_bytes()
         except FileNotFoundError:
             return None
-        return open_pair(self._box, sealed, self._what)
+        return open_pair(self._box, sealed, self._description)
 
     def clear(self) -> None:
         """Forget pair and intent, once the database has them."""
@@ -88,7 +88,7 @@ class PairSpool:
             path.unlink(missing_ok=True)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _spooling(self) -> Iterator[None]:
         folder = self._pair.parent
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

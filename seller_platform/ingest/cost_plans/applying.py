@@ -77,9 +77,11 @@ class Applied:
         open_writes = [write for write in self.plan.writes if write.state is not WriteState.HOLDS]
         if not open_writes:
             return None
-        told = {str(write): write.problem or _UNFINISHED[write.state] for write in open_writes}
+        problems = {str(write): write.problem or _UNFINISHED[write.state] for write in open_writes}
         codes = [error.exit_code for error in self.failures.values()]
-        return CostsNotWrittenError(self.plan.id, told, planned=len(self.plan.writes), exit_code=max(codes, default=5))
+        return CostsNotWrittenError(
+            self.plan.id, problems, planned=len(self.plan.writes), exit_code=max(codes, default=5)
+        )
 
 
 def apply_plan(
@@ -132,8 +134,8 @@ class _Application:
         Raises:
             OutdatedCostPlanError: A product has neither what it had before nor what a broken-off application left.
         """
-        found = self.upstream.read((write.account, write.sku) for write in pending)
-        current = {product: each.periods for product, each in found.items()}
+        read = self.upstream.read((write.account, write.sku) for write in pending)
+        current = {product: product_read.periods for product, product_read in read.items()}
         changed = [str(write) for write in pending if not _is_current(write, current[write.account, write.sku])]
         if changed:
             raise OutdatedCostPlanError(self.plan.id, changed)
@@ -239,7 +241,7 @@ class _Application:
     def _read_round(self, waiting: Sequence[CostWrite], *, last_look: bool) -> list[CostWrite]:
         """Read once, note what holds, and return what does not; at the last look all of it is noted."""
         try:
-            found = self.upstream.read((write.account, write.sku) for write in waiting)
+            read = self.upstream.read((write.account, write.sku) for write in waiting)
         except RetryableError as error:
             _LOG.info("%s", error)
             problem = f"it was written, but could not be read back: {error}"
@@ -248,7 +250,7 @@ class _Application:
             return list(waiting)
         missing = []
         for write in waiting:
-            current = found[write.account, write.sku].periods
+            current = read[write.account, write.sku].periods
             if periods_agree(current, write.wanted):
                 self._note(self._holding(write, current))
             elif last_look:
@@ -285,5 +287,5 @@ def _is_current(write: CostWrite, current: Periods) -> bool:
         return True
     if write.state is WriteState.PLANNED:
         return False
-    ours = (*write.before, *write.wanted)
-    return all(any(period.agrees_with(each) for each in ours) for period in current)
+    allowed = (*write.before, *write.wanted)
+    return all(any(period.agrees_with(planned) for planned in allowed) for period in current)

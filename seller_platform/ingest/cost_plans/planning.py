@@ -19,7 +19,7 @@ from seller_platform.errors import (
     InvalidCostPlanError,
     OpenCostPeriodError,
 )
-from seller_platform.ingest.cost_plans.sheets import Product, Wanted
+from seller_platform.ingest.cost_plans.sheets import Product, ProductCosts
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.jobs.cost_plans import (
     CostPlan,
@@ -32,7 +32,7 @@ Apis = Callable[[str], SellerApi]
 """Gives the API of a connection."""
 
 
-class What(Enum):
+class ChangeKind(Enum):
     """What a plan does to a period."""
 
     ADDED = "added"
@@ -44,15 +44,15 @@ class What(Enum):
 class Change:
     """What a plan does to one period of a product; None where there is no such period."""
 
-    what: What
+    kind: ChangeKind
     before: CostPeriod | None
     after: CostPeriod | None
 
     @property
     def period(self) -> CostPeriod:
-        found = self.after or self.before
-        assert found is not None
-        return found
+        period = self.after or self.before
+        assert period is not None
+        return period
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Planned:
 
 
 def make_plan(
-    apis: Apis, database: Database, wanted: Wanted, *, source: str, made_by: str, undo_of: int | None = None
+    apis: Apis, database: Database, costs: ProductCosts, *, source: str, made_by: str, undo_of: int | None = None
 ) -> Planned:
     """Compare what is wanted with what the upstream says now, and store the difference as a plan.
 
@@ -83,10 +83,10 @@ def make_plan(
         SellerPlatformError: The upstream did not say what a product has.
     """
     now, upstream = datetime.now(UTC), CostUpstream(apis, database)
-    found = upstream.read(wanted)
+    current = upstream.read(costs)
     writes, unchanged, open_periods = [], [], []
-    for (account, sku), periods in wanted.items():
-        before = found[account, sku].periods
+    for (account, sku), periods in costs.items():
+        before = current[account, sku].periods
         write = CostWrite(account, sku, before, periods)
         if periods_agree(before, periods):
             unchanged.append((account, sku))
@@ -96,7 +96,7 @@ def make_plan(
             writes.append(write)
     if open_periods:
         raise OpenCostPeriodError(open_periods)
-    unknown = tuple(product for product in wanted if not found[product].is_known)
+    unknown = tuple(product for product in costs if not current[product].is_known)
     plan = None
     if writes:
         plan = save_plan(database, writes, uid=uuid4(), made_at=now, made_by=made_by, source=source, undo_of=undo_of)
@@ -112,8 +112,8 @@ def plan_undo(apis: Apis, database: Database, plan: CostPlan, *, made_by: str) -
     written = [write for write in plan.writes if write.written_at is not None]
     if not written:
         raise InvalidCostPlanError(str(plan.id), "nothing of it was written, so there is nothing to take back")
-    wanted = {(write.account, write.sku): write.before for write in written}
-    return make_plan(apis, database, wanted, source=f"undo of plan {plan.id}", made_by=made_by, undo_of=plan.id)
+    costs = {(write.account, write.sku): write.before for write in written}
+    return make_plan(apis, database, costs, source=f"undo of plan {plan.id}", made_by=made_by, undo_of=plan.id)
 
 
 def changes_of(write: CostWrite) -> tuple[Change, ...]:
@@ -123,9 +123,9 @@ def changes_of(write: CostWrite) -> tuple[Change, ...]:
     for dates in sorted({*before, *after}, key=lambda dates: (dates[0], dates[1] or date.max)):
         old, new = before.get(dates), after.get(dates)
         if old is None or new is None:
-            changes.append(Change(What.ADDED if old is None else What.REMOVED, old, new))
+            changes.append(Change(ChangeKind.ADDED if old is None else ChangeKind.REMOVED, old, new))
         elif not old.agrees_with(new):
-            changes.append(Change(What.CHANGED, old, new))
+            changes.append(Change(ChangeKind.CHANGED, old, new))
     return tuple(changes)
 
 

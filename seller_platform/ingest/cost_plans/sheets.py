@@ -52,7 +52,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _YES, _NO = frozenset({"yes", "true", "1"}), frozenset({"", "no", "false", "0"})
 
 Product = tuple[str, str]
-Wanted = Mapping[Product, Periods]
+ProductCosts = Mapping[Product, Periods]
 """All cost periods that products are to have, by account and SKU; none for a product that is to have none."""
 
 
@@ -60,14 +60,14 @@ Wanted = Mapping[Product, Periods]
 class Line:
     """One line of a sheet: where it stands, and its cells as texts; an empty one for what is not said."""
 
-    place: str
+    position: str
     cells: Mapping[str, str]
 
     def __getitem__(self, column: str) -> str:
         return self.cells.get(column, "")
 
 
-def read_costs(database: Database, source: str, accounts: Collection[str]) -> Wanted:
+def read_costs(database: Database, source: str, accounts: Collection[str]) -> ProductCosts:
     """Return what a CSV file, or a table or view of the warehouse, wants.
 
     Args:
@@ -90,11 +90,11 @@ def read_costs(database: Database, source: str, accounts: Collection[str]) -> Wa
     for line in lines:
         if _is_product(line, accounts, problems):
             lines_of.setdefault((line[ACCOUNT].strip(), line[SKU]), []).append(line)
-    wanted = {product: _periods(of_product, problems) for product, of_product in lines_of.items()}
-    if not lines_of and not problems.found:
+    costs = {product: _periods(of_product, problems) for product, of_product in lines_of.items()}
+    if not lines_of and not problems.lines:
         problems.add("it has no lines")
     problems.check()
-    return wanted
+    return costs
 
 
 def _csv_lines(path: Path) -> Iterator[Line]:
@@ -106,10 +106,12 @@ def _csv_lines(path: Path) -> Iterator[Line]:
         began = reader.line_num + 1
         for cells in reader:
             if any(cells):
-                place = f"line {began}"
+                position = f"line {began}"
                 if len(cells) != len(columns):
-                    raise CostSheetError(source, [f"{place}: it has {len(cells)} cells under {len(columns)} columns"])
-                yield Line(place, dict(zip(columns, cells, strict=True)))
+                    raise CostSheetError(
+                        source, [f"{position}: it has {len(cells)} cells under {len(columns)} columns"]
+                    )
+                yield Line(position, dict(zip(columns, cells, strict=True)))
             began = reader.line_num + 1
     except csv.Error as error:
         raise CostSheetError(source, [f"line {reader.line_num}: it is not CSV: {error}"]) from error
@@ -164,31 +166,31 @@ class _Problems:
     """What is wrong with a sheet, up to a number that a person reads."""
 
     source: str
-    found: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
-    def tell(self, place: str, column: str, problem: str) -> None:
-        self.add(f"{place}, column {column}: {problem}")
+    def add_cell(self, line: Line, column: str, problem: str) -> None:
+        self.add(f"{line.position}, column {column}: {problem}")
 
     def add(self, problem: str) -> None:
-        self.found.append(problem)
-        if len(self.found) >= _MOST_PROBLEMS:
-            self.found.append("and perhaps more")
+        self.lines.append(problem)
+        if len(self.lines) >= _MOST_PROBLEMS:
+            self.lines.append("and perhaps more")
             self.check()
 
     def check(self) -> None:
         """Raise CostSheetError if there is a problem."""
-        if self.found:
-            raise CostSheetError(self.source, self.found)
+        if self.lines:
+            raise CostSheetError(self.source, self.lines)
 
 
 def _is_product(line: Line, accounts: Collection[str], problems: _Problems) -> bool:
     account = line[ACCOUNT].strip()
     if account not in accounts:
         listed = ", ".join(sorted(accounts)) or "none yet; run `seller-platform connect`"
-        problems.tell(line.place, ACCOUNT, f"{account!r} is not the key of an account; they are: {listed}")
+        problems.add_cell(line, ACCOUNT, f"{account!r} is not the key of an account; they are: {listed}")
         return False
     if not line[SKU].strip() or "\0" in line[SKU]:
-        problems.tell(line.place, SKU, f"{line[SKU]!r} is not a SKU")
+        problems.add_cell(line, SKU, f"{line[SKU]!r} is not a SKU")
         return False
     return True
 
@@ -197,73 +199,77 @@ def _periods(lines: Sequence[Line], problems: _Problems) -> Periods:
     """Return the periods that the lines of one product make."""
     removals = [line for line in lines if _is_removal(line, problems)]
     if removals:
-        kept = [line.place for line in lines if line not in removals]
+        kept = [line.position for line in lines if line not in removals]
         if kept:
-            problems.add(f"{removals[0].place}: the SKU is to have no costs, but it has some in {', '.join(kept[:3])}")
+            problems.add(
+                f"{removals[0].position}: the SKU is to have no costs, but it has some in {', '.join(kept[:3])}"
+            )
         return ()
     line_of: dict[tuple[object, ...], str] = {}
     elements: dict[tuple[date, date], list[CostElement]] = {}
-    place_of: dict[tuple[date, date], str] = {}
+    position_of: dict[tuple[date, date], str] = {}
     for line in lines:
         first, last, element = _day(line, FROM_DATE, problems), _day(line, TO_DATE, problems), _element(line, problems)
         if first is None or last is None or element is None:
             continue
         if first > last:
-            problems.tell(line.place, FROM_DATE, f"{first} lies after to_date {last}")
+            problems.add_cell(line, FROM_DATE, f"{first} lies after to_date {last}")
             continue
         key = (first, last, element.cost_element, element.currency, element.provider, element.notes)
         if key in line_of:
-            problems.add(f"{line.place}: the same element of the same period stands in {line_of[key]}; keep one")
+            problems.add(f"{line.position}: the same element of the same period stands in {line_of[key]}; keep one")
             continue
-        line_of[key] = line.place
-        place_of.setdefault((first, last), line.place)
+        line_of[key] = line.position
+        position_of.setdefault((first, last), line.position)
         elements.setdefault((first, last), []).append(element)
-    periods = in_order(tuple(CostPeriod(*dates, tuple(found)) for dates, found in elements.items()))
-    _tell_overlaps(periods, place_of, problems)
+    periods = in_order(tuple(CostPeriod(*dates, tuple(of_period)) for dates, of_period in elements.items()))
+    _add_overlaps(periods, position_of, problems)
     return periods
 
 
-def _tell_overlaps(periods: Periods, place_of: Mapping[tuple[date, date], str], problems: _Problems) -> None:
-    for place, period in enumerate(periods[1:], start=1):
-        for earlier in periods[:place]:
+def _add_overlaps(periods: Periods, position_of: Mapping[tuple[date, date], str], problems: _Problems) -> None:
+    for number, period in enumerate(periods[1:], start=1):
+        for earlier in periods[:number]:
             if period.overlaps(earlier):
-                where = [place_of[each.from_date, each.to_date or date.max] for each in (earlier, period)]
-                problems.add(f"{where[1]}: the period {period} overlaps {earlier} of {where[0]}; let one end before")
+                positions = [position_of[each.from_date, each.to_date or date.max] for each in (earlier, period)]
+                problems.add(
+                    f"{positions[1]}: the period {period} overlaps {earlier} of {positions[0]}; let one end before"
+                )
                 break
 
 
 def _is_removal(line: Line, problems: _Problems) -> bool:
     """Whether a line says that its SKU is to have no costs: it is marked so, or says nothing else."""
-    said = [name for name in COLUMNS[2:-1] if line[name].strip()]
+    filled = [name for name in COLUMNS[2:-1] if line[name].strip()]
     marked = line[REMOVE].strip().lower()
     if marked not in _YES | _NO:
-        problems.tell(line.place, REMOVE, f"{line[REMOVE]!r} is not yes or no")
+        problems.add_cell(line, REMOVE, f"{line[REMOVE]!r} is not yes or no")
         return False
-    if marked in _YES and said:
-        problems.tell(line.place, REMOVE, f"the SKU is to have no costs, but {', '.join(said)} say some")
-    return marked in _YES or not said
+    if marked in _YES and filled:
+        problems.add_cell(line, REMOVE, f"the SKU is to have no costs, but {', '.join(filled)} say some")
+    return marked in _YES or not filled
 
 
 def _element(line: Line, problems: _Problems) -> CostElement | None:
-    before = len(problems.found)
+    before = len(problems.lines)
     name, currency = line[COST_ELEMENT].strip(), line[CURRENCY].strip()
     if not name:
-        problems.tell(line.place, COST_ELEMENT, "it is empty; name the part of the costs, such as Freight")
+        problems.add_cell(line, COST_ELEMENT, "it is empty; name the part of the costs, such as Freight")
     if currency not in CURRENCIES:
-        problems.tell(line.place, CURRENCY, f"{currency!r} is not an ISO 4217 code such as EUR")
+        problems.add_cell(line, CURRENCY, f"{currency!r} is not an ISO 4217 code such as EUR")
     for column in (COST_ELEMENT, PROVIDER, NOTES):
         if "\0" in line[column]:
-            problems.tell(line.place, column, "it holds a NUL character")
+            problems.add_cell(line, column, "it holds a NUL character")
     amount, total = _number(line, AMOUNT, problems), _number(line, TOTAL_AMOUNT, problems)
     units, rate = _number(line, UNITS, problems), _number(line, CONVERSION_RATE, problems, most_decimals=20)
     for column, number in ((UNITS, units), (CONVERSION_RATE, rate)):
         if number == 0:
-            problems.tell(line.place, column, "it must be more than 0")
+            problems.add_cell(line, column, "it must be more than 0")
         if number is not None and total is None:
-            problems.tell(line.place, column, f"it goes with {TOTAL_AMOUNT}, which is empty")
-    if amount is None and total is None and len(problems.found) == before:
-        problems.tell(line.place, AMOUNT, f"it is empty, and so is {TOTAL_AMOUNT}")
-    if len(problems.found) > before:
+            problems.add_cell(line, column, f"it goes with {TOTAL_AMOUNT}, which is empty")
+    if amount is None and total is None and len(problems.lines) == before:
+        problems.add_cell(line, AMOUNT, f"it is empty, and so is {TOTAL_AMOUNT}")
+    if len(problems.lines) > before:
         return None
     texts = (name, currency, line[PROVIDER] or None, line[NOTES] or None)
     if total is None:
@@ -271,8 +277,10 @@ def _element(line: Line, problems: _Problems) -> CostElement | None:
         return CostElement(texts[0], with_cents(amount), *texts[1:])
     computed = unit_amount(total, rate or Decimal(1), units or Decimal(1))
     if computed >= LARGEST_AMOUNT or (amount is not None and in_cents(amount) != in_cents(computed)):
-        told = f"{TOTAL_AMOUNT} * {CONVERSION_RATE} / {UNITS} is {computed:f}"
-        problems.tell(line.place, AMOUNT, f"{told}; it must be less than {LARGEST_AMOUNT}, and agree with {AMOUNT}")
+        computation = f"{TOTAL_AMOUNT} * {CONVERSION_RATE} / {UNITS} is {computed:f}"
+        problems.add_cell(
+            line, AMOUNT, f"{computation}; it must be less than {LARGEST_AMOUNT}, and agree with {AMOUNT}"
+        )
         return None
     return CostElement(texts[0], computed, *texts[1:], total_amount=total, units=units, conversion_rate=rate)
 
@@ -284,7 +292,7 @@ def _number(line: Line, column: str, problems: _Problems, *, most_decimals: int 
     number = Decimal(written) if _NUMBER.fullmatch(written) else None
     if number is None or number >= LARGEST_AMOUNT or decimals_of(number) > most_decimals:
         allowed = f"a number from 0 to less than {LARGEST_AMOUNT} with at most {most_decimals} decimals"
-        problems.tell(line.place, column, f"{written!r} is not {allowed}, written as 1234.50")
+        problems.add_cell(line, column, f"{written!r} is not {allowed}, written as 1234.50")
         return None
     return number
 
@@ -296,5 +304,5 @@ def _day(line: Line, column: str, problems: _Problems) -> date | None:
             raise ValueError
         return date.fromisoformat(written)
     except ValueError:
-        problems.tell(line.place, column, f"{written!r} is not a day, written as 2026-03-31")
+        problems.add_cell(line, column, f"{written!r} is not a day, written as 2026-03-31")
         return None

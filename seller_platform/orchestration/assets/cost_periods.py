@@ -116,7 +116,7 @@ def _metadata(plan: CostPlan) -> dict[str, dg.MetadataValue | int | str]:
             "account": each.account,
             "sku": each.sku,
             "state": each.state.value,
-            "periods": ", ".join(f"{change.what.value} {change.period}" for change in changes_of(each)),
+            "periods": ", ".join(f"{change.kind.value} {change.period}" for change in changes_of(each)),
             "problem": each.problem or "",
         })
         for each in plan.writes[:_ROWS_SHOWN]

@@ -21,7 +21,7 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.cost_plans.applying import Applied, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
-from seller_platform.ingest.cost_plans.planning import Change, Planned, What, changes_of, make_plan, plan_undo
+from seller_platform.ingest.cost_plans.planning import Change, ChangeKind, Planned, changes_of, make_plan, plan_undo
 from seller_platform.ingest.cost_plans.sheets import Product
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, WriteState, hold_costs, plan_of
 from seller_platform.warehouse.postgres.database import Database
@@ -96,7 +96,7 @@ def test_a_plan_shows_what_it_adds_changes_and_removes_and_writes_nothing(desk: 
 
     (write,) = plan.writes
     changed, removed, added = changes_of(write)
-    assert (changed.what, removed.what, added.what) == (What.CHANGED, What.REMOVED, What.ADDED)
+    assert (changed.kind, removed.kind, added.kind) == (ChangeKind.CHANGED, ChangeKind.REMOVED, ChangeKind.ADDED)
     assert changed.before is not None
     assert changed.after is not None
     assert changed.before.amounts == {"USD": Decimal("3.00")}

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
 from seller_platform.errors import CostSheetError, UnknownTableError
-from seller_platform.ingest.cost_plans.sheets import COLUMNS, Wanted, read_costs
+from seller_platform.ingest.cost_plans.sheets import COLUMNS, ProductCosts, read_costs
 from seller_platform.warehouse.postgres.database import Database
 
 ACCOUNTS = ("S1.US", "S1.DE")
@@ -18,7 +18,7 @@ HEADER = "account,sku,from_date,to_date,cost_element,amount,currency"
 LINE = "S1.US,A,2026-01-01,2026-01-31,Freight,1.50,USD"
 
 
-def _read(database: Database, folder: Path, *lines: str, header: str = HEADER) -> Wanted:
+def _read(database: Database, folder: Path, *lines: str, header: str = HEADER) -> ProductCosts:
     file = folder / "costs.csv"
     file.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
     return read_costs(database, str(file), ACCOUNTS)
