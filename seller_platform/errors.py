@@ -1,13 +1,15 @@
-"""Every error raised on purpose; its class says what to do next, its message ends with how.
+"""The errors that are raised on purpose, with the next step of each.
+
+The class of an error says what to do next; its message ends with the exact step.
 
 | class | what to do | exit code |
 |---|---|---|
-| `RequestError` | mend what was asked for | 2 |
-| `SettingsError` | mend the settings | 2 |
+| `RequestError` | fix the request | 2 |
+| `SettingsError` | fix the settings | 2 |
 | `ReauthorizationRequiredError` | authorise again | 3 |
 | `RetryableError` | try again later | 4 |
-| `UpstreamError` | tell the upstream | 4 |
-| `CheckFailedError` | look at the check | 5 |
+| `UpstreamError` | report to the upstream | 4 |
+| `CheckFailedError` | look at what the message names | 5 |
 | any other | look at the cause | 1 |
 """
 
@@ -27,7 +29,7 @@ class SellerPlatformError(Exception):
         """Keep the message.
 
         Args:
-            with_step: Append the next step of the class; without it, the message says a more exact one.
+            with_step: Append the next step of the class. Without it, the message itself ends with a more exact one.
         """
         super().__init__(f"{message}. {self.next_step.removesuffix('.')}" if with_step else message)
 
@@ -39,21 +41,21 @@ def connect_command(connection: str | None = None) -> str:
 
 
 class RequestError(SellerPlatformError):
-    """What was asked for cannot be done as it was asked."""
+    """The request cannot be carried out as it was made."""
 
-    next_step = "Mend what was asked for, as the message says, and run the command again."
+    next_step = "Fix the request as the message says, and run the command again."
     exit_code = 2
 
 
 class SettingsError(SellerPlatformError):
     """A setting is missing or wrong."""
 
-    next_step = "Mend the setting that the message names; the README lists them all."
+    next_step = "Fix the setting that the message names; the README lists them all."
     exit_code = 2
 
 
 class UnknownAccountError(RequestError):
-    """No account of that key is known."""
+    """No account has that key."""
 
     next_step = "Take one of the accounts that the message lists; `seller-platform connect` discovers new ones."
 
@@ -64,7 +66,7 @@ class UnknownAccountError(RequestError):
 
 
 class UnknownDatasetError(RequestError):
-    """No dataset of that name exists."""
+    """No dataset has that name."""
 
     next_step = "Take one of the datasets that the message lists."
 
@@ -74,7 +76,7 @@ class UnknownDatasetError(RequestError):
 
 
 class UnknownRelationError(RequestError):
-    """An asset key or a table is none of ours."""
+    """No asset or table of Seller Platform has that name."""
 
     next_step = "Take one of the assets that the message lists."
 
@@ -94,7 +96,7 @@ class InexactNumberError(RequestError):
 
 
 class NotLoadedError(RequestError):
-    """A slice was never loaded, so that it is not known whether it has rows."""
+    """A slice was never loaded, so an empty result could be wrong."""
 
     next_step = "Load it first: `seller-platform sync`, or a backfill of the asset that the message names."
 
@@ -104,7 +106,7 @@ class NotLoadedError(RequestError):
 
 
 class ReadOnlyAssetError(RequestError):
-    """Another code location tries to write an asset that is only read there."""
+    """Another code location tries to write an asset that it may only read."""
 
     next_step = "Give the asset an `io_manager_key` other than that of the Seller Platform assets it reads."
 
@@ -114,7 +116,7 @@ class ReadOnlyAssetError(RequestError):
 
 
 class InvalidRowKeyError(RequestError):
-    """The words of a key do not name a row of a dataset."""
+    """A key does not identify a row of a dataset."""
 
     next_step = "Give the values of the key columns in their order, or `column=value` for any column."
 
@@ -125,7 +127,7 @@ class InvalidRowKeyError(RequestError):
 
 
 class RowNotFoundError(RequestError):
-    """No stored row is the one that was asked for."""
+    """No stored row has that key."""
 
     next_step = "Look with `seller-platform status` whether its days were loaded."
 
@@ -148,7 +150,7 @@ class NotConnectedError(RequestError):
 
 
 class OtherApplicationError(RequestError):
-    """The settings name another application than the one as which a connection was authorised."""
+    """The settings name another application than the one that a connection was authorised for."""
 
     next_step = (
         "Unset both settings to authorise the connection again as it is, choose another name with --connection, or "
@@ -165,7 +167,7 @@ class OtherApplicationError(RequestError):
 
 
 class UnknownUserError(RequestError):
-    """Nobody with that e-mail address may log in."""
+    """No user has that e-mail address."""
 
     next_step = "Add the user with `seller-platform service user add`."
 
@@ -175,7 +177,7 @@ class UnknownUserError(RequestError):
 
 
 class DuplicateUserError(RequestError):
-    """Somebody with that e-mail address exists already."""
+    """A user with that e-mail address exists already."""
 
     next_step = "Take another address, or grant the user more accounts."
 
@@ -185,9 +187,9 @@ class DuplicateUserError(RequestError):
 
 
 class InvalidUserError(RequestError):
-    """A user cannot be made of these values."""
+    """A user cannot be created with these values."""
 
-    next_step = "Mend the address or the password as the message says."
+    next_step = "Fix the address or the password as the message says."
 
     def __init__(self, field: str, problem: str) -> None:
         self.field = field
@@ -195,7 +197,7 @@ class InvalidUserError(RequestError):
 
 
 class AccountNotGrantedError(RequestError):
-    """A user may not read an account that is named for them."""
+    """A user has no access to an account."""
 
     next_step = "Take one of the user's accounts, or grant them the account with `seller-platform service user grant`."
 
@@ -229,7 +231,7 @@ class UnknownGroupError(RequestError):
 class InvalidApplicationError(RequestError):
     """An application cannot be registered with these values."""
 
-    next_step = "Mend the name or the redirect URL as the message says."
+    next_step = "Fix the name or the redirect URL as the message says."
 
     def __init__(self, field: str, problem: str) -> None:
         self.field, self.problem = field, problem
@@ -237,9 +239,9 @@ class InvalidApplicationError(RequestError):
 
 
 class CannotListenError(SellerPlatformError):
-    """The service cannot listen where it was told to."""
+    """The service cannot listen on its address and port."""
 
-    next_step = "Choose another port, or end the program that has it."
+    next_step = "Choose another port, or end the program that uses it."
 
     def __init__(self, host: str, port: int, problem: str, *, option: str = "--port") -> None:
         self.host, self.port = host, port
@@ -247,28 +249,28 @@ class CannotListenError(SellerPlatformError):
 
 
 class ProductsUnknownError(RequestError):
-    """Nothing tells yet which products an account has."""
+    """The products of an account cannot be listed yet."""
 
     next_step = "Load its inventory first: `seller-platform sync --dataset inventory`."
 
     def __init__(self, account: str) -> None:
         self.account = account
         super().__init__(
-            f"the products of account {account!r} are not known yet: neither its inventory nor its daily sales were "
-            "ever loaded",
+            f"the products of account {account!r} cannot be listed yet: neither its inventory nor its daily sales "
+            "were ever loaded",
             with_step=True,
         )
 
 
 class CostSheetError(RequestError):
-    """What is wanted of costs cannot be planned as it is written."""
+    """A cost sheet has errors, so no plan can be made from it."""
 
-    next_step = "Mend the lines that the message names, and plan again."
+    next_step = "Fix the lines that the message names, and plan again."
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         self.source, self.problems = source, tuple(problems)
-        told = "".join(f"\n- {problem}" for problem in problems)
-        super().__init__(f"{source} cannot be planned:{told}\nMend it and run `seller-platform costs plan` again")
+        lines = "".join(f"\n- {problem}" for problem in problems)
+        super().__init__(f"{source} cannot be planned:{lines}\nFix it and run `seller-platform costs plan` again")
 
 
 class UnknownTableError(RequestError):
@@ -282,7 +284,7 @@ class UnknownTableError(RequestError):
 
 
 class UnknownCostPlanError(RequestError):
-    """No plan of that number is stored."""
+    """No plan with that id is stored."""
 
     next_step = "Make one with `seller-platform costs plan`, which prints its id."
 
@@ -292,7 +294,7 @@ class UnknownCostPlanError(RequestError):
 
 
 class InvalidCostPlanError(RequestError):
-    """A plan cannot be applied as it is."""
+    """A cost plan cannot be read, applied or undone."""
 
     next_step = "Make another with `seller-platform costs plan`."
 
@@ -302,7 +304,7 @@ class InvalidCostPlanError(RequestError):
 
 
 class OutdatedCostPlanError(RequestError):
-    """The upstream's costs are not what they were when the plan was made."""
+    """The upstream's costs have changed since the plan was made."""
 
     next_step = "Run `seller-platform costs plan` again and review the difference."
 
@@ -316,7 +318,7 @@ class OutdatedCostPlanError(RequestError):
 
 
 class OpenCostPeriodError(RequestError):
-    """Periods without a last day would have to go, and the API has no way to write them back."""
+    """A plan would delete periods without a last day, which the API cannot write back."""
 
     next_step = "Give the period a last day where it was made, then run `seller-platform costs plan` again."
 
@@ -330,42 +332,42 @@ class OpenCostPeriodError(RequestError):
 
 
 class CostWritesBusyError(SellerPlatformError):
-    """Somebody else is writing costs of the account."""
+    """Another process is writing costs of the account."""
 
-    next_step = "Run `seller-platform costs apply` again when they are done."
+    next_step = "Run `seller-platform costs apply` again when it is done."
 
     def __init__(self, account: str) -> None:
         self.account = account
         super().__init__(
-            f"somebody is writing costs of account {account!r} at this moment; nothing was written here", with_step=True
+            f"another process is writing costs of account {account!r}; nothing was written here", with_step=True
         )
 
 
 class CostsNotWrittenError(SellerPlatformError):
-    """Some costs of a plan do not hold upstream."""
+    """The upstream does not have some of the costs of a plan."""
 
-    next_step = "Mend the cause that the message names, then apply the same plan again: it goes on where it ended."
+    next_step = "Fix the cause that the message names, then apply the same plan again: it continues where it stopped."
 
     def __init__(self, plan: int, problems: Mapping[str, str], *, planned: int, exit_code: int) -> None:
         self.plan, self.problems, self.exit_code = plan, dict(problems), exit_code
         skus_of: dict[str, list[str]] = {}
         for sku, problem in self.problems.items():
             skus_of.setdefault(problem, []).append(sku)
-        told = (f"\n- {_first_few(skus)}: {problem}" for problem, skus in skus_of.items())
+        lines = (f"\n- {_first_few(skus)}: {problem}" for problem, skus in skus_of.items())
         super().__init__(
-            f"cost plan {plan}: {len(self.problems)} of {planned} SKUs do not hold:{''.join(told)}\n"
-            f"Mend the cause, then go on with `seller-platform costs apply {plan}`"
+            f"cost plan {plan}: {len(self.problems)} of {planned} SKUs do not hold:{''.join(lines)}\n"
+            f"Fix the cause, then continue with `seller-platform costs apply {plan}`"
         )
 
 
 class ApiError(RequestError):
-    """A request to the service that is refused, as the HTTP answer that says so."""
+    """The service refuses a request; the error is its HTTP answer."""
 
-    next_step = "Mend the request as `message` and `errors` of the answer say."
+    next_step = "Fix the request as `message` and `errors` of the answer say."
 
     status = 400
     reason: str | None = None
-    """What programs tell the refusal by, where its status is not enough."""
+    """A code by which programs recognise the refusal where its status is not enough."""
 
     def __init__(
         self,
@@ -381,7 +383,7 @@ class ApiError(RequestError):
 
 
 class UnauthorizedError(ApiError):
-    """The request carries no bearer token that the service honours (RFC 6750)."""
+    """The request carries no valid bearer token (RFC 6750)."""
 
     next_step = "Refresh the access token, or authorise again."
 
@@ -395,7 +397,10 @@ class UnauthorizedError(ApiError):
 
 
 class NotFoundError(ApiError):
-    """What was asked for does not exist, or is not the caller's: one answer for both."""
+    """The resource does not exist, or the caller has no access to it.
+
+    One answer for both, so that a caller cannot find out what exists.
+    """
 
     next_step = "Ask for something that exists and that the token's user may read."
 
@@ -403,7 +408,7 @@ class NotFoundError(ApiError):
 
 
 class ReplicaError(ApiError):
-    """What was asked for can only be done where the rows come from; here the next load would undo it."""
+    """A replica refuses a change that its next load would undo; only the upstream can make it."""
 
     next_step = "Send it to the upstream that the replica was loaded from."
 
@@ -412,7 +417,7 @@ class ReplicaError(ApiError):
 
 
 class UnknownToReplicaError(ReplicaError):
-    """The answer takes what no list tells a replica; only the upstream that it was loaded from knows it."""
+    """The answer needs facts that no list contains, so that a replica does not have them."""
 
     next_step = "Ask for something else, or ask the upstream that the replica was loaded from."
 
@@ -424,11 +429,13 @@ class UnknownToReplicaError(ReplicaError):
 
 
 class NotReadError(UnknownToReplicaError):
-    """A replica was asked for what was never read from its upstream; an empty answer would be taken for a fact.
+    """A replica refuses a request for rows that it never read from its upstream.
+
+    An empty answer would be taken for a fact.
 
     Args:
-        parameter: The parameter that asked for it.
-        days: The first and the last day of those that are missing; None where it is a snapshot that is.
+        parameter: The parameter that asked for the rows.
+        days: The first and the last missing day; None where a snapshot is missing.
     """
 
     next_step = "Read it with `seller-platform sync`, as the message says, or ask the upstream itself."
@@ -437,19 +444,19 @@ class NotReadError(UnknownToReplicaError):
         self.dataset, self.account, self.days = dataset, account, days
         command = f"seller-platform sync --account {account} --dataset {dataset}"
         if days is None:
-            told = "was never read"
+            gap = "was never read"
         else:
-            told = f"was never read for {days[0]}"
+            gap = f"was never read for {days[0]}"
             command += f" --from {days[0]:%Y-%m} --to {days[1]:%Y-%m}"
         problem = (
-            f"asks for {dataset} of account {account}, which {told}: the rows are a copy, loaded from another service. "
+            f"asks for {dataset} of account {account}, which {gap}: the rows are a copy, loaded from another service. "
             f"Read it with `{command}`, or ask that service"
         )
         super().__init__(parameter, problem)
 
 
 class ReportNotReadyError(ApiError):
-    """The report cannot be downloaded: it is still being written, or writing it failed."""
+    """The report cannot be downloaded: it is being written, or writing it failed."""
 
     next_step = "Wait as long as `Retry-After` says, and ask again."
 
@@ -461,7 +468,7 @@ class ReportNotReadyError(ApiError):
 
 
 class BodyTooLargeError(ApiError):
-    """The body is larger than any that the endpoint can use."""
+    """The body is larger than the endpoint accepts."""
 
     next_step = "Send less at once."
 
@@ -473,7 +480,7 @@ class BodyTooLargeError(ApiError):
 
 
 class WrongContentTypeError(ApiError):
-    """The body is not of the content type that the endpoint reads."""
+    """The endpoint does not read this content type."""
 
     next_step = "Send the content type that the message names."
 
@@ -487,7 +494,7 @@ class WrongContentTypeError(ApiError):
 class InvalidParametersError(ApiError):
     """Parameters are missing, unknown in value, out of range or contradictory."""
 
-    next_step = "Mend the parameters that `errors` lists."
+    next_step = "Fix the parameters that `errors` lists."
 
     status = 422
 
@@ -497,7 +504,7 @@ class InvalidParametersError(ApiError):
 
 
 class TooManyAttemptsError(ApiError):
-    """Somebody tries too often."""
+    """A client tries too often."""
 
     next_step = "Wait as long as `Retry-After` says."
 
@@ -509,9 +516,9 @@ class TooManyAttemptsError(ApiError):
 
 
 class TokenEndpointError(ApiError):
-    """A request that the token endpoint refuses (RFC 6749 section 5.2)."""
+    """The token endpoint refuses a request (RFC 6749 section 5.2)."""
 
-    next_step = "Mend the request as `error_description` says (RFC 6749, section 5.2)."
+    next_step = "Fix the request as `error_description` says (RFC 6749, section 5.2)."
 
     def __init__(self, error: str, description: str, *, status: int = 400) -> None:
         self.error, self.status = error, status
@@ -520,7 +527,7 @@ class TokenEndpointError(ApiError):
 
 
 class MissingSettingError(SettingsError):
-    """A setting that this work needs is not set."""
+    """A required setting is not set."""
 
     next_step = "Set the variable in the environment and run the command again."
 
@@ -540,7 +547,7 @@ class InvalidSettingError(SettingsError):
 
 
 class SecretKeyError(SettingsError):
-    """Stored secrets cannot be read with the key that is set."""
+    """Stored secrets cannot be decrypted with the present key."""
 
     next_step = (
         "Set SELLER_PLATFORM_SECRET_KEY to the key that the secrets were stored with (several, separated by commas, "
@@ -553,7 +560,7 @@ class SecretKeyError(SettingsError):
 
 
 class ReauthorizationRequiredError(SellerPlatformError):
-    """The upstream no longer honours the grant; only its user can give a new one."""
+    """The upstream no longer accepts the grant; only its user can give a new one."""
 
     next_step = "Run `seller-platform connect` for the connection that the message names."
     exit_code = 3
@@ -577,20 +584,20 @@ class AuthorizationDeniedError(SellerPlatformError):
 
 
 class UpstreamError(SellerPlatformError):
-    """The upstream answered, but not as the API promises."""
+    """The upstream's answer is not what the API promises."""
 
-    next_step = "Tell those who run the upstream what the message says; run the command again when it is mended."
+    next_step = "Report the message to those who run the upstream; run the command again when they have fixed it."
     exit_code = 4
 
 
 class RetryableError(UpstreamError):
-    """It may work when tried again; nothing was stored and nothing was lost."""
+    """Another attempt may succeed; nothing was stored and nothing was lost."""
 
     next_step = "Run the command again later; what was loaded stays."
 
 
 class UpstreamUnavailableError(RetryableError):
-    """The upstream could not be reached, or answered with a passing fault, more often than we try."""
+    """The upstream could not be reached, or failed temporarily, in every attempt."""
 
     next_step = "Run the command again when the upstream answers; what was loaded stays."
 
@@ -602,9 +609,11 @@ class UpstreamUnavailableError(RetryableError):
 
 
 class UnreadableBodyError(RetryableError):
-    """The body of an answer is not the JSON it should be; it may have been cut on its way."""
+    """The body of an answer is not valid JSON; it may have been cut off."""
 
-    next_step = "Run the command again; if it stays, something between here and the upstream changes its answers."
+    next_step = (
+        "Run the command again; if the error stays, something between here and the upstream changes its answers."
+    )
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -612,9 +621,9 @@ class UnreadableBodyError(RetryableError):
 
 
 class RequestRefusedError(UpstreamError):
-    """The upstream refused a request for good."""
+    """The upstream refused a request, and would refuse it again."""
 
-    next_step = "Check the account and the dates asked for; if nothing is wrong with them, tell the upstream."
+    next_step = "Check the account and the dates of the request; if they are right, report it to the upstream."
 
     def __init__(
         self,
@@ -633,7 +642,10 @@ class RequestRefusedError(UpstreamError):
 
 
 class NotOfferedError(UpstreamError):
-    """The upstream has no endpoint for rows that could be computed from others; the others are read all the same."""
+    """The upstream has no endpoint for rows that can be computed from others.
+
+    The others are loaded nevertheless.
+    """
 
     next_step = "Compute these rows from the other tables, or leave them out with --dataset; everything else is loaded."
 
@@ -643,9 +655,9 @@ class NotOfferedError(UpstreamError):
 
 
 class InvalidReportError(RequestError):
-    """A report cannot be requested by these values."""
+    """A report cannot be requested with these values."""
 
-    next_step = "Mend the config of `request_reports` and launch it again."
+    next_step = "Fix the config of `request_reports` and launch it again."
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -653,7 +665,7 @@ class InvalidReportError(RequestError):
 
 
 class ReportFailedError(UpstreamError):
-    """A report that was requested comes to nothing."""
+    """A requested report failed."""
 
     next_step = "Nothing of it was stored; request it again with `request_reports`."
 
@@ -672,12 +684,12 @@ class TokenRefusedError(UpstreamError):
 
     def __init__(self, error: str, description: str) -> None:
         self.error, self.description = error, description
-        told = f"{error}: {description}" if description else error
-        super().__init__(f"the token endpoint answered {told}", with_step=True)
+        answer = f"{error}: {description}" if description else error
+        super().__init__(f"the token endpoint answered {answer}", with_step=True)
 
 
 class ContractViolationError(UpstreamError):
-    """The upstream sent something that the API does not allow."""
+    """The upstream sent an answer that the API does not allow."""
 
     next_step = "Nothing of the slice was stored; report it to the upstream."
 
@@ -699,9 +711,9 @@ class ListChangedError(RetryableError):
 
 
 class WarehouseError(SellerPlatformError):
-    """PostgreSQL did not do what it was asked to do."""
+    """PostgreSQL could not carry out a statement."""
 
-    next_step = "Look at what PostgreSQL says; `seller-platform doctor` checks the rest."
+    next_step = "Look at the message of PostgreSQL; `seller-platform doctor` checks the rest."
 
 
 class WarehouseUnavailableError(WarehouseError):
@@ -715,7 +727,7 @@ class WarehouseUnavailableError(WarehouseError):
 
 
 class SpoolError(WarehouseError):
-    """The rows of a slice do not fit where they are kept until the slice is whole."""
+    """The disk has no room for the rows of a slice until the slice is complete."""
 
     next_step = "Nothing was stored; make room there, or name another folder by TMPDIR, and run the command again."
 
@@ -725,7 +737,7 @@ class SpoolError(WarehouseError):
 
 
 class GrantSpoolError(WarehouseError):
-    """The tokens of a connection cannot be kept on disk, without which none are spent for new ones."""
+    """The tokens of a connection cannot be kept on disk, so none are refreshed."""
 
     next_step = "Make room there, or make it writable, and run the command again."
 
@@ -739,9 +751,9 @@ class GrantSpoolError(WarehouseError):
 
 
 class MartBuildError(WarehouseError):
-    """PostgreSQL refused to compute or to keep a partition of a mart."""
+    """PostgreSQL could not compute or store a partition of a mart."""
 
-    next_step = "The partition is as it was; look for such a value in the rows that the mart is computed from."
+    next_step = "The partition is unchanged; look for such a value in the rows that the mart is computed from."
 
     def __init__(self, what: str, problem: str) -> None:
         self.what, self.problem = what, problem
@@ -752,7 +764,7 @@ class EmbeddedServerError(WarehouseError):
     """The embedded PostgreSQL server does not start."""
 
     next_step = (
-        "Mend what the log says and run the command again, choose another folder by SELLER_PLATFORM_HOME, or set "
+        "Fix what the log says and run the command again, choose another folder by SELLER_PLATFORM_HOME, or set "
         "SELLER_PLATFORM_DATABASE_URL to a server of your own."
     )
 
@@ -762,7 +774,7 @@ class EmbeddedServerError(WarehouseError):
 
 
 class SchemaVersionError(WarehouseError):
-    """The database was made by a newer version of this program."""
+    """A newer version of this program made the database."""
 
     next_step = "Install the newer version of seller-platform that made the database."
 
@@ -774,7 +786,7 @@ class SchemaVersionError(WarehouseError):
 class BackupError(WarehouseError):
     """A backup cannot be written or restored."""
 
-    next_step = "Do what the message says; the database and the former backup are as they were."
+    next_step = "Do what the message says; the database and the former backup are unchanged."
 
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(f"backup or restore of {what}: {problem}")
@@ -787,13 +799,13 @@ class ExportFolderError(SellerPlatformError):
 
     def __init__(self, path: str, problem: str) -> None:
         self.path = path
-        super().__init__(f"{path}: cannot be written ({problem}). What was there is as it was", with_step=True)
+        super().__init__(f"{path}: cannot be written ({problem}). The former file is unchanged", with_step=True)
 
 
 class WebhookError(SellerPlatformError):
-    """A message did not reach the webhook."""
+    """The webhook did not accept a message."""
 
-    next_step = "Check SELLER_PLATFORM_ALERT_WEBHOOK_URL; the message stands in the log, and is sent again."
+    next_step = "Check SELLER_PLATFORM_ALERT_WEBHOOK_URL; the message is in the log, and is sent again."
 
     def __init__(self, host: str, problem: str) -> None:
         self.host, self.problem = host, problem
@@ -801,7 +813,7 @@ class WebhookError(SellerPlatformError):
 
 
 class CheckFailedError(SellerPlatformError):
-    """Everything ran, but what was stored is not right."""
+    """Everything ran, but a check of what was stored failed."""
 
     next_step = "Look at what the message names; what was stored is kept for that."
     exit_code = 5
@@ -810,16 +822,16 @@ class CheckFailedError(SellerPlatformError):
 class SlicesFailedError(SellerPlatformError):
     """Some slices were not loaded; the others were."""
 
-    next_step = "Mend the causes that the message lists, and run the command again: what was loaded stays."
+    next_step = "Fix the causes that the message lists, and run the command again: what was loaded stays."
 
     def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
         slices_of: dict[str, list[str]] = {}
         for slice_, problem in self.failures.items():
             slices_of.setdefault(problem, []).append(slice_)
-        told = (f"\n- {_first_few(slices)}: {problem}" for problem, slices in slices_of.items())
+        lines = (f"\n- {_first_few(slices)}: {problem}" for problem, slices in slices_of.items())
         count = "1 slice was" if len(self.failures) == 1 else f"{len(self.failures)} slices were"
-        super().__init__(f"{count} not loaded; all others were:{''.join(told)}")
+        super().__init__(f"{count} not loaded; all others were:{''.join(lines)}")
 
 
 def _first_few(names: Sequence[str], few: int = 3) -> str:
