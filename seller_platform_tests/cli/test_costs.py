@@ -193,7 +193,7 @@ def test_what_cannot_be_done_says_why_and_with_which_code(shop: Shop, sheet: Pat
     assert "line 2, column currency" in _refused(_costs(shop, "plan", str(wrong), "--json"), 2)["message"]
     assert "have changed since" in _refused(_costs(shop, "apply", "1", "--json"), 2)["message"]
     assert "no cost plan 9" in _refused(_costs(shop, "apply", "9", "--json"), 2)["message"]
-    assert "nothing to take back" in _refused(_costs(shop, "undo", "1", "--json"), 2)["message"]
+    assert "nothing to undo" in _refused(_costs(shop, "undo", "1", "--json"), 2)["message"]
     assert "The upstream does not know SKU 'SKU-9' of S1.US" in unknown.stderr
     refused = _refused(_costs(shop, "apply", "2", "--json"), 4)
     assert refused["changes"][0]["state"] == "restored"

@@ -1,4 +1,4 @@
-"""The authorisation code flow (RFC 6749 section 4.1, with PKCE), from the URL to the stored grant."""
+"""The OAuth authorisation code flow, from the URL to the stored grant (RFC 6749 section 4.1, with PKCE)."""
 
 import secrets
 from collections.abc import Callable
@@ -17,15 +17,15 @@ def authorize(
     register: Callable[[], None] = lambda: None,
     timeout_seconds: float = 600,
 ) -> None:
-    """Obtain a grant from a person and keep it.
+    """Obtain a grant from a user in the browser, and store it.
 
     Args:
-        register: Stores the connection; called once the person has approved, so that nothing changes if they do not.
-        show: Takes the URL that the person opens; called once the callback is ready to be received.
-        timeout_seconds: How long to wait for the person.
+        register: Stores the connection; called once the user has approved, so that a refusal changes nothing.
+        show: Takes the URL that the user opens; called once the callback server listens.
+        timeout_seconds: How long to wait for the user.
 
     Raises:
-        AuthorizationDeniedError: The person said no, or nothing in time.
+        AuthorizationDeniedError: The user refused, or did not answer in time.
         TokenRefusedError: The upstream did not exchange the code.
         SettingsError: The redirect URI cannot be listened on.
     """

@@ -1,7 +1,7 @@
-"""Another key for the secrets at rest, while programs go on reading and writing them.
+"""Replaces the key of stored secrets while programs read and write them.
 
-A key that is in use is never taken away at once: first everybody can read with both, then everything is encrypted with
-the new one while nobody writes, and only then does the old one go.
+A key in use is removed last. First all programs can read with both keys; then everything is encrypted with the new key
+while no process writes; then the old key is removed.
 """
 
 import fcntl
@@ -27,10 +27,10 @@ from seller_platform.warehouse.postgres.database import Database
 
 @dataclass(frozen=True)
 class Resealed:
-    """What was encrypted anew.
+    """How many secrets were encrypted again.
 
     Attributes:
-        others: What had been encrypted with another key than the first.
+        others: The secrets that had been encrypted with another key than the first, in words.
     """
 
     grants: int
@@ -40,10 +40,10 @@ class Resealed:
 
 
 def rotate_key_file(database: Database, home: Path) -> Resealed:
-    """Put a new key in the place of the one in the home folder; what was interrupted before is brought to its end.
+    """Replace the key in the home folder by a new one, or finish an interrupted rotation.
 
     Raises:
-        SecretKeyError: Something is encrypted with a key that is in the file no longer. Both keys stay in the file.
+        SecretKeyError: A secret is encrypted with a key that is no longer in the file. Both keys stay in the file.
     """
     with _alone(home):
         keys = split_keys(key_file(home).read_text())
@@ -53,20 +53,22 @@ def rotate_key_file(database: Database, home: Path) -> Resealed:
 
 
 def finish_key_file(database: Database, home: Path) -> Resealed:
-    """Bring a rotation that was interrupted to its end, without another key.
+    """Finish an interrupted rotation, without a new key.
 
     Raises:
-        SecretKeyError: Something is encrypted with a key that is in the file no longer. The file stays as it is.
+        SecretKeyError: A secret is encrypted with a key that is no longer in the file. The file is unchanged.
     """
     with _alone(home):
         return _finish(database, home)
 
 
 def reseal(database: Database, home: Path, box: SecretBox) -> Resealed:
-    """Encrypt every secret at rest with the first key of a box; readers go on meanwhile, writers wait a moment.
+    """Encrypt every stored secret with the first key of a box.
+
+    Readers continue meanwhile; writers wait.
 
     Raises:
-        SecretKeyError: Something is encrypted with none of its keys. Nothing was changed in the database.
+        SecretKeyError: A secret is encrypted with none of its keys. Nothing was changed in the database.
     """
     others = sealed_otherwise(database, home, box.first())
     with resealing(database) as transaction:
@@ -79,7 +81,7 @@ def reseal(database: Database, home: Path, box: SecretBox) -> Resealed:
 
 
 def sealed_otherwise(database: Database, home: Path, box: SecretBox) -> tuple[str, ...]:
-    """Return what a box cannot open, in words."""
+    """Return the secrets that a box cannot decrypt, in words."""
     grants = Grants(database, box)
     unreadable: list[str] = []
     for grant in grants.facts():
@@ -103,7 +105,7 @@ def _finish(database: Database, home: Path) -> Resealed:
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """Wait until no other process changes the key file."""
+    """Hold the lock of the key file, so that no other process changes it."""
     with (home / "secret.key.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -111,10 +113,10 @@ def _alone(home: Path) -> Iterator[None]:
 
 @contextmanager
 def _collecting(unreadable: list[str]) -> Iterator[None]:
-    """Note what cannot be opened inside the block."""
+    """Collect the secret that cannot be decrypted inside the block."""
     try:
         yield
     except SecretKeyError as error:
         unreadable.append(error.what)
     except FileNotFoundError:
-        pass  # a spool that was committed meanwhile
+        pass  # the spool was committed meanwhile

@@ -1,8 +1,8 @@
-"""Rotation of a grant: refreshed by one process at a time, and never lost on the way.
+"""Rotates a token pair: one process at a time refreshes it, and no pair is lost.
 
-A refresh token works once. So the order is: take the grant's row lock; take room on the disk; note the intent in a
-journal; ask; keep the new pair in a spool file, in that room; commit it; forget the spool. Whatever ends a process in
-between, the next one finds the pair in the database or in the spool.
+A refresh token works once, so the order is: take the grant's row lock; reserve room on the disk; write the intent to a
+journal; send the refresh; write the new pair to a spool file, in that room; commit it; delete the spool. Wherever a
+process ends in between, the next one reads the pair from the database or from the spool.
 """
 
 import json
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class PairSpool:
-    """Keeps a connection's newest pair on disk from the moment it was received until it was committed."""
+    """Keeps a connection's newest pair on disk until it is committed."""
 
     def __init__(self, folder: Path, connection: str, box: SecretBox) -> None:
         self._pair = folder / f"{quote(connection, safe='')}.pair"
@@ -43,10 +43,10 @@ class PairSpool:
         self._box = box
 
     def intend(self, generation: int, at: datetime) -> None:
-        """Note that the pair of that generation is about to be spent, and take room for the one to be received.
+        """Write to the journal that a pair is about to be refreshed, and reserve room for the next one.
 
         Raises:
-            GrantSpoolError: There is no room. The pair must not be spent.
+            GrantSpoolError: There is no room. The pair must not be refreshed.
         """
         with self._spooling():
             write_atomically(self._room, _ROOM, 0o600)
@@ -54,7 +54,7 @@ class PairSpool:
             write_atomically(self._intent, json.dumps(intent).encode(), 0o600)
 
     def interrupted(self, generation: int) -> str | None:
-        """Return when a rotation of that generation began and was never finished; None if none was."""
+        """Return when a rotation of that generation began that never ended; None if there is none."""
         try:
             intent = json.loads(self._intent.read_bytes())
         except (FileNotFoundError, ValueError):
@@ -62,20 +62,20 @@ class PairSpool:
         return str(intent["at"]) if intent["generation"] == generation else None
 
     def keep(self, pair: TokenPair, *, in_room: bool = False) -> None:
-        """Keep a pair that was just received.
+        """Write a received pair to the spool file.
 
         Args:
-            in_room: Write it where `intend` took room, while nobody else rotates.
+            in_room: Write it into the room that `intend` reserved, while no other process rotates.
 
         Raises:
-            GrantSpoolError: It is not kept.
+            GrantSpoolError: It could not be written.
         """
         with self._spooling():
             sealed = seal_pair(self._box, pair)
             write_atomically(self._pair, sealed, 0o600, draft=self._room if in_room else None)
 
     def kept(self) -> TokenPair | None:
-        """Return the pair that was kept and never committed, if there is one."""
+        """Return the pair that was received and never committed, if there is one."""
         try:
             sealed = self._pair.read_bytes()
         except FileNotFoundError:
@@ -83,7 +83,7 @@ class PairSpool:
         return open_pair(self._box, sealed, self._description)
 
     def clear(self) -> None:
-        """Forget pair and intent, once the database has them."""
+        """Delete pair and intent, once the pair is committed."""
         for path in (self._pair, self._intent, self._room):
             path.unlink(missing_ok=True)
 
@@ -98,18 +98,18 @@ class PairSpool:
 
 
 def spools(folder: Path) -> list[Path]:
-    """Return the files of the pairs that were received and not committed yet."""
+    """Return the files of the pairs that are received and not committed yet."""
     return sorted(folder.glob("*.pair"))
 
 
 def reseal_spools(folder: Path, box: SecretBox) -> int:
     """Encrypt every spooled pair with the first key of the box, and return their number.
 
-    Call it while nobody rotates. A spool that was committed meanwhile and comes back in the act does no harm: its pair
-    is not newer than the one that is stored.
+    Call it while no process rotates. It may write a spool again that was committed meanwhile; that does no harm,
+    because its pair is not newer than the stored one.
 
     Raises:
-        SecretKeyError: One was sealed with none of its keys.
+        SecretKeyError: A pair is encrypted with none of its keys.
     """
     count = 0
     for path in spools(folder):
@@ -120,7 +120,7 @@ def reseal_spools(folder: Path, box: SecretBox) -> int:
 
 
 class GrantKeeper:
-    """The tokens of one connection, for as many threads and processes as like to use them."""
+    """Gives the tokens of one connection to any number of threads and processes."""
 
     def __init__(
         self,
@@ -137,13 +137,13 @@ class GrantKeeper:
         self._pair: TokenPair | None = None
 
     def adopt(self, received: TokenPair, *, register: Callable[[], None] = lambda: None) -> None:
-        """Keep the first pair of a new authorisation.
+        """Store the first pair of a new authorisation.
 
         Args:
             register: Stores the connection, if it is not stored yet; called once the pair is on disk.
 
         Raises:
-            GrantSpoolError: The disk does not take the pair, which is lost.
+            GrantSpoolError: The disk has no room for the pair, which is lost.
         """
         self._spool.keep(received)
         register()
@@ -152,12 +152,12 @@ class GrantKeeper:
         self._pair = received
 
     def token(self) -> TokenPair:
-        """Return the current pair, rotated first if half its life is over.
+        """Return the current pair, rotated first if half its lifetime is over.
 
         Raises:
             NotConnectedError: The connection has no grant.
-            ReauthorizationRequiredError: The upstream does not honour the grant any more.
-            GrantSpoolError: There is no room on disk for the next pair; the grant is kept as it is.
+            ReauthorizationRequiredError: The upstream no longer accepts the grant.
+            GrantSpoolError: There is no room on disk for the next pair; the grant is unchanged.
         """
         with self._lock:
             pair = self._pair or self._current()
@@ -167,19 +167,19 @@ class GrantKeeper:
             return pair
 
     def rotate(self, rejected_access_token: str) -> TokenPair:
-        """Return a pair other than the rejected one: what another process has stored meanwhile, or a new one.
+        """Return a pair that replaces a rejected one: a pair stored by another process, or a new one.
 
         Raises:
-            ReauthorizationRequiredError: The upstream does not honour the grant any more.
-            UpstreamUnavailableError: The token endpoint gave no answer; the grant is kept as it is.
-            GrantSpoolError: There is no room on disk for the next pair; the grant is kept as it is.
+            ReauthorizationRequiredError: The upstream no longer accepts the grant.
+            UpstreamUnavailableError: The token endpoint gave no answer; the grant is unchanged.
+            GrantSpoolError: There is no room on disk for the next pair; the grant is unchanged.
         """
         with self._lock:
             self._pair = self._rotate(rejected_access_token)
             return self._pair
 
     def superseding(self, rejected_access_token: str) -> TokenPair | None:
-        """Return the pair that another process has stored in place of the rejected one; None if none has."""
+        """Return the pair that another process has stored meanwhile; None if there is none."""
         with self._lock:
             self._pair = self._current()
             return None if self._pair.access_token == rejected_access_token else self._pair
@@ -210,13 +210,17 @@ class GrantKeeper:
         return grant.pair
 
     def _recover(self, grant: LockedGrant) -> None:
-        """Commit the pair that a process received and could not commit before it ended."""
+        """Commit a pair that a process received and did not commit before it ended."""
         kept = self._spool.kept()
         if kept is not None and kept.generation > grant.pair.generation:
             grant.replace(kept)
 
     def _refresh(self, grant: LockedGrant) -> str | None:
-        """Spend the grant's refresh token for a new pair; return why the upstream refused it, if it did."""
+        """Exchange the grant's refresh token for a new pair.
+
+        Returns:
+            Why the upstream refused it; None where it did not.
+        """
         interrupted = self._spool.interrupted(grant.pair.generation)
         self._spool.intend(grant.pair.generation, self._now())
         reach("rotation.intended")
@@ -234,8 +238,8 @@ class GrantKeeper:
         pair = replace(received, generation=grant.pair.generation + 1)
         try:
             self._spool.keep(pair, in_room=True)
-        except GrantSpoolError as error:  # it was received, and the warehouse may still have it
-            _LOG.warning("%s; this pair is committed without", error)
+        except GrantSpoolError as error:  # the warehouse may still be able to store the pair
+            _LOG.warning("%s; the new pair is committed without a spool file", error)
         reach("rotation.spooled")
         grant.replace(pair)
         reach("rotation.replaced")

@@ -1,6 +1,6 @@
-"""An upstream and a connection to it: from what is stored or set to an API that keeps its own tokens.
+"""Opens the API of a connection, from stored values or from settings.
 
-`connect` stores what a connection needs; from then on it is called with what is stored, whatever the environment says.
+`connect` stores what a connection needs. From then on the stored values are used, whatever the environment says.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ DEFAULT_CONNECTION = "default"
 
 @dataclass(frozen=True)
 class Upstream:
-    """Where an API is, and as which application we call on it."""
+    """The URLs of an API, and the OAuth application that calls it."""
 
     base_url: str
     auth_url: str
@@ -40,7 +40,7 @@ class Upstream:
         """Return the upstream that the settings name.
 
         Raises:
-            MissingSettingError: One of the settings that are needed is not set.
+            MissingSettingError: A required setting is not set.
         """
         base_url = required(settings.base_url, "SELLER_API_BASE_URL", "the URL under which the API's paths lie")
         return cls(
@@ -61,13 +61,12 @@ class Upstream:
 
 
 def upstream_of(connection: str, settings: Settings, database: Database, box: SecretBox) -> Upstream:
-    """Return the upstream of a connection: what is stored of it, and where something is not, what the settings say.
+    """Return the upstream of a connection, from stored values first and from settings second.
 
-    A secret is only sent to where it belongs: the one of the settings is not used for a connection to another
-    upstream, or as another application, than the settings name.
+    The secret of the settings is only sent to the upstream, and for the application, that the settings name.
 
     Raises:
-        MissingSettingError: Something is neither stored nor set.
+        MissingSettingError: A value is neither stored nor set.
         SecretKeyError: The stored client secret cannot be decrypted.
     """
     stored = next((each for each in connections(database) if each.name == connection), None)
@@ -92,21 +91,21 @@ def upstream_of(connection: str, settings: Settings, database: Database, box: Se
 
 
 def names_application(settings: Settings, stored: KnownConnection) -> bool:
-    """Whether the settings, as far as they are set, name the upstream and application of a connection."""
+    """Whether the settings that are set name the upstream and application of a connection."""
     return settings.base_url in (None, stored.base_url) and settings.client_id in (None, stored.client_id)
 
 
 def upstream_to_connect(
     connection: str, settings: Settings, database: Database, box: SecretBox, *, replace_stored: bool = False
 ) -> Upstream:
-    """Return the upstream as which a connection is to be authorised: what the settings say, and else what is stored.
+    """Return the upstream of a connection to authorise, from settings first and from stored values second.
 
     Args:
-        replace_stored: Point a connection that exists at the upstream and application of the settings.
+        replace_stored: Change an existing connection to the upstream and application of the settings.
 
     Raises:
         OtherApplicationError: The connection exists, for another upstream or application.
-        MissingSettingError: Something is neither set nor stored.
+        MissingSettingError: A value is neither set nor stored.
     """
     stored = next((each for each in connections(database) if each.name == connection), None)
     if stored is None or replace_stored:
@@ -131,7 +130,7 @@ def upstream_to_connect(
 
 
 def store_upstream(upstream: Upstream, connection: str, database: Database, box: SecretBox) -> None:
-    """Store what a connection needs to be called by itself; the client secret is encrypted."""
+    """Store what later calls of a connection need; the client secret is encrypted."""
     save_connection(database, upstream.as_connection(connection))
     save_client_secret(database, box, connection, upstream.client_secret)
 
@@ -148,7 +147,7 @@ def open_keeper(
     """Return the keeper of a connection's grant.
 
     Args:
-        silence_seconds: How long the upstream may say nothing before a request is given up.
+        silence_seconds: How long the upstream may send nothing before a request fails.
     """
     endpoint = TokenEndpoint(
         upstream.base_url,
@@ -172,7 +171,7 @@ def open_api(
     """Return the API of a connection; the caller closes it.
 
     Args:
-        silence_seconds: How long the upstream may say nothing before a request is given up.
+        silence_seconds: How long the upstream may send nothing before a request fails.
     """
     keeper = open_keeper(upstream, connection, database, box, home, silence_seconds=silence_seconds)
     return SellerApi(upstream.base_url, auth=GrantAuth(keeper), silence_seconds=silence_seconds)

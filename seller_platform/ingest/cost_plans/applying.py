@@ -1,8 +1,8 @@
-"""Applying a cost plan: its writes sent, and read back until they hold.
+"""Applies a cost plan: sends its writes, and reads them back until the upstream has them.
 
-A product never stays without its costs: where the new ones cannot be stored, those from before are put back. A plan
-is only applied while the upstream still says what it said when the plan was made; one whose application broke off is
-taken up where it ended.
+A product never stays without its costs: where the new costs cannot be stored, the former ones are written back. A plan
+is only applied while the upstream's costs are those that it was made from. An application that was interrupted
+continues where it stopped.
 """
 
 import logging
@@ -33,7 +33,7 @@ from seller_platform.warehouse.jobs.cost_plans import (
 from seller_platform.warehouse.postgres.database import Database
 
 WAIT_SECONDS = 120.0
-"""How long the upstream may take until it says what was written."""
+"""How long the upstream may take to list the costs that were written."""
 
 _FIRST_PAUSE_SECONDS, _GROWTH, _LONGEST_PAUSE_SECONDS = 0.5, 1.6, 20.0
 
@@ -49,7 +49,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Patience:
-    """How long, and by which clock, one waits for what was written to hold."""
+    """How long, and by which clock, to wait until written costs can be read back."""
 
     seconds: float = WAIT_SECONDS
     monotonic: Callable[[], float] = time.monotonic
@@ -59,11 +59,11 @@ class Patience:
 
 @dataclass(frozen=True)
 class Applied:
-    """What came of applying a plan.
+    """The result of applying a plan.
 
     Attributes:
-        plan: With its writes as they ended.
-        was_applied: Whether all of them had been read back before; then nothing was asked of the upstream.
+        plan: The plan with the states of its writes.
+        was_applied: Whether all writes had been read back before; then no request was sent.
         failures: The errors that ended writes, by account and SKU.
     """
 
@@ -73,7 +73,7 @@ class Applied:
 
     @property
     def problem(self) -> SellerPlatformError | None:
-        """What a person must know; None where everything holds."""
+        """The error that lists the unfinished writes; None where all are read back."""
         open_writes = [write for write in self.plan.writes if write.state is not WriteState.HOLDS]
         if not open_writes:
             return None
@@ -93,15 +93,15 @@ def apply_plan(
     run_id: str | None = None,
     patience: Patience = Patience(),
 ) -> Applied:
-    """Write what a plan wants, SKU by SKU, and read it back until it holds or the time is up.
+    """Write the costs of a plan, SKU by SKU, and read them back until they agree.
 
-    The proof of each SKU is stored as it comes. A SKU that cannot be written gets back what it had; the others are
-    written all the same, unless the upstream is away.
+    The proof of each SKU is stored when it is read back. A SKU that cannot be written gets its former costs back; the
+    others are written nevertheless, unless the upstream does not answer.
 
     Raises:
-        OutdatedCostPlanError: The upstream says something else than when the plan was made. Nothing was written.
-        CostWritesBusyError: Somebody else is writing costs of these accounts. Nothing was written.
-        SellerPlatformError: The upstream did not say what the products have. Nothing was written.
+        OutdatedCostPlanError: The upstream's costs have changed since the plan was made. Nothing was written.
+        CostWritesBusyError: Another process is writing costs of these accounts. Nothing was written.
+        SellerPlatformError: The products' costs could not be read. Nothing was written.
     """
     accounts = {write.account for write in plan_of(database, number).writes}
     with hold_costs(database, sorted(accounts)):
@@ -126,13 +126,13 @@ class _Application:
     patience: Patience
 
     def run(self, pending: Sequence[CostWrite]) -> dict[Product, SellerPlatformError]:
-        """Write what is pending and read it back until it holds or the time is up.
+        """Send the pending writes, and read them back until they agree or the time is up.
 
         Returns:
             The errors that ended writes.
 
         Raises:
-            OutdatedCostPlanError: A product has neither what it had before nor what a broken-off application left.
+            OutdatedCostPlanError: A product has neither its former costs nor those of an interrupted application.
         """
         read = self.upstream.read((write.account, write.sku) for write in pending)
         current = {product: product_read.periods for product, product_read in read.items()}
@@ -163,10 +163,10 @@ class _Application:
         return failures
 
     def _write(self, write: CostWrite, current: Periods) -> None:
-        """Have the upstream store what is wanted in place of what it has; if it does not, put back what was before.
+        """Replace a product's costs upstream; on an error, write the former ones back.
 
-        Periods that are to go are deleted first, for an upstream may refuse one that overlaps them; the full set
-        follows, for another upstream may replace all periods by what it is sent.
+        Surplus periods are deleted first, because an upstream may refuse a period that overlaps them. The full set
+        follows, because an upstream may replace all periods by those it receives.
         """
         deleted = False
         try:
@@ -185,7 +185,10 @@ class _Application:
             raise
 
     def _delete_if_offered(self, write: CostWrite, period: CostPeriod) -> bool:
-        """Have a period deleted; where the upstream has no such request, what is stored next may replace it."""
+        """Delete a period upstream.
+
+        Where the upstream has no such request, the next write may replace the period.
+        """
         try:
             return self.upstream.delete(write, period)
         except RequestRefusedError as error:
@@ -194,11 +197,11 @@ class _Application:
             return False
 
     def _recovered(self, write: CostWrite, error: SellerPlatformError, *, untouched: bool) -> CostWrite:
-        """Put back what a product had before, unless it has that still or what is wanted; return what came of it."""
+        """Write a product's former costs back, unless it has them or the new ones; return the result."""
         if untouched:
             problem = f"{error} (nothing was changed)"
             return replace(write, state=WriteState.RESTORED, problem=problem)
-        read, because = write, "the upstream still says otherwise"
+        read, because = write, "the upstream still lists other costs"
         try:
             had = {period.dates for period in write.before}
             current = self.upstream.read_one(write)
@@ -213,15 +216,16 @@ class _Application:
         except SellerPlatformError as second:
             because = str(second)
         if read.read_back is not None and periods_agree(read.read_back, write.before):
-            problem = f"{error} (the costs from before were put back)"
+            problem = f"{error} (the former costs were written back)"
             return replace(read, state=WriteState.RESTORED, problem=problem)
         problem = (
-            f"{error} (it may lack costs; those from before are kept in the plan, but could not be put back: {because})"
+            f"{error} (it may lack costs; the former ones are kept in the plan, but could not be written back: "
+            f"{because})"
         )
         return replace(read, state=WriteState.LOST, problem=problem)
 
     def _awaited(self, write: CostWrite, expected: Periods) -> Periods:
-        """Return what a product has, once that is what is expected or the time is up."""
+        """Read a product's costs until they are the expected ones or the time is up, and return them."""
         for _ in self._looks():
             current = self.upstream.read_one(write)
             if periods_agree(current, expected):
@@ -229,7 +233,7 @@ class _Application:
         return current
 
     def _looks(self) -> Iterator[bool]:
-        """Yield whenever it is time to look again, and whether that is the last time."""
+        """Yield whenever it is time to read again, and whether that is the last time."""
         clock, pause = self.patience, _FIRST_PAUSE_SECONDS
         began = clock.monotonic()
         while (passed := clock.monotonic() - began) < clock.seconds:
@@ -239,7 +243,7 @@ class _Application:
         yield True
 
     def _read_round(self, waiting: Sequence[CostWrite], *, last_look: bool) -> list[CostWrite]:
-        """Read once, note what holds, and return what does not; at the last look all of it is noted."""
+        """Read once, store the writes that agree, and return the others; the last round stores all."""
         try:
             read = self.upstream.read((write.account, write.sku) for write in waiting)
         except RetryableError as error:
@@ -254,7 +258,7 @@ class _Application:
             if periods_agree(current, write.wanted):
                 self._note(self._holding(write, current))
             elif last_look:
-                problem = f"it was written, but after {self.patience.seconds:g} s the upstream still says otherwise"
+                problem = f"it was written, but after {self.patience.seconds:g} s the upstream still lists other costs"
                 self._note(replace(self._read(write, current), state=WriteState.UNCONFIRMED, problem=problem))
             else:
                 missing.append(write)

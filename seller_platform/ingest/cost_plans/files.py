@@ -1,4 +1,4 @@
-"""Cost plans as files: the JSON document of a plan written, and read again."""
+"""Cost plans as JSON files: writes the document of a plan, and reads it."""
 
 import json
 from datetime import datetime
@@ -46,11 +46,11 @@ def plan_document(plan: CostPlan) -> dict[str, Any]:
 
 
 def read_plan(database: Database, named: str) -> CostPlan:
-    """Return the plan that an id or the path of its file names; one made in another warehouse is stored here.
+    """Return the plan with an id, or of a file; a plan made in another warehouse is stored here.
 
     Raises:
-        UnknownCostPlanError: There is no plan of that id.
-        InvalidCostPlanError: The file is none of a plan, or was edited after the plan was made.
+        UnknownCostPlanError: There is no plan with that id.
+        InvalidCostPlanError: The file is not a plan, or was edited after the plan was made.
     """
     if named.isascii() and named.isdigit() and len(named) < 19:
         return plan_of(database, int(named))

@@ -1,4 +1,4 @@
-"""Cost plans: what is wanted compared with what the upstream says, and the difference stored."""
+"""Makes cost plans: compares target costs with the upstream's, and stores the difference."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ from seller_platform.warehouse.jobs.cost_plans import (
 from seller_platform.warehouse.postgres.database import Database
 
 Apis = Callable[[str], SellerApi]
-"""Gives the API of a connection."""
+"""Returns the API of a connection."""
 
 
 class ChangeKind(Enum):
-    """What a plan does to a period."""
+    """How a plan changes a period."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -42,7 +42,7 @@ class ChangeKind(Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """What a plan does to one period of a product; None where there is no such period."""
+    """How a plan changes one period of a product; None stands for no period."""
 
     kind: ChangeKind
     before: CostPeriod | None
@@ -57,11 +57,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Planned:
-    """What came of planning.
+    """The result of planning.
 
     Attributes:
-        plan: None where the upstream says already what is wanted.
-        unchanged: Products that have the wanted costs already.
+        plan: None where the upstream has the target costs already.
+        unchanged: Products that have the target costs already.
         unknown: Products that the upstream does not know; writing them may be refused.
     """
 
@@ -73,14 +73,14 @@ class Planned:
 def make_plan(
     apis: Apis, database: Database, costs: ProductCosts, *, source: str, made_by: str, undo_of: int | None = None
 ) -> Planned:
-    """Compare what is wanted with what the upstream says now, and store the difference as a plan.
+    """Compare target costs with the upstream's, and store the difference as a plan.
 
     Nothing is written upstream.
 
     Raises:
-        OpenCostPeriodError: A period would have to go that the API could not put back.
+        OpenCostPeriodError: The plan would delete a period that the API cannot write back.
         UnknownAccountError: An account is not known.
-        SellerPlatformError: The upstream did not say what a product has.
+        SellerPlatformError: A product's costs could not be read.
     """
     now, upstream = datetime.now(UTC), CostUpstream(apis, database)
     current = upstream.read(costs)
@@ -104,20 +104,20 @@ def make_plan(
 
 
 def plan_undo(apis: Apis, database: Database, plan: CostPlan, *, made_by: str) -> Planned:
-    """Make the plan that brings back what the products of a plan had before it.
+    """Make the plan that restores the costs that products had before a plan.
 
     Raises:
         InvalidCostPlanError: Nothing of the plan was written.
     """
     written = [write for write in plan.writes if write.written_at is not None]
     if not written:
-        raise InvalidCostPlanError(str(plan.id), "nothing of it was written, so there is nothing to take back")
+        raise InvalidCostPlanError(str(plan.id), "nothing of it was written, so there is nothing to undo")
     costs = {(write.account, write.sku): write.before for write in written}
     return make_plan(apis, database, costs, source=f"undo of plan {plan.id}", made_by=made_by, undo_of=plan.id)
 
 
 def changes_of(write: CostWrite) -> tuple[Change, ...]:
-    """Return what a write does, by the days of the periods."""
+    """Return how a write changes each period, in the order of their days."""
     before, after = ({period.dates: period for period in periods} for periods in (write.before, write.wanted))
     changes = []
     for dates in sorted({*before, *after}, key=lambda dates: (dates[0], dates[1] or date.max)):
@@ -136,14 +136,14 @@ class _ReadPeriods:
 
 
 class CostUpstream:
-    """The upstreams of a plan's accounts, asked and told by account and SKU."""
+    """Reads and writes the costs of products at the upstreams of their accounts."""
 
     def __init__(self, apis: Apis, database: Database) -> None:
         self._apis, self._database = apis, database
         self._known: dict[str, KnownAccount] = {}
 
     def read(self, products: Iterable[Product]) -> dict[Product, _ReadPeriods]:
-        """Return what the products have now."""
+        """Return the present costs of products."""
         asked = list(products)
         lookups = {}
         for account in {account for account, _ in asked}:
@@ -158,17 +158,17 @@ class CostUpstream:
         return dict(zip(asked, at_once(find, asked), strict=True))
 
     def read_one(self, write: CostWrite) -> Periods:
-        """Return what a product has now."""
+        """Return the present costs of a product."""
         product = (write.account, write.sku)
         return self.read([product])[product].periods
 
     def store(self, write: CostWrite, periods: Periods) -> None:
-        """Have a product's periods stored."""
+        """Store a product's periods upstream."""
         known = self._account(write.account)
         write_periods(self._apis(known.connection), known.account, write.sku, periods)
 
     def delete(self, write: CostWrite, period: CostPeriod | None = None) -> bool:
-        """Have one period of a product deleted, or all; False where nothing was."""
+        """Delete one period of a product upstream, or all; return whether there was any."""
         known = self._account(write.account)
         return delete_periods(self._apis(known.connection), known.account, write.sku, period)
 

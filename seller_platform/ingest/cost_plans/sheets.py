@@ -1,8 +1,7 @@
-"""Sheets of costs: what is wanted for each SKU, read from a CSV file or a table of the warehouse.
+"""Reads cost sheets: the target costs of products, from a CSV file or a table of the warehouse.
 
-A sheet has one line for each cost element. The lines of a SKU together are all the periods that it is to have; a SKU
-without lines is left alone. Everything that is wrong is told at once, by line and column, before anything is asked of
-the upstream.
+A sheet has one line for each cost element. The lines of a SKU together are all its target periods; a SKU without lines
+stays unchanged. All problems are reported together, by line and column, before a request is sent to the upstream.
 """
 
 import csv
@@ -53,12 +52,12 @@ _YES, _NO = frozenset({"yes", "true", "1"}), frozenset({"", "no", "false", "0"})
 
 Product = tuple[str, str]
 ProductCosts = Mapping[Product, Periods]
-"""All cost periods that products are to have, by account and SKU; none for a product that is to have none."""
+"""All target cost periods of products, by account and SKU; no periods where the costs are to be removed."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a sheet: where it stands, and its cells as texts; an empty one for what is not said."""
+    """One line of a sheet: its position, and its cells as texts; an absent cell is empty."""
 
     position: str
     cells: Mapping[str, str]
@@ -68,15 +67,15 @@ class Line:
 
 
 def read_costs(database: Database, source: str, accounts: Collection[str]) -> ProductCosts:
-    """Return what a CSV file, or a table or view of the warehouse, wants.
+    """Return the target costs of a CSV file, or of a table or view of the warehouse.
 
     Args:
         source: The path of the file, or the name of the table with its schema.
-        accounts: The keys of the accounts there are.
+        accounts: The keys of all accounts.
 
     Raises:
         UnknownTableError: There is no such file or table.
-        CostSheetError: It cannot be read, or says something that cannot be written.
+        CostSheetError: It cannot be read, or has values that cannot be written.
     """
     path = Path(source)
     if looks_like_a_table(source) and not path.exists():
@@ -132,7 +131,7 @@ def _text(path: Path) -> str:
 def _check_columns(source: str, columns: Sequence[str]) -> None:
     problems = [f"column {name!r} is not one of {', '.join(COLUMNS)}" for name in columns if name not in COLUMNS]
     if len(columns) == 1 and ";" in columns[0]:
-        problems = ["its columns are parted by semicolons; part them by commas"]
+        problems = ["its columns are separated by semicolons; separate them by commas"]
     else:
         problems += [f"column {name} occurs twice" for name in sorted({n for n in columns if columns.count(n) > 1})]
         problems += [f"column {name} is missing" for name in REQUIRED if name not in columns]
@@ -143,7 +142,10 @@ def _check_columns(source: str, columns: Sequence[str]) -> None:
 
 
 def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[object]) -> Mapping[str, str]:
-    """Return the values of a table's row as texts; a float is none of money, for it is not what was entered."""
+    """Return the values of a table's row as texts.
+
+    A float is refused: it does not hold the exact amount that was entered.
+    """
     cells = {}
     for name, value in zip(columns, row, strict=True):
         match value:
@@ -163,7 +165,7 @@ def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[objec
 
 @dataclass
 class _Problems:
-    """What is wrong with a sheet, up to a number that a person reads."""
+    """Collects the problems of a sheet, up to a number that people read."""
 
     source: str
     lines: list[str] = field(default_factory=list)
@@ -196,7 +198,7 @@ def _is_product(line: Line, accounts: Collection[str], problems: _Problems) -> b
 
 
 def _periods(lines: Sequence[Line], problems: _Problems) -> Periods:
-    """Return the periods that the lines of one product make."""
+    """Return the periods of one product from its lines."""
     removals = [line for line in lines if _is_removal(line, problems)]
     if removals:
         kept = [line.position for line in lines if line not in removals]
@@ -239,7 +241,7 @@ def _add_overlaps(periods: Periods, position_of: Mapping[tuple[date, date], str]
 
 
 def _is_removal(line: Line, problems: _Problems) -> bool:
-    """Whether a line says that its SKU is to have no costs: it is marked so, or says nothing else."""
+    """Whether a line removes the costs of its SKU: it is marked so, or has no other cell."""
     filled = [name for name in COLUMNS[2:-1] if line[name].strip()]
     marked = line[REMOVE].strip().lower()
     if marked not in _YES | _NO:

@@ -1,4 +1,4 @@
-"""Discovery: which accounts a connection sees."""
+"""Discovers the accounts that a connection can read."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +17,12 @@ from seller_platform.warehouse.postgres.database import Database
 def discover(
     api: SellerApi, database: Database, connection: KnownConnection, *, run_id: str | None
 ) -> tuple[Sequence[KnownAccount], Receipt]:
-    """Store the accounts that a connection sees now, and return them with the receipt of the load.
+    """Store the accounts that a connection can read now, and return them with the load's receipt.
 
-    Accounts that it no longer sees are retired in the registry; their rows stay.
+    Accounts that it can no longer read are retired in the registry; their rows stay.
 
     Raises:
-        ContractViolationError: An account lacks what is needed to read it. Nothing was stored.
+        ContractViolationError: An account lacks a field that is needed to read it. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
     started_at = datetime.now(UTC)
@@ -31,7 +31,7 @@ def discover(
         user = fetch_user(api)
         with open_load(database, slice_) as load:
             discovered = fetch_accounts(api, connection.name)
-            # One by one, for each is stored under its own account's key.
+            # One by one, because each row is stored under the key of its own account.
             for position, (account, row) in enumerate(zip(discovered.accounts, discovered.rows, strict=True)):
                 extras = {0: discovered.extras[position]} if position in discovered.extras else {}
                 load.spool.write([row], extras=extras, page=1, account=account.key)

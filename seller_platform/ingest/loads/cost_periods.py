@@ -1,4 +1,4 @@
-"""Landing costs: the cost periods of every product of an account, as its snapshot of the day."""
+"""Loads the cost periods of every product of an account, as its snapshot of the day."""
 
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ from seller_platform.warehouse.postgres.database import Database
 def load_costs(
     api: SellerApi, database: Database, account: KnownAccount, *, now: datetime, run_id: str | None
 ) -> Receipt:
-    """Make the account's snapshot of today equal to what the API says of its products now.
+    """Make the account's snapshot of today equal to the API's present cost periods.
 
     Its products are those of its newest inventory and those that it sold.
 
@@ -28,9 +28,9 @@ def load_costs(
 
     Raises:
         ProductsUnknownError: Neither inventory nor sales of the account were ever loaded.
-        UpstreamUnavailableError: The API did not answer for some product. Nothing was stored.
-        RequestRefusedError: It refused for good. Nothing was stored.
-        ContractViolationError: It sent what it may not send. Nothing was stored.
+        UpstreamUnavailableError: The API did not answer for a product. Nothing was stored.
+        RequestRefusedError: The API refused a request. Nothing was stored.
+        ContractViolationError: An answer breaks the contract. Nothing was stored.
     """
     started_at = datetime.now(UTC)
     today = now.astimezone(account.zone).date()

@@ -1,7 +1,7 @@
-"""Reports: requested, followed until they are ready, and loaded, each step from the job that the step before stored.
+"""Requests reports, polls them until they are ready, and loads them; each step starts from the stored job.
 
-A job is stored before its report is requested. Where a process ends between the two, the report is requested again;
-one that the upstream wrote for nobody does no harm. An attempt that comes to nothing is made once more.
+A job is stored before its report is requested. Where a process ends between the two, the report is requested again; a
+report that is never downloaded does no harm. A failed attempt is repeated once.
 """
 
 import logging
@@ -44,7 +44,7 @@ GIVE_UP_AFTER = timedelta(hours=6)
 ATTEMPTS = 2
 POLLS_AT_ONCE = 8
 REQUEST_SECONDS = 10.0
-"""How long a request that asks for a report, or how it is, may take; the next poll is the next try."""
+"""How long a request for a report or its status may take; the next poll is the next attempt."""
 
 _FIRST_PAUSE_SECONDS, _GROWTH, _LONGEST_PAUSE_SECONDS = 3.0, 1.25, 600.0
 _LONGEST_WISH_SECONDS = 3600.0
@@ -58,7 +58,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReportOrder:
-    """A report that is wanted.
+    """The selector, value and format of a report to request.
 
     Attributes:
         value: The value of the selector; None for yesterday in the account's zone, where the selector is a day.
@@ -87,7 +87,7 @@ class ReportOrder:
         if problem is None and self.form not in FORMATS:
             problem = f"the format must be one of {', '.join(FORMATS)}, not {self.form!r}"
         if problem is None and self.give_up_after <= timedelta(0):
-            problem = "the time after which a report is given up must be more than none"
+            problem = "the time after which a report is given up must be positive"
         if problem is not None:
             raise InvalidReportError(problem)
         return value
@@ -96,10 +96,9 @@ class ReportOrder:
 def request_report(
     api: SellerApi, database: Database, account: KnownAccount, order: ReportOrder, *, now: datetime
 ) -> ReportJob | None:
-    """Request a report and return its job, as far as it came; None where such a job is open already.
+    """Request a report and return its job; None where such a job is open already.
 
-    An upstream that does not answer leaves the job `requested`, to be taken up by `poll_due`; one that refuses it
-    makes it `failed`.
+    Without an answer the job stays `requested`, and `poll_due` continues it; after a refusal it is `failed`.
 
     Raises:
         InvalidReportError: There is no such report.
@@ -121,7 +120,7 @@ def request_report(
 def poll_report(
     api: SellerApi, database: Database, account: KnownAccount, job: ReportJob, *, now: datetime
 ) -> ReportJob:
-    """Take a job one step further, by one request about it, and return it as it is stored then."""
+    """Send one request about a job, store its next state, and return it."""
     after = _requested(api, account, job, now) if job.state is JobState.REQUESTED else _polled(api, account, job, now)
     return _moved(database, job, after)
 
@@ -129,11 +128,11 @@ def poll_report(
 def poll_due(
     api_of: Callable[[str], SellerApi], database: Database, *, clock: Clock, seconds: float, limit: int
 ) -> int:
-    """Poll the jobs whose time has come, the longest due first, and return how many polls that were.
+    """Poll the jobs that are due, the longest due first, and return the number of polls.
 
     Args:
         api_of: Returns the API of a connection.
-        seconds: No polls are begun later than this.
+        seconds: No polls begin later than this.
         limit: No more polls than this.
     """
     polls, end = 0, time.monotonic() + seconds
@@ -159,14 +158,14 @@ def poll_due(
 def load_report(
     api: SellerApi, database: Database, account: KnownAccount, job: ReportJob, *, clock: Clock, run_id: str | None
 ) -> Receipt | None:
-    """Make the stored rows of a ready report equal to what is downloaded, and its job `loaded`.
+    """Replace the stored rows of a ready report by the downloaded ones, and make its job `loaded`.
 
     Returns:
-        None where there turned out to be nothing to load: the report is not ready after all, is asked for anew, or
-        has failed, as its job says then.
+        None where there is nothing to load: the report is not ready yet, is requested again, or has failed. The state
+        of its job is then stored.
 
     Raises:
-        UpstreamUnavailableError: There was no good answer. Nothing was stored, and the job is still ready.
+        UpstreamUnavailableError: The download failed. Nothing was stored, and the job is still ready.
     """
     assert job.report_id is not None, "a report that is ready has a number"
     started_at = datetime.now(UTC)
@@ -189,7 +188,7 @@ def load_report(
 
 
 def take_failures(database: Database, account: str, *, now: datetime) -> tuple[ReportFailedError, ...]:
-    """Return the account's reports that came to nothing, each of them once and never again."""
+    """Return the errors of the account's failed reports; a later call does not return them again."""
     return tuple(
         ReportFailedError(str(job), job.problem or job.state.value)
         for job in untold_jobs(database, account)
@@ -198,8 +197,8 @@ def take_failures(database: Database, account: str, *, now: datetime) -> tuple[R
 
 
 def pause_after(polls: int) -> timedelta:
-    """Return the pause after so many polls: a quarter longer each time, up to ten minutes."""
-    # The exponent is bounded, for a float is too.
+    """Return the pause after a number of polls: a quarter longer each time, up to ten minutes."""
+    # A bounded exponent keeps the float from overflowing.
     return timedelta(seconds=min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * _GROWTH ** min(polls, 100)))
 
 
@@ -228,7 +227,7 @@ def _polled(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime
             said = f": {status.message}" if status.message else ""
             return _again(polled, f"the upstream ended it as {status.word!r}{said}", now)
         case Standing.UNKNOWN:
-            _LOG.warning("%s: the upstream says %r, which is not known; it is awaited all the same", job, status.word)
+            _LOG.warning("%s: the upstream sent the unknown status %r; the report is still awaited", job, status.word)
     return _waiting(polled, now)
 
 
@@ -236,16 +235,16 @@ def _after_refusal(job: ReportJob, error: RequestRefusedError, now: datetime) ->
     if error.status == _NOT_READY:
         return _waiting(replace(job, state=JobState.PENDING), now, message=error.message, wish_seconds=_wish(error))
     if error.status in _GONE:
-        return _again(job, f"the upstream does not know report {job.report_id} any more", now)
+        return _again(job, f"the upstream no longer has report {job.report_id}", now)
     return _failed(job, str(error))
 
 
 def _waiting(
     job: ReportJob, now: datetime, *, message: str | None = None, wish_seconds: float | None = None
 ) -> ReportJob:
-    """Return the job as it waits for its next poll; given up where it has waited long enough.
+    """Return the job with its next poll; given up where its time is over.
 
-    An attempt that seems to begin later than now was begun by a clock that was ahead: it counts from now on.
+    An attempt that began in the future was started by a process whose clock was ahead: it counts from now on.
     """
     polls, began_at = job.polls + 1, min(job.attempted_at, now)
     end = began_at + job.give_up_after
@@ -253,17 +252,17 @@ def _waiting(
     if now >= end:
         hours = job.give_up_after / timedelta(hours=1)
         last = waiting.upstream_message or waiting.upstream_status or "nothing"
-        problem = f"it was not ready after {hours:g} hours and {polls} polls (the last brought: {last})"
+        problem = f"it was not ready after {hours:g} hours and {polls} polls (the last answer: {last})"
         return replace(waiting, state=JobState.GIVEN_UP, problem=problem)
     wished = timedelta(seconds=min(wish_seconds or 0, _LONGEST_WISH_SECONDS))
     return replace(waiting, next_poll_at=min(now + max(pause_after(polls), wished), end))
 
 
 def _again(job: ReportJob, problem: str, now: datetime) -> ReportJob:
-    """Return the job as it is asked for once more; failed where that has been done."""
+    """Return the job with one more attempt; failed where all attempts are used."""
     if job.attempt >= ATTEMPTS:
-        return _failed(job, f"{problem}; it was asked for {job.attempt} times")
-    _LOG.warning("%s: %s; it is asked for once more", job, problem)
+        return _failed(job, f"{problem}; it was requested {job.attempt} times")
+    _LOG.warning("%s: %s; it is requested once more", job, problem)
     return replace(
         job,
         state=JobState.REQUESTED,
@@ -281,10 +280,10 @@ def _failed(job: ReportJob, problem: str) -> ReportJob:
 
 
 def _wish(error: SellerPlatformError) -> float | None:
-    """Return after how many seconds the upstream wants to be asked again, if it said so."""
+    """Return how many seconds the upstream asks to wait, if it says so."""
     return error.retry_after_seconds if isinstance(error, UpstreamUnavailableError | RequestRefusedError) else None
 
 
 def _moved(database: Database, before: ReportJob, after: ReportJob) -> ReportJob:
-    """Store the job and return it; as it is where another has moved it meanwhile."""
+    """Store the job and return it; where another process has changed it, return the stored job."""
     return after if move_job(database, before, after) else job_of(database, before.id)

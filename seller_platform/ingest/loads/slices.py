@@ -1,4 +1,4 @@
-"""Loading: one slice from the API into the warehouse, and many of them side by side."""
+"""Loads slices from the API into the warehouse, one or several in parallel."""
 
 import logging
 import time
@@ -29,7 +29,7 @@ from seller_platform.warehouse.postgres.database import Database
 
 SLICES_AT_ONCE = 4
 RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""How long a slice waits for a warehouse that went away before it is loaded again: a restart takes seconds."""
+"""How long a slice waits for an unavailable warehouse before it is loaded again: a restart takes seconds."""
 
 _LONGEST_WISH_SECONDS = 120.0
 
@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SliceRequest:
-    """A slice that is to be loaded: of a month where the dataset is dated, of today where it is not."""
+    """A slice to load: of a month for a dated dataset, else of today."""
 
     dataset: Dataset
     account: str
@@ -52,7 +52,7 @@ class SliceRequest:
 
 @dataclass(frozen=True)
 class SliceResult:
-    """How a wanted slice ended: with a receipt, with an error, or with neither where there was nothing to read."""
+    """The result of a request: a receipt, an error, or neither where there was nothing to read."""
 
     request: SliceRequest
     receipt: Receipt | None = None
@@ -69,9 +69,9 @@ def load_requested(
     whole: bool,
     run_id: str | None,
 ) -> Receipt | None:
-    """Load a wanted slice, as far as there is something to read; None where there is nothing.
+    """Load the days of a request that are to be read; return None where there are none.
 
-    Where the rows are not as many as the list announced, the whole month is read once more, and its receipt holds.
+    Where the row count differs from the announced total, the whole month is read once more, and its receipt counts.
 
     Args:
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
@@ -101,18 +101,18 @@ def load_slice(
     run_id: str | None,
     notes: Mapping[str, object] = MappingProxyType({}),
 ) -> Receipt:
-    """Make a stored slice equal to what the API lists now.
+    """Make a stored slice equal to the API's present list.
 
     Args:
         window: Local days of the account; one day, today, for a snapshot.
         run_id: The Dagster run, for the receipt.
-        notes: What the receipt should say beside what the reading found.
+        notes: Further notes for the receipt.
 
     Raises:
-        ListChangedError: The list would not hold still. Nothing was stored.
-        ContractViolationError: The API sent what it may not send. Nothing was stored.
-        UpstreamUnavailableError: It did not answer. Nothing was stored.
-        NotOfferedError: It does not compute the rows of such a dataset.
+        ListChangedError: The list changed during every attempt. Nothing was stored.
+        ContractViolationError: An answer breaks the contract. Nothing was stored.
+        UpstreamUnavailableError: The API did not answer. Nothing was stored.
+        NotOfferedError: The API does not compute the rows of this dataset.
     """
     started_at = datetime.now(UTC)
     settled = {"was_settled": True} if _was_settled(database, account, dataset, window, started_at) else {}
@@ -132,9 +132,9 @@ def load_slice(
 def window_to_load(
     database: Database, account: KnownAccount, request: SliceRequest, *, now: datetime, whole: bool
 ) -> Window | None:
-    """Return the days to read for a wanted slice; None where there are none.
+    """Return the days to read for a request; None where there are none.
 
-    Days after the account's today are left out, for they have no rows yet.
+    Days after the account's today are left out: they have no rows yet.
 
     Args:
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
@@ -155,7 +155,7 @@ def window_to_load(
 def _was_settled(
     database: Database, account: KnownAccount, dataset: Dataset, window: Window, started_at: datetime
 ) -> bool:
-    """Whether every day of a window had been read when it could be expected to change no more."""
+    """Whether every day of a window was read after its last expected change."""
     zone = account.zone
     settles = window.last_day + timedelta(days=dataset.lookback_days)
     if not dataset.is_dated or settles >= started_at.astimezone(zone).date():
@@ -170,13 +170,13 @@ def load_each(
     at_once: int = SLICES_AT_ONCE,
     pauses_seconds: Sequence[float] = RESTART_PAUSES_SECONDS,
 ) -> Iterator[SliceResult]:
-    """Load slices side by side and yield their outcomes in order; one that fails does not stop the others.
+    """Load slices in parallel and yield their results in order; a failure does not stop the others.
 
-    A slice whose warehouse went away is loaded again after each of the pauses: it was stored whole or not at all. One
-    whose upstream gave no good answer, for all the patience of its requests, is loaded once more, after the pause that
-    the upstream asked for; where that is too long to wait for, it is not.
+    A slice is loaded again after each of the pauses while the warehouse is unavailable: it was stored whole or not at
+    all. Where the upstream is unavailable after all retries of a request, the slice is loaded once more, after the
+    pause that the upstream asked for, unless that pause is too long.
 
-    Errors that are not ours are bugs: they are raised, after the slices under way have ended.
+    Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
     """
     remaining = iter(requests)
     with ThreadPoolExecutor(at_once, thread_name_prefix="slice") as threads:

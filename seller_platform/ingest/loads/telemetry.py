@@ -1,4 +1,4 @@
-"""Observing loads: what logs and traces tell of each slice while it is loaded, never of its rows."""
+"""Logs and traces of loads: facts about each slice, never its rows."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -15,13 +15,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class ObservedLoad:
-    """A load under way."""
+    """The span of a running load."""
 
     def __init__(self, current: Span) -> None:
         self._span = current
 
     def stored(self, receipt: Receipt) -> Receipt:
-        """Tell what was stored, and return the receipt."""
+        """Log the receipt, add it to the span, and return it."""
         attributes = {
             "load_id": receipt.id,
             "rows": receipt.rows,
@@ -47,7 +47,7 @@ class ObservedLoad:
 
 @contextmanager
 def observed_load(wanted: Slice, *, run_id: str | None) -> Iterator[ObservedLoad]:
-    """Let everything that is logged and traced within the block tell the slice that is loaded, and the Dagster run."""
+    """Add the slice and the Dagster run to all logs and spans within the block."""
     attributes = {
         "dataset": wanted.dataset.name,
         "account": wanted.account,
@@ -58,11 +58,11 @@ def observed_load(wanted: Slice, *, run_id: str | None) -> Iterator[ObservedLoad
         try:
             yield ObservedLoad(current)
         except SellerPlatformError as error:
-            if are_json():  # people are told by Dagster, or at the end of the command
+            if are_json():  # people see the error in Dagster, or at the end of the command
                 _LOG.error("%s", error, extra=facts(error=type(error).__name__, next_step=error.next_step))
             raise
 
 
 def _named(attributes: Mapping[str, str | int | float | None]) -> dict[str, str | int | float | None]:
-    """Return facts as the attributes of a span, whose names others share."""
+    """Return the attributes with a prefix, because other libraries use the same names."""
     return {f"seller_platform.{name}": value for name, value in attributes.items()}

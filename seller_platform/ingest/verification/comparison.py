@@ -1,4 +1,4 @@
-"""Verification: source and replica are asked the same questions, and their answers compared as multisets of rows."""
+"""Compares the answers of source and replica to the same queries, as multisets of rows."""
 
 import json
 import time
@@ -32,7 +32,7 @@ Row = tuple[Any, ...]
 
 
 class ComparisonResult(Enum):
-    """What the comparison of two answers came to."""
+    """The result of comparing two answers."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -42,16 +42,16 @@ class ComparisonResult(Enum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the answers to one question compare.
+    """How the answers to one query compare.
 
     Attributes:
-        subject: What was asked: a dataset, or `statistics`.
-        account: Its key; for the list of accounts, the connection.
-        asked: The question in words.
-        rows: How many rows were compared: the source's.
-        differences: What differs, a line each.
-        not_known: What the replica cannot know, with the reason; it was not compared.
-        error: Why a question was not answered.
+        subject: A dataset, or `statistics`.
+        account: The key of the account; for the list of accounts, the connection.
+        asked: The query in words.
+        rows: The number of rows of the source.
+        differences: The differences, a line each.
+        not_known: The columns that a replica does not have, with the reason; they were not compared.
+        error: Why a query was not answered.
     """
 
     subject: str
@@ -74,21 +74,21 @@ class _Judgement:
 
 
 def verify_each(queries: Iterable[Query], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
-    """Ask the questions, several side by side, and yield the findings in their order.
+    """Send the queries to both, several in parallel, and yield the comparisons in their order.
 
-    A question that fails does not stop the others.
+    A query that fails does not stop the others.
     """
     with ThreadPoolExecutor(QUERIES_AT_ONCE, thread_name_prefix="question") as threads:
         yield from threads.map(lambda query: verify(query, source, replica), queries)
 
 
 def verify(query: Query, source: SellerApi, replica: SellerApi) -> Comparison:
-    """Ask one question of both."""
+    """Send one query to both, and compare the answers."""
     return _compare(query.dataset.name, query.account.key, str(query), lambda: _judge(query, source, replica))
 
 
 def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> Comparison:
-    """Ask both which accounts there are."""
+    """Compare the lists of accounts."""
 
     def judge() -> _Judgement:
         listed = [fetch_accounts(api, connection) for api in (source, replica)]
@@ -145,7 +145,10 @@ def _judge(query: Query, source: SellerApi, replica: SellerApi) -> _Judgement:
 
 
 def _judge_rows(query: Query, source: SellerApi, replica: SellerApi, unknown: tuple[str, ...]) -> _Judgement:
-    """Read both once more, keep the rows this time, and tell which differ; a list may have moved in between."""
+    """Read both again, keep the rows, and describe the differences.
+
+    A list may have changed in between, so that the second answers can be equal.
+    """
     of_source, of_replica = _ReadAnswer(query, keeps_rows=True), _ReadAnswer(query, keeps_rows=True)
     _read(query, source, of_source)
     replica_facts = _read(query, replica, of_replica)
@@ -173,7 +176,7 @@ def _read(query: Query, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:
 
 
 class _ReadAnswer:
-    """The rows of an answer, in one spelling: digested, and kept where the rows themselves are wanted."""
+    """Digests the rows of an answer in one spelling, and keeps them on request."""
 
     def __init__(self, query: Query, *, keeps_rows: bool = False) -> None:
         dataset = query.dataset
@@ -192,7 +195,7 @@ class _ReadAnswer:
         return self._digest.value
 
     def restart(self) -> None:
-        """Forget every row."""
+        """Discard all rows."""
         self._digest = RowDigest()
         self.rows: Counter[Row] = Counter()
 
@@ -204,7 +207,7 @@ class _ReadAnswer:
         extras: Mapping[int, str],  # noqa: ARG002  # the protocol's signature
         page: int,  # noqa: ARG002  # the protocol's signature
     ) -> None:
-        """Take the rows of one page; fields that the contract does not name are left out."""
+        """Add the rows of one page; fields that the contract does not name are ignored."""
         spelled = [(*(spell(value) for spell, value in zip(self._spell, row, strict=False)), *tags) for row in rows]
         self._digest.add(list(map(repr, spelled)))
         if self._keeps_rows:
@@ -218,7 +221,7 @@ class _ReadAnswer:
 
 
 def _speller(column: Column, ignored: set[str]) -> Callable[[Any], Any]:
-    """Return what brings the values of a column into one spelling, without what is to be forgotten."""
+    """Return the function that brings values of a column into one spelling, without ignored fields."""
     if column.name in ignored:
         return lambda _: None
     if column.name == COST_ELEMENTS:
@@ -252,7 +255,7 @@ def _document(text: str | None, ignored: set[str]) -> str | None:
 
 
 def _elements(text: str | None) -> str | None:
-    """Return cost elements in one spelling: their order has no meaning, and an empty text says nothing."""
+    """Return cost elements in one spelling: order does not count, and empty texts are left out."""
     if text is None:
         return None
     elements = [
@@ -276,7 +279,7 @@ def _refusal(error: RequestRefusedError) -> str:
 
 
 def _totals(query: Query, of_source: _ReadAnswer, of_replica: _ReadAnswer) -> str:
-    """Return what the two answers add up to."""
+    """Return the row counts of both answers, and the sums that differ."""
     totals = [f"{of_source.count} rows at the source, {of_replica.count} at the replica"]
     for position, column in enumerate(query.dataset.columns):
         if (
@@ -288,7 +291,7 @@ def _totals(query: Query, of_source: _ReadAnswer, of_replica: _ReadAnswer) -> st
 
 
 def _row_differences(columns: Sequence[Column], of_source: Counter[Row], of_replica: Counter[Row]) -> tuple[str, ...]:
-    """Return one line for each of the first few rows that differ, and one that counts the others."""
+    """Return a line for each of the first differing rows, and one that counts the others."""
     keys = [position for position, column in enumerate(columns) if column.key] or list(range(len(columns)))
     by_key: dict[Row, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
     for side, rows in enumerate((of_source - of_replica, of_replica - of_source)):

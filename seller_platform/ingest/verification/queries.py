@@ -1,4 +1,4 @@
-"""Questions: what source and replica are both asked, and which parts of the answers a replica cannot know."""
+"""The queries that are sent to source and replica, and the columns that a replica does not have."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ _LOOK_BACK_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
 NOT_ASKED: Mapping[str, str] = MappingProxyType(
     {
         "reports": "they hold the same rows as the lists",
-        "account groups": "no list tells which there are",
-        "currency conversion": "exchange rates are in no list that is synced",
-        "other velocity windows": f"asked is for one, of the newest {_VELOCITY_DAYS} days that are stored",
+        "account groups": "no list contains them",
+        "currency conversion": "no synced list contains exchange rates",
+        "other velocity windows": f"only one is compared, of the newest {_VELOCITY_DAYS} stored days",
     }
 )
-"""What source and replica are not asked, with the reason."""
+"""The parts of the API that are not compared, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Query:
     """One list of one account, in one window where it has any.
 
     Attributes:
-        snapshot_day: The day that an undated list stands for.
-        unknown: What a replica cannot know of the answer: columns, or fields of a column (`trend.profit`), each
-            with the reason. They are not compared.
+        snapshot_day: The day of an undated list.
+        unknown: Columns, or fields of a column (`trend.profit`), that a replica does not have, with the reason. They
+            are not compared.
         unanswerable: Why a replica cannot answer at all, if it cannot.
-        skus: The products that are asked for one by one; None where the dataset is a list.
+        skus: The products to read one by one; None where the dataset is a list.
     """
 
     dataset: Dataset
@@ -62,13 +62,13 @@ class Query:
 
     @property
     def ignored(self) -> dict[str, str]:
-        """What is not compared, with the reason: columns and fields that the list has and a replica cannot know."""
+        """The columns and fields of the list that are not compared, with the reason."""
         names = {column.name for column in self.dataset.columns}
         return {name: reason for name, reason in self.unknown if name.partition(".")[0] in names}
 
 
 class StoredDays:
-    """Which days of which lists the receipts say are stored."""
+    """The stored days of each list and account, from the receipts."""
 
     def __init__(self, receipts: Sequence[Receipt]) -> None:
         self._days: dict[tuple[str, str], set[date]] = defaultdict(set)
@@ -80,7 +80,7 @@ class StoredDays:
         return bool(self._days.get((dataset.name, account)))
 
     def days(self, dataset: Dataset, account: str) -> set[date]:
-        """Return the days on which the list, or all that a computed one follows from, is stored."""
+        """Return the stored days of a list; of a computed one, the days of all its sources."""
         sources = (DAILY_PRODUCT_SALES, TRANSACTIONS) if dataset.parameters else (dataset,)
         return set.intersection(*(self._days.get((source.name, account), set()) for source in sources))
 
@@ -97,15 +97,15 @@ def queries_for(
     has_velocity: bool,
     has_statistics: bool,
 ) -> Iterator[Query]:
-    """Yield the questions about one account.
+    """Yield the queries for one account.
 
     Args:
-        months: Which months of dated lists; of each, the days that the receipts cover.
-        today: The account's day, for which undated lists stand.
-        skus: The account's products, each of which is asked for its costs.
-        has_offers: Whether offers, sales ranks and lead times are known.
-        has_velocity: Whether to ask for the inventory by the velocity of the newest days too.
-        has_statistics: Whether to ask for every view of the dashboard too.
+        months: The months of dated lists; of each, only the stored days are read.
+        today: The account's local day, to which undated lists belong.
+        skus: The account's products, whose costs are read one by one.
+        has_offers: Whether offers, sales ranks and lead times are stored.
+        has_velocity: Whether to read the inventory by the velocity of the newest days too.
+        has_statistics: Whether to read every view of the dashboard too.
     """
     builder = _AccountQueries(account, stored_days, today, has_offers=has_offers)
     for dataset in datasets:
@@ -137,18 +137,18 @@ class _AccountQueries:
         return Query(dataset, self.account, None, self.today, unanswerable=never)
 
     def velocity(self) -> Iterator[Query]:
-        """Yield the question for the inventory with the velocity of the newest days, if there are any."""
+        """Yield the query for the inventory with the velocity of the newest stored days, if any."""
         sold = self.stored_days.days(DAILY_PRODUCT_SALES, self.account.key)
         if not sold or not self.stored_days.holds(INVENTORY, self.account.key):
             return
         newest = list(_stretches(sold))[-1]
         first = max(newest.start, newest.end - _VELOCITY_DAYS * _DAY)
         days = (("velocity_start_date", str(first)), ("velocity_end_date", str(newest.last_day)))
-        unknown = () if self.has_offers else tuple((name, "lead times are in no list") for name in _RESTOCK_COLUMNS)
+        unknown = () if self.has_offers else tuple((name, "no list contains lead times") for name in _RESTOCK_COLUMNS)
         yield Query(replace(INVENTORY, name="velocity", parameters=days), self.account, None, self.today, unknown)
 
     def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Query]:
-        """Yield one question for each stretch of days of a month that is stored, and one for what is not."""
+        """Yield a query for each stored stretch of days of a month, and one for the missing days."""
         days = self.stored_days.days(dataset, self.account.key)
         unsynced = []
         for month in months:
@@ -163,7 +163,7 @@ class _AccountQueries:
             yield self.never_synced(dataset, unsynced)
 
     def at_once(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Query]:
-        """Yield one question for all the months that are stored: where trends look back, but for the first."""
+        """Yield one query for all stored months; without the first month where trends look back."""
         days = self.stored_days.days(dataset, self.account.key)
         stored = [days.intersection(month.each_day()) for month in months]
         of_months = [month_days for month_days in stored if month_days]
@@ -188,15 +188,15 @@ class _AccountQueries:
             for name in (*_COST_COLUMNS, f"{TREND.name}.profit"):
                 yield name, f"{COST_PERIODS.name} were never synced"
         if not self.has_offers:
-            yield from ((name, "offers and sales ranks are in no list that is synced") for name in _OFFER_COLUMNS)
+            yield from ((name, "no synced list contains offers and sales ranks") for name in _OFFER_COLUMNS)
         if not self.stored_days.days(INVENTORY, self.account.key).issuperset(window.each_day()):
-            yield _STOCK_DAYS, "there is no snapshot of each day"
+            yield _STOCK_DAYS, "some days have no snapshot"
         if not days.issuperset(_looked_back_upon(dataset, window)):
             yield TREND.name, "days before the window were never synced"
 
 
 def _stretches(days: Collection[date]) -> Iterator[Window]:
-    """Yield the windows that hold these days and no others, oldest first."""
+    """Yield the windows that contain exactly these days, oldest first."""
     start: date | None = None
     for day in sorted(days):
         start = start or day
@@ -206,7 +206,7 @@ def _stretches(days: Collection[date]) -> Iterator[Window]:
 
 
 def _looked_back_upon(dataset: Dataset, window: Window) -> Iterator[date]:
-    """Yield the days before a window that the trend of its rows follows from."""
+    """Yield the days before a window from which the trend of its rows is computed."""
     group = dict(dataset.parameters)["group_by"]
     start = window.start
     match group:

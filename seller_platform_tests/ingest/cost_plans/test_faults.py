@@ -222,7 +222,7 @@ def test_costs_that_never_arrive_are_unconfirmed_until_applied_again(desk: Desk)
     later = desk.apply(plan)
 
     assert write.state is WriteState.UNCONFIRMED
-    assert write.problem == "it was written, but after 90 s the upstream still says otherwise"
+    assert write.problem == "it was written, but after 90 s the upstream still lists other costs"
     assert write.read_back == write.before
     assert applied.problem is not None
     assert applied.problem.exit_code == 5
@@ -242,7 +242,7 @@ def test_a_sku_whose_new_costs_are_not_stored_gets_back_its_old_ones(desk: Desk,
     first, second = desk.writes(plan)["A"], desk.writes(plan)["B"]
     assert first.state is WriteState.RESTORED
     assert first.problem is not None
-    assert first.problem.endswith("(the costs from before were put back)")
+    assert first.problem.endswith("(the former costs were written back)")
     assert first.read_back == first.before
     assert applied.problem is not None
     assert applied.problem.exit_code == 4

@@ -208,7 +208,7 @@ def test_at_most_twenty_problems_are_told(database: Database, tmp_path: Path) ->
     ("header", "told"),
     [
         (HEADER.replace("sku", "SKU"), ["column 'SKU' is not one of account, sku,", "column sku is missing"]),
-        (HEADER.replace(",", ";"), ["its columns are parted by semicolons; part them by commas"]),
+        (HEADER.replace(",", ";"), ["its columns are separated by semicolons; separate them by commas"]),
         (HEADER.replace(",amount", ""), ["column amount is missing, or total_amount in its place"]),
         (f"{HEADER},amount", ["column amount occurs twice"]),
     ],

@@ -132,7 +132,7 @@ def test_yesterday_is_that_of_each_account(desk: Desk) -> None:
         (ReportOrder("dps_date", "2026-02-30"), "dps_date must be a day"),
         (ReportOrder("product_sku"), "product_sku must not be empty"),
         (ReportOrder(form="xlsx"), "one of json, csv, not 'xlsx'"),
-        (ReportOrder(give_up_after=timedelta(0)), "must be more than none"),
+        (ReportOrder(give_up_after=timedelta(0)), "must be positive"),
     ],
 )
 def test_what_cannot_be_requested_is_refused_before_anything_is_stored(
@@ -246,7 +246,7 @@ def test_a_report_that_vanished_is_asked_for_once_more(desk: Desk, vanishes: int
 
     assert job.state is state
     assert len(desk.upstream.asked) == 2
-    assert (job.problem or "").startswith("the upstream does not know report 2 any more") == (state is JobState.FAILED)
+    assert (job.problem or "").startswith("the upstream no longer has report 2") == (state is JobState.FAILED)
 
 
 def test_a_report_that_vanishes_before_download_is_requested_once_more(desk: Desk) -> None:
@@ -273,7 +273,7 @@ def test_a_report_that_never_ends_is_given_up(desk: Desk) -> None:
     assert job.state is JobState.GIVEN_UP
     assert timedelta(0) <= desk.now - NOON - timedelta(hours=1.5) < timedelta(seconds=10)
     assert "it was not ready after 1.5 hours and 2" in str(told[0])
-    assert "(the last brought: processing)" in str(told[0])
+    assert "(the last answer: processing)" in str(told[0])
     assert desk.request() is not None
 
 
