@@ -1,4 +1,4 @@
-"""The time, and whether a stored moment is past even where the clock that it comes from was wrong."""
+"""The time, and whether a stored moment is past, even if a wrong clock wrote it."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """Return the time, with its zone."""
+    """Return the time in UTC."""
     return datetime.now(UTC)
 
 

@@ -1,7 +1,7 @@
-"""Failpoints: named moments at which a process can be told to die, for those who test what it leaves behind.
+"""Failpoints: named moments at which tests kill a process.
 
-The environment variable `SELLER_PLATFORM_FAILPOINT` names one. Each lies between two steps that a kill must not part;
-none lies in a loop over rows.
+The environment variable `SELLER_PLATFORM_FAILPOINT` names one. Every failpoint is between two steps that must not be
+separated by a kill; none is in a loop over rows.
 """
 
 import os
@@ -11,6 +11,6 @@ VARIABLE = "SELLER_PLATFORM_FAILPOINT"
 
 
 def reach(name: str) -> None:
-    """End this process as a power cut would, if it was told to die at the failpoint of that name."""
+    """Kill this process if the environment names this failpoint."""
     if os.environ.get(VARIABLE) == name:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Files that are replaced whole: a reader finds the old or the new content, never a part."""
+"""Replaces and creates files atomically: a reader sees the old or the new content, never a part."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,10 @@ def write_atomically(path: Path, content: bytes, mode: int, *, draft: Path | Non
 
 
 def create_atomically(path: Path, content: bytes, mode: int) -> None:
-    """Create a file with its whole content, unless it exists. Of two processes that do so at once, one wins."""
+    """Create a file with its whole content, unless it exists.
+
+    Of two processes that create it at the same time, one succeeds.
+    """
     with draft_beside(path) as written:
         _write(written, content, mode)
         with suppress(FileExistsError):
@@ -46,7 +49,7 @@ def draft_beside(path: Path, draft: Path | None = None) -> Iterator[Path]:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    # Bytes that are there already are overwritten in place: the disk may have no room for others.
+    # The file's present bytes are overwritten in place: the disk may have no room for more.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, mode), "wb") as file:
         file.write(content)
         file.truncate()

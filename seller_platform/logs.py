@@ -1,6 +1,6 @@
-"""Logs for programs: one JSON object on each line of standard error, with what is known of the work it is about.
+"""Logs as JSON: one object on each line of standard error, with facts about the work.
 
-Logs for people are as each program writes them; which of the two it is, `SELLER_PLATFORM_LOG_FORMAT` decides.
+`SELLER_PLATFORM_LOG_FORMAT` chooses between JSON for programs and text for people.
 """
 
 import json
@@ -23,10 +23,10 @@ _CONTEXT: ContextVar[Mapping[str, object]] = ContextVar("seller_platform_logs", 
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as one JSON object: time (UTC), level, logger, message, the facts known, and the exception.
+    """Writes a record as one JSON object: time (UTC), level, logger, message, facts and exception.
 
-    Facts are those of `log_context` and of `facts`. Whatever else libraries attach to a record is left out, for nobody
-    has looked at it.
+    The facts are those of `log_context` and of `facts`. Other attributes that libraries add to a record are left out:
+    they have not been checked for secrets.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -37,8 +37,8 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told = {**_CONTEXT.get(), **trace_ids(), **getattr(record, _PLATFORM, {})}
-        line |= {name: value for name, value in told.items() if value is not None and name not in line}
+        logged = {**_CONTEXT.get(), **trace_ids(), **getattr(record, _PLATFORM, {})}
+        line |= {name: value for name, value in logged.items() if value is not None and name not in line}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
@@ -46,7 +46,10 @@ class JsonLines(logging.Formatter):
 
 @contextmanager
 def log_context(**facts: object) -> Iterator[None]:
-    """Let every line that is logged within the block tell these facts; threads must be started in its context."""
+    """Add facts to every line that is logged within the block.
+
+    Threads that are to log them must run in its context.
+    """
     token = _CONTEXT.set({**_CONTEXT.get(), **facts})
     try:
         yield
@@ -54,15 +57,15 @@ def log_context(**facts: object) -> Iterator[None]:
         _CONTEXT.reset(token)
 
 
-def facts(**told: object) -> dict[str, Any]:
-    """Return the `extra` of a record that tells these facts beside its message."""
-    return {_PLATFORM: told}
+def facts(**logged: object) -> dict[str, Any]:
+    """Return the `extra` argument that adds facts to a log record."""
+    return {_PLATFORM: logged}
 
 
 def log_configuration(log_format: LogFormat, levels: Mapping[str, str]) -> dict[str, Any]:
-    """Return a configuration, for `logging.config`, that writes what these loggers say to standard error.
+    """Return a configuration for `logging.config` that writes these loggers to standard error.
 
-    As JSON, what all other loggers warn of is written as well: a line that is not JSON is of no use to its reader.
+    As JSON, warnings of all other loggers are written too: their plain lines could not be read by programs.
 
     Args:
         levels: The level of each logger.
@@ -83,7 +86,10 @@ def log_configuration(log_format: LogFormat, levels: Mapping[str, str]) -> dict[
 
 
 def write_json_logs() -> None:
-    """Write all logs of this process as JSON, Python's warnings among them; handlers of loggers below stay."""
+    """Write all logs of this process as JSON, Python's warnings included.
+
+    Handlers of other loggers than the root stay.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.root.handlers = [handler]

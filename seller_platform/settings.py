@@ -16,7 +16,7 @@ _OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 class Settings(BaseSettings):
-    """Every setting, with its default; the name of its environment variable is the alias."""
+    """All settings with their defaults; the alias is the name of the environment variable."""
 
     model_config = SettingsConfigDict(extra="ignore", frozen=True, validate_default=True)
 
@@ -88,13 +88,13 @@ class Settings(BaseSettings):
 
 
 def read_settings() -> Settings:
-    """Return the settings of this process's environment.
+    """Read the settings from the environment.
 
-    A setting may also be a file of its variable's name in the folder SELLER_PLATFORM_SECRETS_DIR (by default
-    `/run/secrets`, where containers find their secrets); a variable of the environment comes first.
+    A setting may also be a file named like its variable in the folder SELLER_PLATFORM_SECRETS_DIR (by default
+    `/run/secrets`, where containers have their secrets); a variable of the environment comes first.
 
     Raises:
-        InvalidSettingError: A variable has a value that cannot be used. Values are not repeated.
+        InvalidSettingError: A variable has an invalid value. The message does not repeat the value.
     """
     folder = Path(os.environ.get("SELLER_PLATFORM_SECRETS_DIR", "/run/secrets"))
     try:
@@ -105,7 +105,7 @@ def read_settings() -> Settings:
 
 
 def required(value: str | SecretStr | None, name: str, purpose: str) -> str:
-    """Return the value of a setting that must be there.
+    """Return the value of a required setting.
 
     Raises:
         MissingSettingError: It is not set.

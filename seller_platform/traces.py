@@ -1,9 +1,9 @@
-"""Traces: OpenTelemetry spans, sent where the extra is installed and a collector is set.
+"""OpenTelemetry spans, sent where the extra is installed and a collector is set.
 
-Without a collector the spans are the API's own, which record nothing. A span holds only what its caller names. The
+Without a collector the spans are the API's no-op spans. A span holds only the attributes that its caller names. The
 instrumentation libraries of httpx, ASGI and psycopg are not used: they record whole URLs and statements, and with them
-titles and codes. Messages of exceptions are not recorded either. The provider is not made the process's own, so that
-no library sends spans of its own through it.
+titles and codes. Messages of exceptions are not recorded either. The provider is not the process's global one, so that
+libraries do not send spans through it.
 """
 
 import logging
@@ -22,7 +22,7 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 _PROTOCOL = "http/protobuf"
-_TIMEOUT_SECONDS = 3  # a collector that is away must not keep a command from ending for long
+_TIMEOUT_SECONDS = 3  # an unreachable collector must not delay the end of a command for long
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 Attributes = Mapping[str, str | int | float | bool | None]
@@ -34,7 +34,7 @@ _tracer: Tracer = NoOpTracer()
 def send_traces(service_name: str, environment: Mapping[str, str]) -> bool:
     """Send the spans of this process to the collector that the environment names.
 
-    All of OpenTelemetry's own variables hold: of the exporter, the sampler and the resource.
+    All of OpenTelemetry's variables apply: of the exporter, the sampler and the resource.
 
     Args:
         service_name: The name of the process where OTEL_SERVICE_NAME is not set.
@@ -43,18 +43,18 @@ def send_traces(service_name: str, environment: Mapping[str, str]) -> bool:
         Whether spans are sent.
     """
     global _provider, _tracer  # noqa: PLW0603  # a process has one
-    if _provider is None and _is_wanted(environment):
+    if _provider is None and _is_enabled(environment):
         try:
             _provider = _new_provider(service_name, environment)
         except ImportError:
-            _LOG.info("no traces are sent: that takes the extra, seller-platform[opentelemetry]")
+            _LOG.info("no traces are sent: install the extra, seller-platform[opentelemetry]")
         else:
             _tracer = _provider.get_tracer("seller_platform")
     return _provider is not None
 
 
 def flush_traces() -> None:
-    """Send the spans that wait, before the process ends; those that cannot be sent are lost."""
+    """Send the queued spans before the process ends; spans that cannot be sent are lost."""
     if _provider is not None:
         _provider.force_flush()
 
@@ -63,10 +63,10 @@ def flush_traces() -> None:
 def span(
     name: str, attributes: Attributes, *, kind: SpanKind = SpanKind.INTERNAL, headers: Mapping[str, str] | None = None
 ) -> Iterator[Span]:
-    """Open a span for as long as the block lasts, within the span that is open here.
+    """Open a span for the block, as a child of the current span.
 
     Args:
-        headers: Those of a request, which may name the span of another process that this is a part of.
+        headers: The headers of a request, which may name a parent span in another process.
     """
     with _tracer.start_as_current_span(
         name,
@@ -85,7 +85,7 @@ def span(
 
 
 def mark_failed(current: Span, error_type: str) -> None:
-    """Set the span's status to error, and the kind of error as its attribute."""
+    """Set the span's status to error, and the type of the error as an attribute."""
     current.set_attribute("error.type", error_type)
     current.set_status(StatusCode.ERROR)
 
@@ -96,28 +96,28 @@ def with_values(attributes: Attributes) -> dict[str, str | int | float | bool]:
 
 
 def trace_headers() -> dict[str, str]:
-    """Return the headers that name the open span to an upstream (W3C Trace Context)."""
+    """Return the headers that name the current span to an upstream (W3C Trace Context)."""
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier
 
 
 def trace_ids() -> dict[str, str]:
-    """Return the ids of the open span and its trace, as logs write them."""
+    """Return the ids of the current span and its trace, as logs write them."""
     context = get_current_span().get_span_context()
     if not context.is_valid:
         return {}
     return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
 
 
-def _is_wanted(environment: Mapping[str, str]) -> bool:
+def _is_enabled(environment: Mapping[str, str]) -> bool:
     if not any(environment.get(name) for name in _ENDPOINTS):
         return False
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
         return False
     protocol = next((environment[name] for name in _PROTOCOLS if environment.get(name)), _PROTOCOL)
     if protocol != _PROTOCOL:
-        _LOG.warning("no traces are sent: they are sent as %s, and %s says %r", _PROTOCOL, _PROTOCOLS[-1], protocol)
+        _LOG.warning("no traces are sent: the only protocol is %s, and %s is %r", _PROTOCOL, _PROTOCOLS[-1], protocol)
     return protocol == _PROTOCOL
 
 
@@ -128,7 +128,7 @@ def _new_provider(service_name: str, environment: Mapping[str, str]) -> "TracerP
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    # One line for each batch that is lost is enough; attempts are not logged.
+    # One line for each lost batch is enough; attempts are not logged.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
     named = {} if environment.get("OTEL_SERVICE_NAME") else {"service.name": service_name}
     timeout = None if any(environment.get(name) for name in _TIMEOUTS) else _TIMEOUT_SECONDS
