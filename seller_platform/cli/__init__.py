@@ -11,7 +11,7 @@
 - `keys`: encryption keys
 - `service`: the REST API, its users, groups and applications
 - `doctor`: the checks of `seller-platform doctor`
-- `sandbox`: commands on invented sellers
+- `sandbox`: commands on generated sellers
 - `installation`: settings, warehouse and key of an installation
 - `output`: tables, progress and JSON
 - `processes`: processes started by a command
@@ -34,25 +34,25 @@ from seller_platform.traces import send_traces
 
 _LOG = logging.getLogger(__name__)
 
-# Each command is imported when it is used: Dagster alone takes a second to import.
+# A command's module is imported when the command runs: Dagster alone takes a second to import.
 _COMMANDS = {
-    "demo": ("sandbox.demo", "Run the main job on the sandbox: connect, land every list, check, and print the table."),
+    "demo": ("sandbox.demo", "Connect to the sandbox, load every list, check the rows, and print a table."),
     "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
-    "sync": ("sync", "Land the API's lists in PostgreSQL, through Dagster."),
-    "costs": ("costs", "Write product costs back, as a plan that is reviewed before it is applied."),
-    "status": ("status", "Show what is covered, how old it is, and how the grants are."),
-    "explain": ("explain", "Show where a stored row came from: request, page, time and run."),
-    "verify": ("verify", "Ask source and replica the same questions, and compare the answers."),
-    "metrics": ("metrics", "Serve the warehouse's measures to Prometheus, until Ctrl-C."),
-    "migrate": ("database", "Bring the database to the schema of this version: ours and Dagster's."),
+    "sync": ("sync", "Load the API's lists into PostgreSQL, through Dagster."),
+    "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
+    "status": ("status", "Show the stored days of each list, their age, and the state of the grants."),
+    "explain": ("explain", "Show the source of a stored row: request, page, time and run."),
+    "verify": ("verify", "Send the same queries to source and replica, and compare the answers."),
+    "metrics": ("metrics", "Serve the warehouse's metrics to Prometheus, until Ctrl-C."),
+    "migrate": ("database", "Migrate the database to the schema of this version, and Dagster's tables with it."),
     "backup": ("database", "Write the whole database to a file."),
     "restore": ("database", "Fill an empty database from a backup."),
-    "prune": ("database", "Remove old snapshots but one a month, and receipts that nothing refers to any more."),
-    "doctor": ("doctor.command", "Check every prerequisite, and name the next step."),
-    "keys": ("keys", "Change the key that encrypts grants and client secrets at rest."),
-    "service": ("service", "Run the REST API alone, and manage its users, groups and applications."),
-    "sandbox": ("sandbox.fill", "Fill the service's database with invented sellers."),
+    "prune": ("database", "Delete old snapshots except one a month, and receipts that nothing refers to."),
+    "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
+    "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
+    "service": ("service", "Run the REST API, and manage its users, groups and applications."),
+    "sandbox": ("sandbox.fill", "Fill the service's database with generated sellers."),
 }
 """The module of each command, and its sentence in `--help`."""
 
@@ -78,11 +78,11 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="seller-platform")
 @click.pass_context
 def _cli(context: click.Context) -> None:
-    """A marketplace seller's API, landed in PostgreSQL through Dagster, checked, and served again.
+    """Load a marketplace seller's API into PostgreSQL through Dagster, check it, and serve it again.
 
-    Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream away or broken, 5 a check failed.
+    Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream unavailable or faulty, 5 a check failed.
     """
-    with suppress(InvalidSettingError):  # which the command itself tells, if it needs any setting
+    with suppress(InvalidSettingError):  # a command that needs settings reports it
         if read_settings().log_format == "json":
             write_json_logs()
             sys.excepthook = lambda kind, error, traceback: _LOG.critical(
@@ -92,7 +92,7 @@ def _cli(context: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line; errors raised on purpose end in one line and their exit code."""
+    """Run the command line; `SellerPlatformError` ends in one line and its exit code."""
     try:
         _cli()
     except SellerPlatformError as error:

@@ -1,4 +1,4 @@
-"""`seller-platform connect`: from nothing to a stored grant and known accounts."""
+"""`seller-platform connect`: authorises a connection and discovers its accounts."""
 
 import webbrowser
 
@@ -22,8 +22,8 @@ from seller_platform.warehouse.connections.grants import Grants
 @click.option("--no-browser", is_flag=True, help="Print the URL to open instead of opening it.")
 @click.option("--connection", default=DEFAULT_CONNECTION, show_default=True, help="Name of the connection.")
 @click.option("--timeout", "timeout_seconds", default=600, show_default=True, help="Seconds to wait for the approval.")
-@click.option("--replace", "replace_stored", is_flag=True, help="Point a connection that exists at another upstream.")
-@click.option("--keep-grant", is_flag=True, help="Store the settings anew, without another approval.")
+@click.option("--replace", "replace_stored", is_flag=True, help="Change an existing connection to another upstream.")
+@click.option("--keep-grant", is_flag=True, help="Store the settings again, without another approval.")
 @json_option
 def connect(
     *,
@@ -36,9 +36,9 @@ def connect(
 ) -> None:
     """Authorise the API's user and discover the accounts.
 
-    The upstream and application that SELLER_API_... name are stored with the connection, the client secret encrypted:
-    from then on nothing else needs these variables. To authorise a connection again, they need not be set either.
-    Each connection is another user of an API, or of another API; give each a name of its own.
+    The upstream and the application of the SELLER_API_... variables are stored with the connection, the client secret
+    encrypted: no other command needs these variables, nor does another authorisation of the connection. Use a name
+    of its own for each user of an API, and for each API.
 
     The callback is received on the port of SELLER_API_REDIRECT_URI, which must be on this machine.
     """
@@ -52,10 +52,10 @@ def connect(
         def show(url: str) -> None:
             if no_browser or not webbrowser.open(url):
                 output.say("Open this address in a browser and approve the access:")
-                # The address alone on its line, on standard error with --json: programs read the document there.
+                # The address has a line of its own; with --json it goes to standard error, apart from the document.
                 click.echo(url, err=as_json)
             else:
-                output.say("Your browser shows the page on which to approve the access.")
+                output.say("Approve the access on the page that your browser shows.")
 
         def register() -> None:
             store_upstream(upstream, connection, installation.database, installation.box)

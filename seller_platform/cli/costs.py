@@ -1,4 +1,4 @@
-"""`seller-platform costs`: what products cost, written back as a plan that is reviewed before it is applied."""
+"""`seller-platform costs`: product costs, planned, reviewed and written to the API."""
 
 import getpass
 import json
@@ -38,7 +38,7 @@ out_option = click.option(
 
 @click.group()
 def costs() -> None:
-    """Write product costs back, as a plan that is reviewed before it is applied."""
+    """Write product costs to the API, as a plan that is reviewed before it is applied."""
 
 
 @costs.command()
@@ -46,11 +46,11 @@ def costs() -> None:
 @out_option
 @json_option
 def plan(*, source: str, out: Path | None, as_json: bool) -> None:
-    """Compare wanted costs with the upstream's, show the difference, and store it as a plan. Nothing is written.
+    """Compare target costs with the upstream's, and store the difference as a plan. Nothing is written.
 
     The file is CSV in UTF-8 with a header; a table or view of the warehouse has the same columns. A line is one cost
-    element of one period of one SKU; the lines of a SKU together are all the periods it is to have. SKUs without a
-    line are left alone.
+    element of one period of one SKU; the lines of a SKU together are all its target periods. SKUs without a line
+    stay unchanged.
 
     \b
     account          key of the account, as `seller-platform connect` shows it
@@ -66,9 +66,9 @@ def plan(*, source: str, out: Path | None, as_json: bool) -> None:
     units            how many units total_amount is for; 1 where empty
     conversion_rate  from the currency of total_amount; 1 where empty
     provider, notes  texts
-    remove           yes: the SKU is to have no costs (all else empty)
+    remove           yes: remove the costs of the SKU (all else empty)
 
-    A line with nothing but account and sku also says that the SKU is to have no costs.
+    A line with only account and sku also removes the costs of the SKU.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
     output = Output(as_json=as_json)
     with open_installation() as installation, open_apis(installation) as apis:
@@ -85,14 +85,14 @@ def plan(*, source: str, out: Path | None, as_json: bool) -> None:
     type=click.FloatRange(min=0),
     default=WAIT_SECONDS,
     show_default=True,
-    help="Seconds to wait until the upstream says what was written.",
+    help="Seconds to wait until the upstream lists the written costs.",
 )
 @json_option
 def apply(*, plan: str, seconds: float, as_json: bool) -> None:
-    """Write a plan, by its id or its file; read it back until it holds, and keep the proof.
+    """Write a plan to the API, given by its id or file.
 
-    It is refused if the upstream's costs are not what they were when the plan was made. One that broke off is gone
-    on with; one that holds already changes nothing.
+    The costs are read back until they agree, and the proof is stored. A plan is refused if the upstream's costs have
+    changed since it was made. An interrupted plan continues; a plan that was applied before changes nothing.
     """
     output = Output(as_json=as_json)
     with open_installation() as installation, open_apis(installation) as apis:
@@ -109,8 +109,8 @@ def apply(*, plan: str, seconds: float, as_json: bool) -> None:
     if as_json:
         output.document(document)
         return
-    output.say("It holds already; nothing was written." if applied.was_applied else "Everything holds.")
-    output.say(f"Take it back with `seller-platform costs undo {applied.plan.id}`.")
+    output.say("The plan was applied before; nothing was written." if applied.was_applied else "All costs agree.")
+    output.say(f"Undo it with `seller-platform costs undo {applied.plan.id}`.")
 
 
 @costs.command()
@@ -118,7 +118,7 @@ def apply(*, plan: str, seconds: float, as_json: bool) -> None:
 @out_option
 @json_option
 def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
-    """Make the plan that brings back what the SKUs of an applied plan had before it. Nothing is written."""
+    """Make the plan that restores the costs before an applied plan. Nothing is written."""
     output = Output(as_json=as_json)
     with open_installation() as installation, open_apis(installation) as apis:
         applied = read_plan(installation.database, plan)
@@ -130,7 +130,7 @@ def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
 @click.argument("plan", metavar="PLAN")
 @json_option
 def show(*, plan: str, as_json: bool) -> None:
-    """Show a plan again, and the proof of what was written."""
+    """Show a plan and the proof of its writes."""
     output = Output(as_json=as_json)
     with open_installation() as installation:
         stored = read_plan(installation.database, plan)
@@ -142,7 +142,7 @@ def show(*, plan: str, as_json: bool) -> None:
 
 
 def user_name() -> str:
-    """Return who runs the command, for the proof; in a container that may be no more than a number."""
+    """Return the name of the user who runs the command; in a container it may be a number."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -151,7 +151,10 @@ def user_name() -> str:
 
 @contextmanager
 def open_apis(installation: Installation) -> Iterator[Apis]:
-    """Lend what gives the API of a connection; each is opened once, and closed at the end."""
+    """Yield a function that returns the API of a connection, opened once.
+
+    All APIs are closed after the block.
+    """
     opened: dict[str, SellerApi] = {}
     with ExitStack() as stack:
 
@@ -168,7 +171,7 @@ def open_apis(installation: Installation) -> Iterator[Apis]:
 
 
 def _show(planned: Planned, out: Path | None, output: Output) -> None:
-    """Print what came of planning, and write the plan's file."""
+    """Print the result of planning, and write the plan's file."""
     if planned.plan is not None and out is not None:
         out.write_text(json.dumps(plan_document(planned.plan), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     unchanged, unknown = ([{"account": a, "sku": s} for a, s in each] for each in (planned.unchanged, planned.unknown))
@@ -219,8 +222,8 @@ def _show_proofs(stored: CostPlan, output: Output) -> None:
 
 
 def _print_table(output: Output, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of which nothing is cut off, however long it is: what is reviewed must be seen."""
-    # A line with a product alone may be longer than its column.
+    """Print a table without cutting off long cells, because it is reviewed."""
+    # A line that has only a product may be longer than its column.
     widths = [max(cell_len(row[column]) for row in (columns, *rows) if any(row[1:])) for column in range(len(columns))]
     output.line(title)
     for row in (columns, ["─" * width for width in widths], *rows):
@@ -272,7 +275,10 @@ def _amounts_document(period: CostPeriod | None) -> Mapping[str, str] | None:
 
 
 def element_lines(before: CostPeriod | None, after: CostPeriod | None) -> list[tuple[str, str, str]]:
-    """Return a line for each element that differs, and one for all where there are several: name, before, after."""
+    """Return a line for each element that differs: name, before, after.
+
+    A line with the sums follows where a period has several elements.
+    """
     old, new = (list(each.cost_elements) if each else [] for each in (before, after))
     for element in list(old):
         same = next((each for each in new if each.agrees_with(element)), None)
@@ -292,7 +298,7 @@ def element_lines(before: CostPeriod | None, after: CostPeriod | None) -> list[t
 
 
 def _element(element: CostElement, successor: CostElement | None) -> str:
-    """Return the name of an element, and what differs in its texts."""
+    """Return the name of an element, and the differences of its texts."""
     parts = [printable(element.cost_element)]
     if successor is not None:
         for name in ("provider", "notes"):
@@ -307,14 +313,14 @@ def _amount(element: CostElement | None) -> str:
 
 
 def _amounts(period: CostPeriod | None) -> str:
-    """Return what a unit costs in all, as `12.50 EUR + 3.00 USD`."""
+    """Return the total cost of a unit, as `12.50 EUR + 3.00 USD`."""
     if period is None:
         return "–"
     return " + ".join(f"{amount:,f} {currency}" for currency, amount in period.amounts.items()) or "nothing"
 
 
 def printable(text: str) -> str:
-    """Return a text as a terminal may show it: control characters would be obeyed."""
+    """Return a text without control characters, which a terminal would interpret."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 

@@ -1,4 +1,4 @@
-"""`seller-platform migrate`, `backup`, `restore` and `prune`: care of the whole database."""
+"""`seller-platform migrate`, `backup`, `restore` and `prune`: work on the whole database."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,10 +20,10 @@ _days = click.IntRange(1)
 @click.command()
 @json_option
 def migrate(*, as_json: bool) -> None:
-    """Bring the database to the schema of this version: ours and Dagster's.
+    """Migrate the database to the schema of this version, and Dagster's tables with it.
 
-    Every program does that for itself when it starts; where several start at once, or with fewer rights, run this
-    first. Readers go on reading meanwhile.
+    Every program migrates when it starts. Run this first where several programs start at once, or where they have
+    fewer rights. Readers continue meanwhile.
     """
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
 
@@ -43,9 +43,10 @@ def migrate(*, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def backup(*, file: Path, as_json: bool) -> None:
-    """Write the database to FILE: rows, receipts, grants, Dagster's runs and events, as of one moment.
+    """Write the database to FILE: rows, receipts, grants, Dagster's runs and events.
 
-    Grants are in it encrypted; keep the key (SELLER_PLATFORM_SECRET_KEY, or `secret.key` in the home folder) elsewhere.
+    The backup is one consistent snapshot. Grants are encrypted in it; keep the key (SELLER_PLATFORM_SECRET_KEY, or
+    `secret.key` in the home folder) elsewhere.
     """
     output = Output(as_json=as_json)
     back_up(warehouse_url(read_settings()), file)
@@ -53,14 +54,14 @@ def backup(*, file: Path, as_json: bool) -> None:
     if as_json:
         output.document({"file": str(file), "bytes": size})
         return
-    output.say(f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and try a restore.")
+    output.say(f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore.")
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def restore(*, file: Path, as_json: bool) -> None:
-    """Fill the empty database that the settings name from a backup, and bring it to today's schema.
+    """Fill the empty database of the settings from a backup, and migrate it.
 
     Refresh tokens work once: grants that were refreshed after the backup must be authorised again.
     """
@@ -82,17 +83,21 @@ def restore(*, file: Path, as_json: bool) -> None:
     default=90,
     show_default=True,
     type=_days,
-    help="Keep every daily snapshot so long; then one a month.",
+    help="Keep every daily snapshot for this many days; then one a month.",
 )
 @click.option(
-    "--receipt-days", default=400, show_default=True, type=_days, help="Keep every receipt so long; then those in use."
+    "--receipt-days",
+    default=400,
+    show_default=True,
+    type=_days,
+    help="Keep every receipt for this many days; then those in use.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed.")
 @json_option
 def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, as_json: bool) -> None:
-    """Remove old snapshots but one a month, and receipts that nothing refers to any more.
+    """Delete old snapshots except one a month, and receipts that nothing refers to.
 
-    Rows of dated lists are never removed.
+    Rows of dated lists are never deleted.
     """
     output, today = Output(as_json=as_json), datetime.now(UTC).date()
     with open_installation() as installation:

@@ -1,4 +1,4 @@
-"""`seller-platform explain`: from a stored row to the request, page, time and run it came from."""
+"""`seller-platform explain`: the request, page, time and run of a stored row."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,10 +24,10 @@ _LOADS = ("load", "finished (UTC)", "window", "rows", "verdict", "changed", "res
 @click.option("--account", metavar="KEY", help="Of one account only.")
 @json_option
 def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json: bool) -> None:
-    """Show where a stored row came from: request, page, time and run, and what was restated since.
+    """Show the source of a stored row: request, page, time, run and restatements.
 
-    KEY is the row's key, such as the id of an order; the values of further key columns narrow it down. A value of any
-    column is given as column=value. Of snapshots the newest is meant, unless local_day=DAY names another.
+    KEY is the row's key, such as the id of an order, followed by the values of further key columns. Write the value of
+    another column as column=value. The newest snapshot is searched, unless local_day=DAY names another.
 
     \b
     seller-platform explain orders 028-1234567-1234567
@@ -58,7 +58,7 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json:
         _list(output, "It came from", _origin(row))
         output.table("Every load of its day", _LOADS, [_columns(load) for load in row["history"]])
     if count > len(documents):
-        output.say(f"{count - len(documents)} more rows meet this; give more of the key.")
+        output.say(f"{count - len(documents)} more rows match; give more of the key.")
 
 
 def _document(origin: Provenance, settings: Settings) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _run(receipt: Receipt, settings: Settings) -> dict[str, str] | None:
 
 
 def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
-    """Print facts in full, one a line: a table would cut them off."""
+    """Print facts in full, one a line; a table would cut them off."""
     width = max(map(len, facts))
     output.line(title)
     for name, value in facts.items():
@@ -147,5 +147,5 @@ def _columns(load: Mapping[str, Any]) -> tuple[object, ...]:
         f"{name} {change['before']} -> {change['after']}" for name, change in (load["restatement"] or {}).items()
     )
     finished = load["finished_at"][:19].replace("T", " ")
-    # The id is text, or it would be shown with separators of thousands.
+    # The id is text: a number would be printed with separators of thousands.
     return str(load["id"]), finished, load["window"], load["rows"], load["verdict"], load["changed"], changes or None

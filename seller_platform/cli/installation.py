@@ -1,4 +1,4 @@
-"""What most commands begin with: settings, the migrated warehouse, and the key to its secrets."""
+"""Opens an installation: its settings, its migrated warehouse, and the key of its secrets."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from seller_platform.warehouse.postgres.location import warehouse_url
 
 @dataclass(frozen=True)
 class Installation:
-    """The warehouse of this installation and what opens it."""
+    """The settings, the warehouse, and the box that decrypts its secrets."""
 
     settings: Settings
     database: Database
@@ -21,7 +21,7 @@ class Installation:
 
 @contextmanager
 def open_installation() -> Iterator[Installation]:
-    """Open the warehouse that the environment names, brought to today's schema.
+    """Open the warehouse that the environment names, and migrate it.
 
     Raises:
         SettingsError: A setting cannot be used.
@@ -36,9 +36,9 @@ def open_installation() -> Iterator[Installation]:
 
 
 def open_warehouse() -> Database:
-    """Return the warehouse that the environment names, for reading; its schema stays as it is.
+    """Return the warehouse that the environment names, for reading; it is not migrated.
 
-    Used in a `with` statement, it closes its connections at the end.
+    Use it in a `with` statement, which closes its connections.
 
     Raises:
         SettingsError: A setting cannot be used.

@@ -1,4 +1,4 @@
-"""`seller-platform keys`: the keys that encrypt grants and client secrets at rest."""
+"""`seller-platform keys`: the keys that encrypt stored grants and client secrets."""
 
 import click
 
@@ -19,7 +19,7 @@ _SETTING = "SELLER_PLATFORM_SECRET_KEY"
 
 @click.group()
 def keys() -> None:
-    """Manage the keys that encrypt grants and client secrets at rest."""
+    """Manage the keys that encrypt stored grants and client secrets."""
 
 
 @keys.command()
@@ -29,14 +29,16 @@ def generate() -> None:
 
 
 @keys.command()
-@click.option("--finish", is_flag=True, help="Make no new key; end a rotation, and check that the old key can go.")
+@click.option(
+    "--finish", is_flag=True, help="Make no new key; finish a rotation, and check that the old key can be removed."
+)
 @json_option
 def rotate(*, finish: bool, as_json: bool) -> None:
     """Encrypt grants and client secrets with another key, without a failed read.
 
-    The key in the home folder is replaced at once: running programs notice the new one. A key that
-    SELLER_PLATFORM_SECRET_KEY sets can only be replaced by whoever sets it: then this command makes a new key, says
-    what to set in which order, and encrypts everything with the first of several keys when it is run again.
+    The key in the home folder is replaced at once: running programs read the new one. A key in
+    SELLER_PLATFORM_SECRET_KEY must be replaced by hand: this command then makes a new key and prints the steps. Run
+    again with several keys in the setting, it encrypts everything with the first one.
     """
     output = Output(as_json=as_json)
     with open_installation() as installation:
@@ -65,15 +67,15 @@ def rotate(*, finish: bool, as_json: bool) -> None:
         counts = {"grants": resealed.grants, "client_secrets": resealed.client_secrets, "spools": resealed.spools}
         output.document({"encrypted": counts, "next": next_step})
         return
-    output.line(f"Encrypted anew: {resealed.grants} grants, {resealed.client_secrets} client secrets.")
+    output.line(f"Encrypted again: {resealed.grants} grants, {resealed.client_secrets} client secrets.")
     output.line(next_step)
 
 
 def _check(installation: Installation) -> None:
-    """Return if everything opens with the first key alone.
+    """Check that every secret can be decrypted with the first key alone.
 
     Raises:
-        CheckFailedError: Something does not.
+        CheckFailedError: A secret cannot.
     """
     others = sealed_otherwise(installation.database, installation.settings.home, installation.box.first())
     if others:
@@ -84,12 +86,12 @@ def _check(installation: Installation) -> None:
 
 
 def _explain(output: Output) -> None:
-    """Print a new key, and what to do with it; nothing is changed."""
+    """Print a new key and the steps to use it; nothing is changed."""
     fresh = new_key()
     steps = (
         f"Append the new key to {_SETTING} wherever it is set, after a comma, and restart every program: "
-        "from then on each of them can read with both keys.",
-        "Put the new key first, and restart every program: from then on they write with it.",
+        "then all of them can read with both keys.",
+        "Put the new key first, and restart every program: then they write with it.",
         "Run `seller-platform keys rotate` with that setting: it encrypts everything stored with the first key.",
         f"Set {_SETTING} to the new key alone, and restart every program.",
     )
@@ -97,6 +99,6 @@ def _explain(output: Output) -> None:
         output.document({"new_key": fresh, "steps": list(steps)})
         return
     output.line(f"A new key: {fresh}")
-    output.line(f"The present one is set by {_SETTING}; nothing has changed yet. In this order:")
+    output.line(f"The present key is in {_SETTING}; nothing has changed yet. Do this, in this order:")
     for number, step in enumerate(steps, start=1):
         output.line(f"{number}. {step}")

@@ -1,4 +1,4 @@
-"""`seller-platform metrics`: what the receipts and the grants say, for Prometheus."""
+"""`seller-platform metrics`: metrics of loads, accounts and grants for Prometheus."""
 
 import threading
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ _LABELS = ("dataset", "account")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=9464, show_default=True, help="The port to listen on.")
 def metrics(*, host: str, port: int) -> None:
-    """Serve the warehouse's measures to Prometheus, until Ctrl-C.
+    """Serve the warehouse's metrics to Prometheus, until Ctrl-C.
 
-    They are read from PostgreSQL when they are asked for: any number of these may run, and none must.
+    They are read from PostgreSQL at each request, so that several of these processes may run.
     """
     registry = CollectorRegistry()
     with open_installation() as installation:

@@ -1,4 +1,4 @@
-"""What commands print: tables and progress for people, one JSON document for programs."""
+"""Prints tables and progress for people, and one JSON document for programs."""
 
 import json
 import logging
@@ -24,23 +24,23 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 class Output:
-    """Where a command's words go: to people on standard output, or, with `--json`, nowhere but the document."""
+    """Prints tables and messages of a command; with `--json`, only the document."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        # Words that accompany the work go to standard error, so that what is piped on is the result alone.
+        # Messages go to standard error, so that a pipe receives the result alone.
         self.console = Console(stderr=True, quiet=as_json, highlight=False, soft_wrap=True)
         self._result = Console(highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
 
     def say(self, text: str) -> None:
-        """Tell a person something; where logs are JSON, as a line of the log."""
+        """Print a message to standard error; where logs are JSON, log it."""
         if are_json() and not self.as_json:
             _LOG.info("%s", text)
         else:
             self.console.print(text, markup=False)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Print a table; numbers are set flush right."""
+        """Print a table; numbers are aligned right."""
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         for index, name in enumerate(columns):
             is_number = any(isinstance(row[index], int | float) for row in rows)
@@ -50,10 +50,10 @@ class Output:
         self._result.print(table)
 
     def table_by_account(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Print a table with a line for each account and under it one for each of its rows.
+        """Print a table grouped by account.
 
         Args:
-            columns: The keys of the rows that are shown beside `account` and `dataset`.
+            columns: The keys of the rows to print after `account` and `dataset`.
         """
         lines: list[Sequence[object]] = []
         for account in dict.fromkeys(row["account"] for row in rows):
@@ -63,7 +63,7 @@ class Output:
         self.table(title, ("account, dataset", *columns), lines)
 
     def line(self, text: str) -> None:
-        """Print a line of the result, exactly as it is and at once."""
+        """Print a line of the result without formatting, and flush it."""
         click.echo(text)
         sys.stdout.flush()
 
@@ -99,7 +99,7 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
     """Print an error with its next step, and exit with its code.
 
     Args:
-        document: What the command found all the same; with `--json` it is printed in the same document.
+        document: The result up to the error; with `--json` it is printed in the same document.
     """
     name = type(error).__name__
     if as_json:
@@ -123,5 +123,5 @@ def _cell(value: object) -> str:
         case float():
             return f"{value:.1f}"
         case _:
-            # Titles may hold anything, brackets included, which rich would read as markup.
+            # Titles may contain brackets, which rich would read as markup.
             return str(value).replace("[", "\\[")

@@ -1,4 +1,4 @@
-"""Processes that a command starts: free ports, waiting for an answer, and ending children."""
+"""Starts and ends child processes, finds free ports, and waits until an address answers."""
 
 import os
 import signal
@@ -20,19 +20,19 @@ _CHILDREN_SECONDS = 5
 
 
 class ServiceStartError(SellerPlatformError):
-    """The sandbox service does not come up."""
+    """The sandbox service does not start."""
 
 
 class Program:
-    """A program of ours, which runs until it is ended, and its children with it."""
+    """A child process that runs until it is ended, together with its own children."""
 
     def __init__(self, name: str, command: list[str], environment: dict[str, str], log: Path) -> None:
         """Start it.
 
         Args:
-            name: What it is called in messages.
-            environment: Variables beside those of this process.
-            log: Where its output goes.
+            name: Its name in messages.
+            environment: Variables in addition to those of this process.
+            log: The file of its output.
         """
         self.name, self.log = name, log
         self._command, self._environment = command, environment
@@ -49,7 +49,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C reaches us alone, and we end it in order
+                start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its programs in order
             )
 
     @property
@@ -58,11 +58,11 @@ class Program:
 
     @property
     def keeps_ending(self) -> bool:
-        """Whether starting it again has not helped, several times within a minute."""
+        """Whether it was started again several times within a minute."""
         return len([start for start in self._starts if start > time.monotonic() - 60]) > _STARTS_A_MINUTE
 
     def end(self) -> None:
-        """Ask it to end, and insist if it does not."""
+        """End it: SIGINT first, then SIGTERM, then SIGKILL."""
         for number, seconds in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
             with suppress(ProcessLookupError):
                 # The first signal goes to the program alone, which ends its own children.
@@ -70,7 +70,7 @@ class Program:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
                 break
-        # Its children too, and wait for them: one that still dies would hold the embedded server open.
+        # End its children too, and wait for them: a child that is still ending would keep the embedded server running.
         deadline = time.monotonic() + _CHILDREN_SECONDS
         with suppress(ProcessLookupError):
             while time.monotonic() < deadline:
@@ -80,7 +80,7 @@ class Program:
 
 @contextmanager
 def running(name: str, command: list[str], environment: dict[str, str], log: Path) -> Iterator[Program]:
-    """Run a program of ours until the block ends."""
+    """Run a program until the block ends."""
     program = Program(name, command, environment, log)
     try:
         yield program
@@ -96,7 +96,7 @@ def free_port() -> int:
 
 
 def port_or_free(preferred: int) -> int:
-    """Return a port if it is free now, else another one that is."""
+    """Return the preferred port if it is free now, else another free one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -110,7 +110,7 @@ def await_answer(url: str, program: Program, *, unless: threading.Event | None =
     """Wait until an address answers, or until `unless` is set.
 
     Raises:
-        ServiceStartError: The process ended, or time was up.
+        ServiceStartError: The process ended, or did not answer in time.
     """
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and not program.has_ended:
@@ -121,4 +121,4 @@ def await_answer(url: str, program: Program, *, unless: threading.Event | None =
                 return
         time.sleep(0.1)
     tail = " | ".join(program.log.read_text(errors="replace").strip().splitlines()[-3:])
-    raise ServiceStartError(f"{url} does not answer: {tail or 'no word in its log'}. Look into {program.log}")
+    raise ServiceStartError(f"{url} does not answer: {tail or 'its log is empty'}. Look into {program.log}")

@@ -1,4 +1,4 @@
-"""`seller-platform service`: the REST API alone, its users, their groups of accounts, and its applications."""
+"""`seller-platform service`: runs the REST API, and manages its users, groups and applications."""
 
 import functools
 import sys
@@ -28,14 +28,14 @@ from seller_platform.warehouse.postgres.location import SANDBOX, embedded_server
 
 
 def _database_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that choose the database, and call the command with the `url` of the one that was chosen."""
+    """Add the options that choose the database, and pass its `url` to the command."""
 
     @click.option(
         "--database-url",
         help="The service's database; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
         "embedded server.",
     )
-    @click.option("--replica", is_flag=True, help="The warehouse that `sync` fills, instead.")
+    @click.option("--replica", is_flag=True, help="Use the warehouse that `sync` fills.")
     @functools.wraps(command)
     def with_url(*, database_url: str | None, replica: bool, **given: Any) -> None:
         if replica and database_url is not None:
@@ -54,7 +54,7 @@ def _database_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def service() -> None:
-    """Run the REST API alone, and manage its users, groups and applications."""
+    """Run the REST API, and manage its users, groups and applications."""
 
 
 @service.command()
@@ -65,7 +65,7 @@ def service() -> None:
     "--worker/--no-worker", "writes_reports", default=True, show_default=True, help="Whether to write reports as well."
 )
 @click.option(
-    "--metrics-port", type=click.IntRange(0), help="Serve measures to Prometheus on this port; 0 takes a free one."
+    "--metrics-port", type=click.IntRange(0), help="Serve metrics to Prometheus on this port; 0 takes a free one."
 )
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
 @_database_options
@@ -97,7 +97,7 @@ def run(
 @service.command()
 @_database_options
 def worker(*, url: str) -> None:
-    """Write the reports that were requested, until Ctrl-C; any number of workers share the queue."""
+    """Write requested reports, until Ctrl-C; several workers share the queue."""
     with Database(url) as database:
         database.migrate()
     run_report_worker(url, log_format=read_settings().log_format)
@@ -105,7 +105,7 @@ def worker(*, url: str) -> None:
 
 @service.group()
 def user() -> None:
-    """Manage who may log in."""
+    """Manage the users who may log in."""
 
 
 @user.command("add")
@@ -125,7 +125,7 @@ def user_add(*, email: str, name: str | None, url: str, as_json: bool) -> None:
 @_database_options
 @json_option
 def user_list(*, url: str, as_json: bool) -> None:
-    """List who may log in, and what they may read."""
+    """List the users, and the accounts that they may read."""
     with _open(url) as database:
         users = users_of(database)
     output = Output(as_json=as_json)
@@ -141,11 +141,14 @@ def user_list(*, url: str, as_json: bool) -> None:
 @_database_options
 @json_option
 def user_password(*, email: str, url: str, as_json: bool) -> None:
-    """Give a user another password, read from standard input or a prompt; they are logged out everywhere."""
+    """Change a user's password, and log the user out everywhere.
+
+    The password is read from standard input or a prompt.
+    """
     password = _password()
     with _open(url) as database:
         set_password(database, email, password)
-    _say(as_json, f"{email} has another password, and must log in again.", {"email": email})
+    _say(as_json, f"The password of {email} was changed; they must log in again.", {"email": email})
 
 
 @user.command("grant")
@@ -177,10 +180,14 @@ def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, as_json: boo
 @_database_options
 @json_option
 def user_close(*, email: str, url: str, as_json: bool) -> None:
-    """Let a user no longer log in, and end every session and every access that was approved."""
+    """Close a user: end their sessions and approved access, and refuse logins."""
     with _open(url) as database:
         close_user(database, email)
-    _say(as_json, f"{email} is closed: logged out, and every access ended.", {"email": email, "status": "closed"})
+    _say(
+        as_json,
+        f"{email} is closed: all sessions and approved access have ended.",
+        {"email": email, "status": "closed"},
+    )
 
 
 @user.command("reopen")
@@ -188,7 +195,7 @@ def user_close(*, email: str, url: str, as_json: bool) -> None:
 @_database_options
 @json_option
 def user_reopen(*, email: str, url: str, as_json: bool) -> None:
-    """Let a user who was closed log in again; applications must be approved anew."""
+    """Let a closed user log in again; applications must be approved again."""
     with _open(url) as database:
         reopen_user(database, email)
     _say(as_json, f"{email} may log in again.", {"email": email, "status": "active"})
@@ -206,11 +213,11 @@ def group() -> None:
 @_database_options
 @json_option
 def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, as_json: bool) -> None:
-    """Make a group hold these accounts of a user, and no others."""
+    """Set the accounts of a user's group, and create the group if needed."""
     with _open(url) as database:
         set_group(database, email, title, accounts)
-    told = {"email": email, "title": title, "accounts": accounts}
-    _say(as_json, f"The group {title} of {email} holds {', '.join(accounts)}.", told)
+    document = {"email": email, "title": title, "accounts": accounts}
+    _say(as_json, f"The group {title} of {email} holds {', '.join(accounts)}.", document)
 
 
 @group.command("list")
@@ -249,16 +256,16 @@ def application() -> None:
 @application.command("add")
 @click.argument("name")
 @click.option("--redirect-uri", required=True, help="Where the user is sent back to, exactly.")
-@click.option("--public", is_flag=True, help="It can keep no secret: it gets none, and must use PKCE.")
+@click.option("--public", is_flag=True, help="The application cannot keep a secret: it gets none, and must use PKCE.")
 @_database_options
 @json_option
 def application_add(*, name: str, redirect_uri: str, public: bool, url: str, as_json: bool) -> None:
-    """Register an application; its id and secret are printed, the secret this once."""
+    """Register an application and print its id and secret; the secret is printed only once."""
     with _open(url) as database:
         if public:
             client_id = add_public_application(database, name, redirect_uri)
-            told = {"client_id": client_id, "redirect_uri": redirect_uri}
-            _say(as_json, f"client id: {client_id}\nIt has no secret, and must use PKCE.", told)
+            document = {"client_id": client_id, "redirect_uri": redirect_uri}
+            _say(as_json, f"client id: {client_id}\nIt has no secret, and must use PKCE.", document)
             return
         client_id, client_secret = add_application(database, name, redirect_uri)
     _say(

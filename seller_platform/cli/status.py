@@ -1,4 +1,4 @@
-"""`seller-platform status`: what is covered, how old it is, and how the grants are."""
+"""`seller-platform status`: stored days, their age, and the grants."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ _COLUMNS = ("dataset", "account", "first_day", "last_day", "missing_days", "rows
 @click.command()
 @json_option
 def status(*, as_json: bool) -> None:
-    """Show what is covered, how old it is, and how the grants are."""
+    """Show the stored days of each list, their age, and the state of the grants."""
     output = Output(as_json=as_json)
     now = datetime.now(UTC)
     with open_installation() as installation:
@@ -39,7 +39,7 @@ def status(*, as_json: bool) -> None:
         output.document({"coverage": covered, "grants": granted})
         return
     if not granted:
-        output.say("Nothing is connected yet; run `seller-platform connect`, or `seller-platform demo` for a look.")
+        output.say("Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`.")
         return
     names = tuple(granted[0])
     output.table("Grants", names, [tuple(grant[name] for name in names) for grant in granted])

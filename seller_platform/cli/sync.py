@@ -1,4 +1,4 @@
-"""`seller-platform sync`: land the API's lists in PostgreSQL, through Dagster."""
+"""`seller-platform sync`: loads the API's lists into PostgreSQL, through Dagster."""
 
 import re
 import threading
@@ -51,7 +51,7 @@ class SliceOptions:
 
 
 class Month(click.ParamType[date]):
-    """A month, written 2026-03; its first day."""
+    """A month, written 2026-03, as its first day."""
 
     name = "Y-m"
 
@@ -64,7 +64,7 @@ class Month(click.ParamType[date]):
 
 @dataclass(frozen=True)
 class Synced:
-    """What a sync came to: receipts, failures with their exit code, and what the upstream does not offer."""
+    """The result of a sync: receipts, failures with their exit code, and messages about missing endpoints."""
 
     receipts: list[Receipt]
     failures: dict[str, str]
@@ -88,9 +88,9 @@ def sync(
     full: bool,
     as_json: bool,
 ) -> None:
-    """Land the API's lists in PostgreSQL, through Dagster.
+    """Load the API's lists into PostgreSQL, through Dagster.
 
-    Without --from, --to and --full it reads only the days that are not covered yet or may have changed since.
+    Without --from, --to and --full it reads only days that are not stored yet or may have changed since.
     """
     output = Output(as_json=as_json)
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
@@ -100,10 +100,10 @@ def sync(
 
 
 def run_sync(installation: Installation, selection: SliceOptions, output: Output) -> Synced:
-    """Discover the accounts, load what is selected, and return what came of it.
+    """Discover the accounts, load the selected slices, and return the result.
 
     Raises:
-        NotConnectedError: Nobody has authorised yet.
+        NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
     datasets = datasets_named(selection.datasets, beside=COSTS)
@@ -131,7 +131,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
         planned = _plan(installation, selection, datasets, keys, account_partitions(instance))
         slices = sum(run.slices for run in planned)
-        with output.progress(f"Landing {len(keys)} accounts", slices) as bar, _counted(installation, planned, bar):
+        with output.progress(f"Loading {len(keys)} accounts", slices) as bar, _counted(installation, planned, bar):
             ends = [execute(run, job, instance) for run in planned]
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     receipts = [
@@ -150,8 +150,8 @@ def _plan(
     keys: Sequence[str],
     listed: Sequence[str],
 ) -> list[Any]:
-    """Return the runs that load what is selected of these accounts."""
-    # Importing Dagster takes a second; `--help` does without.
+    """Return the runs that load the selected slices of these accounts."""
+    # Imported here because Dagster takes a second to import, which `--help` does not need.
     from seller_platform.orchestration.automation.due import plan_refresh
     from seller_platform.orchestration.automation.runs import plan_runs
 
@@ -165,7 +165,7 @@ def _plan(
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:
-    """Print the table dataset x account of what was loaded; end the command with the error if there is one."""
+    """Print the loads by account and dataset; end the command with the error if there is one."""
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
     for receipt in synced.receipts:
         groups[(receipt.dataset, receipt.account)].append(receipt)
@@ -189,7 +189,7 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
         ordered = sorted(
             rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(row["dataset"]))
         )
-        output.table_by_account("What was landed", _COLUMNS, ordered)
+        output.table_by_account("Loaded", _COLUMNS, ordered)
         for message in sorted(synced.not_offered):
             output.say(message)
     document = {"loads": rows, "not_offered": sorted(synced.not_offered)}
@@ -200,7 +200,7 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
 
 
 def problem_of(synced: Synced) -> SellerPlatformError | None:
-    """Return what a person must know before they rely on the rows: slices that failed, counts that disagree."""
+    """Return an error if slices failed or row counts differ; else None."""
     if synced.failures:
         return SlicesFailedError(synced.failures, synced.exit_code)
     wrong = [receipt for receipt in synced.receipts if receipt.verdict is CountVerdict.MISMATCH]
@@ -212,21 +212,21 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
     )
     return CheckFailedError(
         f"row counts do not match the announced totals: {named}. Read those months again with "
-        "`seller-platform sync --from ... --to ...`; if it stays so, tell the upstream"
+        "`seller-platform sync --from ... --to ...`; if they still differ, report it to the upstream"
     )
 
 
 def datasets_named(
     names: Sequence[str] | None, *, beside: Sequence[Dataset] = (), words: Sequence[str] = ()
 ) -> tuple[Dataset, ...]:
-    """Return the datasets of these names; every list where none are given.
+    """Return the datasets of these names; without names, every list.
 
     Args:
-        beside: What may be named beside the lists.
-        words: What may be named too, and is no dataset.
+        beside: Datasets that may be named in addition to the lists.
+        words: Other names that are allowed, and are left out of the result.
 
     Raises:
-        UnknownDatasetError: There is no such dataset.
+        UnknownDatasetError: A name is none of these.
     """
     names_allowed = [*(dataset.name for dataset in (*LISTS, *beside)), *words]
     for name in names or ():
@@ -236,10 +236,10 @@ def datasets_named(
 
 
 def keys_of(installation: Installation, keys: Sequence[str] | None) -> list[str]:
-    """Return these keys of accounts; every account's where none are given.
+    """Return these account keys; without keys, those of every account.
 
     Raises:
-        UnknownAccountError: No account that is listed today has that key.
+        UnknownAccountError: No active account has that key.
     """
     listed = [each.key for each in accounts(installation.database)]
     for key in keys or ():
@@ -249,20 +249,20 @@ def keys_of(installation: Installation, keys: Sequence[str] | None) -> list[str]
 
 
 def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
-    """Return the months that are selected, as far as there are partitions for them.
+    """Return the selected months that have partitions.
 
     Raises:
-        RequestError: There are none, or some lie before the first partition.
+        RequestError: There are none, or some are before the first partition.
     """
-    # The furthest zone is 14 hours ahead: an account may be in a month that has not begun in UTC.
+    # The easternmost zone is 14 hours ahead: an account's month may not have begun in UTC.
     newest = (datetime.now(UTC) + timedelta(hours=14)).date().replace(day=1)
     first = selection.first_month or history_start.replace(day=1)
     last = min(selection.last_month or newest, newest)
     if first > last:
-        raise RequestError(f"the months from {first:%Y-%m} to {last:%Y-%m} are none; --from lies after --to or today")
+        raise RequestError(f"there are no months from {first:%Y-%m} to {last:%Y-%m}; --from is after --to or today")
     if first < history_start.replace(day=1):
         raise RequestError(
-            f"{first:%Y-%m} lies before the first partition, {history_start:%Y-%m}; "
+            f"{first:%Y-%m} is before the first partition, {history_start:%Y-%m}; "
             "set SELLER_PLATFORM_HISTORY_START to an earlier day and run the command again"
         )
     return [Window.month_of(window.start) for window in Window(first, Window.month_of(last).end).months()]
@@ -270,7 +270,7 @@ def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
 
 @contextmanager
 def _counted(installation: Installation, planned: Sequence[Any], bar: Bar) -> Iterator[None]:
-    """Move a progress bar by the receipts that runs have written so far, until the block ends."""
+    """Show in a progress bar how many receipts the runs have written, until the block ends."""
     run_ids = [run.run_id for run in planned]
     ended = threading.Event()
 

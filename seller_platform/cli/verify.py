@@ -1,4 +1,4 @@
-"""`seller-platform verify`: source and replica are asked the same questions, and their answers compared."""
+"""`seller-platform verify`: compares the answers of source and replica to the same queries."""
 
 import sys
 from collections import defaultdict
@@ -42,11 +42,11 @@ _COLUMNS = ("questions", "rows", "equal", "different", "not known", "failed", "s
 def verify(
     *, keys: tuple[str, ...], names: tuple[str, ...], first_month: date | None, last_month: date | None, as_json: bool
 ) -> None:
-    """Ask source and replica the same questions and compare the answers.
+    """Send the same queries to source and replica, and compare the answers.
 
-    The source is the API that is connected; the replica is our service over the warehouse, started for the purpose.
-    Compared is what the receipts say is stored: every list, account and month, the cost periods of every product, the
-    inventory by the velocity of the newest days, and the statistics in every view. What is not asked is named.
+    The source is the connected API; the replica is this platform's service over the warehouse, started for the
+    comparison. All stored slices are compared: every list, account and month, the cost periods of every product, the
+    inventory by the velocity of the newest days, and the statistics in every view. The output names what is left out.
     """
     output = Output(as_json=as_json)
     selection = SliceOptions(keys or None, names or None, first_month, last_month)
@@ -56,12 +56,12 @@ def verify(
 
 
 def run_verification(installation: Installation, selection: SliceOptions, output: Output) -> list[Comparison]:
-    """Ask what is selected of both, and return the findings.
+    """Send the selected queries to both, and return the comparisons.
 
     Raises:
-        NotConnectedError: Nobody has authorised yet.
+        NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
-        ServiceStartError: The replica does not come up.
+        ServiceStartError: The replica does not start.
     """
     chosen = keys_of(installation, selection.accounts)
     connected = connections(installation.database)
@@ -92,7 +92,7 @@ def run_verification(installation: Installation, selection: SliceOptions, output
 
 @contextmanager
 def open_replica(installation: Installation) -> Iterator[str]:
-    """Serve the warehouse until the block ends, as `service run` would, and yield the base URL.
+    """Run `service run` over the warehouse until the block ends, and yield the base URL.
 
     Raises:
         ServiceStartError: The service does not answer.
@@ -100,7 +100,7 @@ def open_replica(installation: Installation) -> Iterator[str]:
     port, log = free_port(), installation.settings.home / "replica.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--no-worker", "--port", str(port)]
-    # In the environment, where no list of processes shows it.
+    # The environment, unlike arguments, is not shown in lists of processes.
     variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": installation.database.url}
     with running("the replica", command, variables, log) as replica:
         base_url = f"http://127.0.0.1:{port}"
@@ -109,7 +109,7 @@ def open_replica(installation: Installation) -> Iterator[str]:
 
 
 def report(output: Output, comparisons: Sequence[Comparison]) -> None:
-    """Print the table dataset x account and what differs; end the command with an error unless all is equal."""
+    """Print the comparisons by account and dataset; end the command with an error if any differs or failed."""
     rows, not_known = _rows(comparisons), _not_known(comparisons)
     differences = [
         {"dataset": comparison.subject, "account": comparison.account, "asked": comparison.asked, "what": line}
@@ -126,9 +126,9 @@ def report(output: Output, comparisons: Sequence[Comparison]) -> None:
         output.table_by_account("Source and replica", _COLUMNS, rows)
         for fact in not_known:
             whose = fact["accounts"][0] if len(fact["accounts"]) == 1 else f"{len(fact['accounts'])} accounts"
-            output.line(f"not known to the replica: {fact['dataset']} of {whose}: {fact['what']}")
+            output.line(f"not in the replica: {fact['dataset']} of {whose}: {fact['what']}")
         for what, reason in NOT_ASKED.items():
-            output.line(f"not asked: {what}: {reason}")
+            output.line(f"not compared: {what}: {reason}")
         for difference in differences:
             subject = f"{difference['dataset']} of {difference['account']} ({difference['asked']})"
             output.line(f"different: {subject}: {difference['what']}")
@@ -138,19 +138,19 @@ def report(output: Output, comparisons: Sequence[Comparison]) -> None:
         named = "; ".join(dict.fromkeys(f"{comparison.subject} of {comparison.account}" for comparison in different))
         error = CheckFailedError(
             f"source and replica differ: {named}. Read those months again with `seller-platform sync --from ... "
-            "--to ...`, for the source may have changed since; then run `seller-platform verify` again"
+            "--to ...`, because the source may have changed since; then run `seller-platform verify` again"
         )
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
     if output.as_json:
         output.document(document)
-    output.say("Source and replica give equal answers to everything that both know.")
+    output.say("Source and replica give equal answers to all compared queries.")
 
 
 def _queries_by_account(
     installation: Installation, selection: SliceOptions
 ) -> Callable[[KnownAccount], Iterator[Query]]:
-    """Return what yields the questions about an account."""
+    """Return the function that yields the queries for an account."""
     chosen = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
     datasets = chosen if selection.datasets else (*LISTS, *COSTS)
     months = months_of(selection, installation.settings.history_start)
@@ -194,13 +194,13 @@ def _rows(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
 
 
 def _not_known(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """Return each thing that was not compared once, with the accounts that it concerns."""
+    """Return what was not compared, each entry once with its accounts."""
     concerned: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for comparison in comparisons:
         for what in comparison.not_known:
-            asked = concerned[(comparison.subject, what)]
-            asked[comparison.account] = asked.get(comparison.account, 0) + 1
+            counts = concerned[(comparison.subject, what)]
+            counts[comparison.account] = counts.get(comparison.account, 0) + 1
     return [
-        {"dataset": dataset, "what": what, "accounts": list(found), "questions": sum(found.values())}
-        for (dataset, what), found in concerned.items()
+        {"dataset": dataset, "what": what, "accounts": list(counts), "questions": sum(counts.values())}
+        for (dataset, what), counts in concerned.items()
     ]

@@ -96,7 +96,7 @@ def test_one_that_was_revoked_is_named_and_the_other_is_synced(shell: Shell) -> 
     result = run(["sync", "--dataset", "orders", *MONTH], shell.bare)
     examined = run(["doctor"], shell.bare)
     connect(shell.bare, "--connection", "ben")
-    mended = run(["doctor"], shell.bare)
+    fixed = run(["doctor"], shell.bare)
 
     assert result.returncode == 3
     assert "`seller-platform connect --connection ben`" in result.stderr
@@ -105,7 +105,7 @@ def test_one_that_was_revoked_is_named_and_the_other_is_synced(shell: Shell) -> 
     assert examined.returncode == 5
     assert "connection ben" in examined.stderr
     assert "next: `seller-platform connect --connection ben`" in examined.stdout
-    assert mended.returncode == 0, mended.stdout + mended.stderr
+    assert fixed.returncode == 0, mended.stdout + mended.stderr
 
 
 def test_an_upstream_that_moved_is_followed_without_another_approval(shell: Shell) -> None:
@@ -165,5 +165,5 @@ def test_doctor_without_its_server_or_its_key_says_so(shell: Shell) -> None:
     assert "fail  PostgreSQL" in unreachable.stdout
     assert "canary" not in unreachable.stdout + unreachable.stderr
     assert locked_out.returncode == 5
-    assert "the key is gone, and 2 connections were stored with it" in locked_out.stdout
+    assert "the key is missing, and 2 connections were stored with it" in locked_out.stdout
     assert not key.exists()

@@ -1,4 +1,4 @@
-"""`seller-platform doctor`: every prerequisite, each with the next step."""
+"""`seller-platform doctor`: checks every prerequisite, with the next step for each problem."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,10 +27,10 @@ _HEARTBEAT = timedelta(minutes=5)
 @click.command()
 @json_option
 def doctor(*, as_json: bool) -> None:
-    """Check every prerequisite, and name the next step.
+    """Check every prerequisite, and print the next step for each problem.
 
     Nothing is changed: no schema, no grant, no key. The embedded PostgreSQL is started if it exists.
-    Exit code 5 if something is not as it must be; what is only doubtful does not count.
+    Exit code 5 if a prerequisite is not met; warnings do not count.
     """
     output = Output(as_json=as_json)
     findings = []
@@ -61,14 +61,14 @@ def doctor(*, as_json: bool) -> None:
     if as_json:
         output.document(document)
         return
-    output.say("Everything that is needed is there.")
+    output.say("All prerequisites are met.")
 
 
 def _examine() -> Iterator[Finding]:
     settings, now = read_settings(), datetime.now(UTC)
     yield from examine_machine(settings, now.date())
     if settings.database_url is None and not (settings.home / "postgres" / "data").exists():
-        yield ok("PostgreSQL", "the embedded server is made on first use")
+        yield ok("PostgreSQL", "the embedded server is created on first use")
         yield from examine_settings_to_connect(settings)
         return
     yield from examined("PostgreSQL", lambda: _examine_database(settings, now))
@@ -83,14 +83,14 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
         has_key = key is not None or key_file(settings.home).exists()
-        box = secret_box(settings.home, key) if has_key else None  # without a key, it would make one
+        box = secret_box(settings.home, key) if has_key else None  # without a key, `secret_box` would make one
         names = [each.name for each in connections(database)]
         if not names:
             yield from examine_settings_to_connect(settings)
             return
         if box is None:
-            step = f"put {key_file(settings.home)} back, or set SELLER_PLATFORM_SECRET_KEY to what it held"
-            yield fail("secrets", f"the key is gone, and {len(names)} connections were stored with it", step)
+            step = f"restore {key_file(settings.home)}, or set SELLER_PLATFORM_SECRET_KEY to its content"
+            yield fail("secrets", f"the key is missing, and {len(names)} connections were stored with it", step)
             return
         yield from examined("secrets", lambda: examine_secrets(settings, database, box))
         for name in names:
@@ -98,7 +98,7 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
 
 
 def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
-    """Yield whether the server can be used, and has today's schema."""
+    """Yield whether the server can be used, and its schema is that of this version."""
     size = f"{health.size_bytes / (1 << 20):,.0f} MiB"
     if health.major < _OLDEST_POSTGRESQL:
         yield fail("PostgreSQL", f"{health.version} is too old", f"use version {_OLDEST_POSTGRESQL} or newer")
@@ -108,13 +108,15 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
         yield ok("PostgreSQL", f"{health.version} at {where}, {size}")
     migrate = "`seller-platform migrate`"
     if not health.may_read:
-        step = "let SELLER_PLATFORM_DATABASE_URL name the user who ran it, or grant this one what that one has"
+        step = "name the user that created it in SELLER_PLATFORM_DATABASE_URL, or grant this user the same rights"
         yield fail("schema", "this user may not read it", step)
     elif health.schema is None:
         if health.may_create:
             yield warn("schema", "there is none yet", migrate)
         else:
-            yield fail("schema", "there is none yet, and this user may not make it", f"{migrate} as one who may")
+            yield fail(
+                "schema", "there is none yet, and this user may not create it", f"{migrate} as a user with that right"
+            )
     elif not health.is_known_schema:
         yield fail("schema", f"version {health.schema} is newer than this program", "install the newer seller-platform")
     elif health.schema != health.newest_schema:
@@ -124,20 +126,20 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
 
 
 def examine_dagster(settings: Settings, database: Database, now: datetime) -> Iterator[Finding]:
-    """Yield whether Dagster's instance works, a daemon lives, and every account has its partition."""
+    """Yield whether Dagster's instance works, a daemon runs, and every account has a partition."""
     from seller_platform.orchestration.instance import health  # Dagster alone takes a second to import
 
     try:
         instance_health = health.check_health(settings.home)
     except Exception as error:  # Dagster's storage raises what its libraries raise
         message = str(error).strip().partition("\n")[0]
-        yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {message}", "mend dagster.yaml")
+        yield fail("Dagster", f"its instance cannot be opened: {type(error).__name__}: {message}", "fix dagster.yaml")
         return
     if instance_health.is_configured:
         yield ok("Dagster", f"its home is {instance_health.home}")
     else:
         step = "copy the project's dagster.yaml there, or unset DAGSTER_HOME"
-        yield fail("Dagster", f"{instance_health.home} has no dagster.yaml: events would be kept in files", step)
+        yield fail("Dagster", f"{instance_health.home} has no dagster.yaml: events would be stored in files", step)
     yield _daemon(instance_health.last_heartbeat, instance_health.silent, now)
     missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
     if missing:
@@ -159,7 +161,7 @@ def _daemon(last_heartbeat: datetime | None, silent_parts: Sequence[str], now: d
 
 
 def examine_secrets(settings: Settings, database: Database, box: SecretBox) -> Iterator[Finding]:
-    """Yield whether every secret at rest can be decrypted."""
+    """Yield whether every stored secret can be decrypted."""
     locked = sealed_otherwise(database, settings.home, box)
     if locked:
         step = (

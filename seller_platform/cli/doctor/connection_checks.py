@@ -1,4 +1,4 @@
-"""What `doctor` looks at outside this machine: the upstream of each connection, its clock, and its grant."""
+"""Checks of connections: the upstream, its clock, the grant, and the accounts."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -30,7 +30,7 @@ _REQUEST_SECONDS = 10.0
 
 
 def examine_settings_to_connect(settings: Settings) -> Iterator[Finding]:
-    """Yield whether a first connection could be made."""
+    """Yield whether the settings for a first connection work."""
     try:
         upstream = Upstream.of(settings)
     except SettingsError as error:
@@ -44,7 +44,7 @@ def examine_settings_to_connect(settings: Settings) -> Iterator[Finding]:
 def examine_connection(
     name: str, settings: Settings, database: Database, box: SecretBox, now: datetime
 ) -> Iterator[Finding]:
-    """Yield whether a connection can be used: its settings, its upstream, its grant, its accounts."""
+    """Yield whether a connection works: settings, upstream, grant and accounts."""
     subject = f"connection {name}"
     try:
         upstream = upstream_of(name, settings, database, box)
@@ -60,7 +60,7 @@ def examine_connection(
     if count:
         yield ok(subject, f"{count} accounts")
     else:
-        yield warn(subject, "it reads no account", "ask who connected it which accounts they may see")
+        yield warn(subject, "it reads no account", "ask its user which accounts they may read")
 
 
 def _upstream(subject: str, upstream: Upstream) -> Iterator[Finding]:
@@ -79,13 +79,13 @@ def _upstream(subject: str, upstream: Upstream) -> Iterator[Finding]:
     if skew is not None and abs(skew) > _SKEW_TO_WARN_SECONDS:
         message = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
         judge = fail if abs(skew) > _SKEW_TO_FAIL_SECONDS else warn
-        yield judge(subject, message, "set this machine's clock (NTP); if it is right, tell the upstream")
+        yield judge(subject, message, "set this machine's clock (NTP); if it is right, report it to the upstream")
 
 
 def _grant(
     name: str, upstream: Upstream, database: Database, box: SecretBox, now: datetime, *, is_reached: bool
 ) -> Finding:
-    """Return how a grant is; it is tried if its access token still lives, and never refreshed."""
+    """Return the state of a grant. A valid access token is tried; it is never refreshed."""
     subject, again = f"connection {name}", f"`{connect_command(name)}`"
     try:
         pair, refused = Grants(database, box).current(name)
@@ -94,10 +94,10 @@ def _grant(
     except SellerPlatformError as error:
         return failed(subject, error)
     if refused is not None:
-        return fail(subject, f"its grant is not honoured any more: {refused}", again)
+        return fail(subject, f"its grant is no longer accepted: {refused}", again)
     if now >= pair.dies_at - WARN_BEFORE_DEATH:
         message = (
-            f"its grant was refreshed on {pair.issued_at:%Y-%m-%d} and is not honoured after {pair.dies_at:%Y-%m-%d}"
+            f"its grant was refreshed on {pair.issued_at:%Y-%m-%d} and is not accepted after {pair.dies_at:%Y-%m-%d}"
         )
         return warn(subject, message, "`seller-platform sync`")
     if now >= pair.expires_at or not is_reached:
@@ -113,12 +113,12 @@ def _trial(name: str, upstream: Upstream, pair: TokenPair) -> Finding:
             api.impatient(_REQUEST_SECONDS).get(USER_ME)
     except RequestRefusedError as error:
         if error.status == 401:
-            step = f"`seller-platform sync`, which refreshes it; if need be {again}"
+            step = f"`seller-platform sync`, which refreshes it; if that fails, {again}"
             return warn(subject, f"{grant}, but its access token is rejected", step)
         return fail(subject, f"{grant}, but the upstream answers {error.status}", f"ask the upstream, or {again}")
     except SellerPlatformError as error:
-        return warn(subject, f"{grant}, but it could not be tried: {error}", "as said")
-    return ok(subject, f"{grant} and is honoured")
+        return warn(subject, f"{grant}, but it could not be tried: {error}", "see the message")
+    return ok(subject, f"{grant} and is accepted")
 
 
 def _redirect_port(subject: str, upstream: Upstream, *, is_needed: bool) -> Finding:
@@ -127,4 +127,4 @@ def _redirect_port(subject: str, upstream: Upstream, *, is_needed: bool) -> Find
             return ok(subject, f"{upstream.redirect_uri} can be listened on")
     except SettingsError as error:
         judge = fail if is_needed else warn
-        return judge(subject, f"{upstream.redirect_uri}: {error}", "as said; only `connect` needs it")
+        return judge(subject, f"{upstream.redirect_uri}: {error}", "see the message; only `connect` needs it")

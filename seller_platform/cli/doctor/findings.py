@@ -1,4 +1,4 @@
-"""What `doctor` finds: a verdict on one prerequisite each, with the next step."""
+"""The findings of `doctor`: one prerequisite each, with its level and next step."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from seller_platform.errors import SellerPlatformError
 
 
 class FindingLevel(StrEnum):
-    """Whether a prerequisite is met; what is doubtful does not stop the work."""
+    """Whether a prerequisite is met; a warning does not stop the work."""
 
     OK = "ok"
     WARN = "warn"
@@ -17,7 +17,7 @@ class FindingLevel(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one prerequisite.
+    """The finding about one prerequisite.
 
     Attributes:
         next_step: What to do about it; empty where there is nothing to do.
@@ -30,27 +30,27 @@ class Finding:
 
 
 def ok(subject: str, message: str) -> Finding:
-    """Return that a prerequisite is met."""
+    """Return the finding that a prerequisite is met."""
     return Finding(subject, FindingLevel.OK, message)
 
 
 def warn(subject: str, message: str, next_step: str) -> Finding:
-    """Return that a prerequisite is doubtful."""
+    """Return the finding that a prerequisite may not be met."""
     return Finding(subject, FindingLevel.WARN, message, next_step)
 
 
 def fail(subject: str, message: str, next_step: str) -> Finding:
-    """Return that a prerequisite is not met."""
+    """Return the finding that a prerequisite is not met."""
     return Finding(subject, FindingLevel.FAIL, message, next_step)
 
 
 def failed(subject: str, error: SellerPlatformError) -> Finding:
-    """Return that an error stands in the way; its message ends with the next step."""
-    return fail(subject, str(error), "as said")
+    """Return the finding of an error, whose message ends with the next step."""
+    return fail(subject, str(error), "see the message")
 
 
 def examined(subject: str, examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """Yield what an examination finds; an error that ends it is a finding too."""
+    """Yield the findings of an examination; an error that ends it is a finding too."""
     try:
         yield from examine()
     except SellerPlatformError as error:

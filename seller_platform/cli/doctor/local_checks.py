@@ -1,4 +1,4 @@
-"""What `doctor` looks at on this machine: Python and its packages, folders, the key, disks, and the settings."""
+"""Checks of this machine: Python and packages, folders, key, disks and settings."""
 
 import shutil
 import stat
@@ -23,7 +23,7 @@ _KEY_SETTING = "SELLER_PLATFORM_SECRET_KEY"
 
 
 def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
-    """Yield what is found without a database and without a network."""
+    """Yield the findings that need neither database nor network."""
     yield examine_python(sys.version_info[:3])
     yield examine_packages(requires("seller-platform") or ())
     yield examine_history_start(settings.history_start, today)
@@ -42,7 +42,7 @@ def examine_python(running: Sequence[int]) -> Finding:
 
 
 def examine_packages(requirements: Iterable[str]) -> Finding:
-    """Return whether each package that is required is there, in a version that fits."""
+    """Return whether every required package is installed in a supported version."""
     wrong = []
     for requirement in map(Requirement, requirements):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
@@ -61,26 +61,26 @@ def examine_packages(requirements: Iterable[str]) -> Finding:
 
 
 def examine_history_start(start: date, today: date) -> Finding:
-    """Return whether the first day of interest makes sense."""
-    subject, change = "SELLER_PLATFORM_HISTORY_START", "set it to the first day of interest"
+    """Return whether the first day of history makes sense."""
+    subject, change = "SELLER_PLATFORM_HISTORY_START", "set it to the first day to load"
     if start > today:
-        return fail(subject, f"{start} lies in the future: there is nothing to read", change)
+        return fail(subject, f"{start} is in the future: there is nothing to read", change)
     if start.year < today.year - _LONGEST_HISTORY_YEARS:
         return warn(subject, f"{start} makes {12 * (today.year - start.year)} months of each account", change)
     return ok(subject, str(start))
 
 
 def examine_home(home: Path) -> Iterator[Finding]:
-    """Yield whether the home folder can be written by us and read by nobody else."""
+    """Yield whether the home folder is writable, and private to its owner."""
     subject = "home folder"
     if not home.is_dir():
         nearest = _nearest(home)
         if not nearest.is_dir():
-            yield fail(subject, f"{nearest} is not a folder", "set SELLER_PLATFORM_HOME to another place")
+            yield fail(subject, f"{nearest} is not a folder", "set SELLER_PLATFORM_HOME to another folder")
         elif not _is_writable(nearest):
-            yield fail(subject, f"{home} cannot be made in {nearest}", "set SELLER_PLATFORM_HOME to another place")
+            yield fail(subject, f"{home} cannot be created in {nearest}", "set SELLER_PLATFORM_HOME to another folder")
         else:
-            yield ok(subject, f"{home} is made on first use")
+            yield ok(subject, f"{home} is created on first use")
         return
     if not _is_writable(home):
         yield fail(subject, f"{home} cannot be written", f"`chown` it, or set SELLER_PLATFORM_HOME: {home}")
@@ -99,10 +99,10 @@ def examine_home(home: Path) -> Iterator[Finding]:
 
 
 def examine_key(settings: Settings) -> Iterator[Finding]:
-    """Yield whether there is a key, and one only."""
+    """Yield whether there is a key, and only one."""
     subject, path = "secret key", key_file(settings.home)
     if settings.secret_key is None and not path.exists():
-        yield ok(subject, f"{path} is made on first use")
+        yield ok(subject, f"{path} is created on first use")
         return
     where = _KEY_SETTING if settings.secret_key is not None else str(path)
     text = settings.secret_key.get_secret_value() if settings.secret_key is not None else path.read_text()
@@ -110,19 +110,19 @@ def examine_key(settings: Settings) -> Iterator[Finding]:
         count = len(split_keys(text))
     except InvalidSettingError:
         yield fail(
-            subject, f"what {where} holds is not a Fernet key", f"set {where} to the key grants were stored with"
+            subject, f"the content of {where} is not a Fernet key", f"set {where} to the key grants were stored with"
         )
         return
     if count == 1:
         yield ok(subject, where)
     else:
         yield warn(
-            subject, f"{where} holds {count} keys: a change of keys is under way", "`seller-platform keys rotate`"
+            subject, f"{where} holds {count} keys: a change of keys is not finished", "`seller-platform keys rotate`"
         )
 
 
 def examine_disk(subject: str, free_bytes: int, folder: Path) -> Finding:
-    """Return whether there is room."""
+    """Return whether the disk has enough room."""
     message = f"{free_bytes / (1 << 30):.1f} GiB free at {folder}"
     if free_bytes < _LITTLE_BYTES:
         return fail(subject, message, "make room there")
@@ -135,7 +135,10 @@ def _nearest(path: Path) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be made there; rights alone do not tell, for the superuser and for read-only disks."""
+    """Whether a file can be created there.
+
+    The rights alone do not say so for the superuser or on read-only disks.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

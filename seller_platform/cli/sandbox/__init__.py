@@ -1,4 +1,4 @@
-"""`demo`, `dev` and `sandbox load`: commands on invented sellers.
+"""`demo`, `dev` and `sandbox load`: commands on generated sellers.
 
 - `demo`: the main job, once
 - `dev`: everything until Ctrl-C

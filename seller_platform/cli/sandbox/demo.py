@@ -1,4 +1,4 @@
-"""`seller-platform demo`: the main job, end to end, on the sandbox."""
+"""`seller-platform demo`: connects to the sandbox, loads every list, and checks the rows."""
 
 import os
 import re
@@ -34,10 +34,10 @@ from seller_platform.warehouse.postgres.database import Database
 @click.command()
 @json_option
 def demo(*, as_json: bool) -> None:
-    """Run the main job on the sandbox: connect, land every list, check, and print the table.
+    """Connect to the sandbox, load every list, check the rows, and print a table.
 
-    Everything is real: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. It lives in the
-    folder `sandbox` of the home folder, and can be run again at any time.
+    It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. Its files are in
+    the folder `sandbox` of the home folder. It can be run again at any time.
     """
     output = Output(as_json=as_json)
     with open_local_stack(read_settings().home, output) as stack:
@@ -47,12 +47,12 @@ def demo(*, as_json: bool) -> None:
             synced = run_sync(installation, SliceOptions(full=True), output)
             problem = problem_of(synced) or _difference(installation, stack)
     report(output, synced, problem)
-    output.say("Every row is stored exactly as the sandbox holds it.")
+    output.say("Every stored row equals the sandbox's.")
     output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
 
 
 def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:
-    """Authorise at the sandbox as its demo user would, discover the accounts, and return them."""
+    """Authorise as the sandbox's demo user, discover the accounts, and return them."""
     upstream = Upstream.of(installation.settings)
     keeper = open_keeper(
         upstream, DEFAULT_CONNECTION, installation.database, installation.box, installation.settings.home
@@ -75,10 +75,10 @@ def connect_local_stack(installation: Installation, stack: LocalStack, output: O
 
 
 def approve(url: str, email: str, password: str) -> None:
-    """Do over HTTP what a person does in a browser: open the page, log in, approve, follow the way back.
+    """Log in and approve an authorisation over HTTP, as a user does in a browser.
 
     Raises:
-        AuthorizationDeniedError: The pages did not lead back.
+        AuthorizationDeniedError: The pages did not lead back to the callback.
     """
     with httpx.Client(follow_redirects=True, timeout=30) as browser:
         page = browser.get(url)
@@ -97,7 +97,7 @@ def approve(url: str, email: str, password: str) -> None:
 
 
 def _difference(installation: Installation, stack: LocalStack) -> CheckFailedError | None:
-    """Compare every row with the sandbox's; return an error that names the tables that are not equal."""
+    """Compare every row with the sandbox's; return an error that names different tables."""
     datasets = [dataset for dataset in LISTS if not dataset.is_computed]
     with Database(stack.sandbox_url) as sandbox:
         expected, stored = fingerprints(sandbox, datasets), fingerprints(installation.database, datasets)
@@ -109,6 +109,5 @@ def _difference(installation: Installation, stack: LocalStack) -> CheckFailedErr
     if not different:
         return None
     return CheckFailedError(
-        f"these tables are not equal to the sandbox's: {', '.join(different)}. "
-        "That is a fault of this program; report it"
+        f"these tables are not equal to the sandbox's: {', '.join(different)}. That is a bug of this program; report it"
     )

@@ -1,4 +1,4 @@
-"""`seller-platform dev`: sandbox service, Dagster UI and daemon, until Ctrl-C."""
+"""`seller-platform dev`: runs sandbox service, Dagster UI and daemon, until Ctrl-C."""
 
 import os
 import signal
@@ -23,22 +23,24 @@ _MODULE = "seller_platform.orchestration.definitions"
 
 
 class ProgramEndedError(SellerPlatformError):
-    """A program that should run until Ctrl-C keeps ending by itself."""
+    """A program that should run until Ctrl-C ends again and again."""
 
 
 @click.command()
-@click.option("--port", default=3000, show_default=True, help="Port of the Dagster UI; if it is taken, another one.")
-@click.option("--service-port", default=8700, show_default=True, help="Port of the service; likewise.")
-@click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many invented accounts.")
-@click.option("--months", default=4, show_default=True, type=click.IntRange(1), help="How many months they have sold.")
+@click.option("--port", default=3000, show_default=True, help="Port of the Dagster UI; if it is in use, another one.")
+@click.option(
+    "--service-port", default=8700, show_default=True, help="Port of the service; if it is in use, another one."
+)
+@click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many generated accounts.")
+@click.option("--months", default=4, show_default=True, type=click.IntRange(1), help="How many months of sales.")
 def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
     """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
 
-    A program that dies is started again; the runs under way go on, or are taken up again by the daemon.
+    A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
     output = Output(as_json=False)
     ended = threading.Event()
-    # Handlers of our own, so that the programs started below do not inherit signals that a shell told us to ignore.
+    # Own handlers, so that the programs started below do not inherit signals that a shell set to be ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     home = read_settings().home
@@ -62,14 +64,14 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
             output.line("Ctrl-C ends everything.")
             while not ended.wait(_LOOK_SECONDS):
                 if stack.server.revive():
-                    output.say("PostgreSQL had ended by itself and is started again.")
+                    output.say("PostgreSQL ended unexpectedly and is started again.")
                 _keep_running((stack.service, *programs), output)
         output.say("Ended.")
 
 
 def _prepare(stack: LocalStack, output: Output) -> str:
-    """Connect to the sandbox and add the accounts' partitions; return the folder of the Dagster instance."""
-    # Importing Dagster takes a second; `--help` does without.
+    """Connect to the sandbox, add the accounts' partitions, and return the Dagster home."""
+    # Imported here because Dagster takes a second to import, which `--help` does not need.
     from seller_platform.orchestration.instance.home import dagster_home, open_instance
     from seller_platform.orchestration.partitions import add_accounts
 
@@ -81,7 +83,7 @@ def _prepare(stack: LocalStack, output: Output) -> str:
 
 
 def _dagster(home: Path, address: str) -> dict[str, list[str]]:
-    """Return the programs of a Dagster deployment, each by itself: none that dies takes another along."""
+    """Return the commands of a Dagster deployment, separate so that one failure ends no other."""
     host, port = address.removeprefix("http://").split(":")
     code_port = str(free_port())
     workspace = home / "workspace.yaml"
@@ -99,15 +101,15 @@ def _dagster(home: Path, address: str) -> dict[str, list[str]]:
 
 
 def _keep_running(programs: Sequence[Program], output: Output) -> None:
-    """Start again what has died.
+    """Start ended programs again.
 
     Raises:
-        ProgramEndedError: It keeps dying.
+        ProgramEndedError: A program ends again and again.
     """
     for program in programs:
         if not program.has_ended:
             continue
         if program.keeps_ending:
-            raise ProgramEndedError(f"{program.name} keeps ending by itself; look into {program.log}")
-        output.say(f"{program.name} had ended by itself and is started again; its log is {program.log}")
+            raise ProgramEndedError(f"{program.name} ends again and again; look into {program.log}")
+        output.say(f"{program.name} ended unexpectedly and is started again; its log is {program.log}")
         program.start()

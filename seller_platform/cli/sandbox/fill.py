@@ -1,4 +1,4 @@
-"""`seller-platform sandbox`: invented sellers for the service's database."""
+"""`seller-platform sandbox`: fills the service's database with generated sellers."""
 
 from datetime import UTC, date, datetime
 
@@ -13,7 +13,7 @@ from seller_platform.warehouse.postgres.location import SANDBOX, embedded_server
 
 @click.group()
 def sandbox() -> None:
-    """Fill the service's database with invented sellers."""
+    """Fill the service's database with generated sellers."""
 
 
 @sandbox.command()
@@ -22,27 +22,27 @@ def sandbox() -> None:
     "--months", default=4, show_default=True, type=click.IntRange(1), help="How many months, up to yesterday."
 )
 @click.option("--orders-per-month", type=click.IntRange(1), help="Orders of the largest account in a month.")
-@click.option("--seed", default=1, show_default=True, help="The same seed invents the same sellers.")
+@click.option("--seed", default=1, show_default=True, help="The same seed generates the same sellers.")
 @click.option("--database-url", help="The service's database; by default the embedded server's.")
 @json_option
 def load(
     *, accounts: int, months: int, orders_per_month: int | None, seed: int, database_url: str | None, as_json: bool
 ) -> None:
-    """Replace the invented sellers in the service's database."""
+    """Replace the generated sellers in the service's database."""
     output = Output(as_json=as_json)
     url = database_url or embedded_server(read_settings().home).database(SANDBOX)
     with Database(url) as database:
         database.migrate()
-        rows = invent(
+        rows = generate(
             database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed
         ).rows
     if as_json:
         output.document({"rows": rows})
     else:
-        output.table("Invented", ("table", "rows"), list(rows.items()))
+        output.table("Generated", ("table", "rows"), list(rows.items()))
 
 
-def invent(
+def generate(
     database: Database,
     output: Output,
     *,
@@ -52,9 +52,9 @@ def invent(
     seed: int = 1,
     today: date | None = None,
 ) -> SandboxReport:
-    """Load the sandbox with a progress bar and return what was loaded."""
+    """Load the sandbox with a progress bar, and return the report of the load."""
     options = {} if orders_per_month is None else {"orders_per_month": orders_per_month}
-    with output.progress("Inventing sellers", None) as bar:
+    with output.progress("Generating sellers", None) as bar:
         return load_sandbox(
             database,
             accounts=accounts,

@@ -1,6 +1,6 @@
-"""The playground of `demo` and `dev`: the sandbox served for real, and the platform pointed at it.
+"""The local stack of `demo` and `dev`: a served sandbox, and the environment that points at it.
 
-It lives in a folder of its own inside the home folder, so that nothing invented ever meets the rows of a real
+It has a folder of its own inside the home folder, so that generated rows never mix with the rows of a real
 connection.
 """
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, await_answer, free_port, running
-from seller_platform.cli.sandbox.fill import invent
+from seller_platform.cli.sandbox.fill import generate
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.files import write_atomically
 from seller_platform.service.oauth.applications import add_application, knows_application
@@ -32,7 +32,7 @@ _FILE = "playground.json"
 
 @dataclass(frozen=True)
 class Credentials:
-    """The login and the application of a playground; invented on its first use and kept there."""
+    """The login and the application of a local stack, generated on first use and stored in its folder."""
 
     password: str = field(repr=False)
     redirect_uri: str
@@ -61,10 +61,10 @@ def open_local_stack(
     """Fill and serve the sandbox until the block ends.
 
     Args:
-        home: The home folder of the installation; the playground is `sandbox` inside it.
-        port: Where the service listens; a free port where none is given.
-        accounts: How many accounts are invented.
-        months: How many months of theirs, up to yesterday.
+        home: The home folder of the installation; the stack's folder is `sandbox` inside it.
+        port: The port of the service; without it, a free one.
+        accounts: How many accounts are generated.
+        months: How many months of their history, up to yesterday.
 
     Raises:
         ServiceStartError: The service does not answer.
@@ -74,7 +74,7 @@ def open_local_stack(
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
         database.migrate()
-        report = invent(database, output, accounts=accounts, months=months)
+        report = generate(database, output, accounts=accounts, months=months)
         credentials = _credentials(folder / _FILE, database)
         ensure_user(database, USER_EMAIL, "Demo", credentials.password)
         keys = [account.key for account in report.accounts]

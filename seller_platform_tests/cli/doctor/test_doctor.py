@@ -1,4 +1,4 @@
-"""`doctor`: each thing that can be wrong is found, by its name, with a step that mends it."""
+"""`doctor` finds each problem, and prints the step that fixes it."""
 
 import socket
 import threading
@@ -94,7 +94,7 @@ def test_the_machine(finding: Finding, verdict: FindingLevel, message: str) -> N
 def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
     secret_box(tmp_path / "made", None)
 
-    assert "made on first use" in only(examine_home(tmp_path / "new"), FindingLevel.OK).message
+    assert "created on first use" in only(examine_home(tmp_path / "new"), FindingLevel.OK).message
     assert only(examine_home(tmp_path / "made"), FindingLevel.OK).message == str(tmp_path / "made")
 
 
@@ -141,7 +141,7 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_SECRET_KEY", "canary")
     wrong = only(examine_key(read_settings()), FindingLevel.FAIL)
 
-    assert "made on first use" in missing.message
+    assert "created on first use" in missing.message
     assert sound.message == str(file)
     assert "keys rotate" in rotating.next_step
     assert "canary" not in str((broken, wrong))
@@ -154,7 +154,7 @@ def test_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (replace(SOUND, major=13, version="13.14"), FindingLevel.FAIL, "13.14 is too old"),
         (replace(SOUND, is_read_only=True), FindingLevel.FAIL, "can only be read"),
         (replace(SOUND, schema=None), FindingLevel.WARN, "there is none yet"),
-        (replace(SOUND, schema=None, may_create=False), FindingLevel.FAIL, "this user may not make it"),
+        (replace(SOUND, schema=None, may_create=False), FindingLevel.FAIL, "this user may not create it"),
         (replace(SOUND, schema=None, may_read=False), FindingLevel.FAIL, "this user may not read it"),
         (replace(SOUND, schema="0001"), FindingLevel.FAIL, "version 0001, and 0008 is needed"),
         (replace(SOUND, schema="9999", is_known_schema=False), FindingLevel.FAIL, "9999 is newer than this program"),
@@ -303,7 +303,7 @@ def test_a_connection_that_works_is_found_to_and_costs_no_refresh(connected: Con
             "UPDATE platform.connections SET client_secret = NULL",
             FindingLevel.FAIL,
             "SELLER_API_CLIENT_SECRET is not set",
-            "as said",
+            "see the message",
         ),
         (
             "UPDATE platform.connections SET base_url = 'http://127.0.0.1:1'",
@@ -334,7 +334,7 @@ def test_a_grant_that_is_dying_is_rejected_or_was_not_tried(connected: Connected
     connected.adopt(age=timedelta(days=16))
     expired = connected.findings()
 
-    assert "is not honoured after" in dying.message
+    assert "is not accepted after" in dying.message
     assert "access token is rejected" in rejected.message
     assert [finding.verdict for finding in expired] == [FindingLevel.OK] * 4
     assert any("was not tried" in finding.message for finding in expired)
