@@ -21,7 +21,7 @@ from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import CheckFailedError, NotConnectedError
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
-from seller_platform.ingest.verification.queries import NOT_ASKED, Query, StoredDays, queries_for
+from seller_platform.ingest.verification.queries import NOT_ASKED, AccountQuery, StoredDays, queries_for
 from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
 from seller_platform.warehouse.loads.products import accounts_with_products, skus_of_account
@@ -149,7 +149,7 @@ def report(output: Output, comparisons: Sequence[Comparison]) -> None:
 
 def _queries_by_account(
     installation: Installation, selection: SliceOptions
-) -> Callable[[KnownAccount], Iterator[Query]]:
+) -> Callable[[KnownAccount], Iterator[AccountQuery]]:
     """Return the function that yields the queries for an account."""
     chosen = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
     datasets = chosen if selection.datasets else (*LISTS, *COSTS)
@@ -157,7 +157,7 @@ def _queries_by_account(
     stored_days = StoredDays(latest_receipts(installation.database))
     with_products = accounts_with_products(installation.database)
 
-    def queries_of(account: KnownAccount) -> Iterator[Query]:
+    def queries_of(account: KnownAccount) -> Iterator[AccountQuery]:
         return queries_for(
             account,
             datasets,

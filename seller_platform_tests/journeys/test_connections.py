@@ -105,7 +105,7 @@ def test_one_that_was_revoked_is_named_and_the_other_is_synced(shell: Shell) -> 
     assert examined.returncode == 5
     assert "connection ben" in examined.stderr
     assert "next: `seller-platform connect --connection ben`" in examined.stdout
-    assert fixed.returncode == 0, mended.stdout + mended.stderr
+    assert fixed.returncode == 0, fixed.stdout + fixed.stderr
 
 
 def test_an_upstream_that_moved_is_followed_without_another_approval(shell: Shell) -> None:

@@ -47,7 +47,7 @@ def demo(*, as_json: bool) -> None:
             synced = run_sync(installation, SliceOptions(full=True), output)
             problem = problem_of(synced) or _difference(installation, stack)
     report(output, synced, problem)
-    output.say("Every stored row equals the sandbox's.")
+    output.say("Every row is stored exactly as the sandbox holds it.")
     output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
 
 

@@ -21,7 +21,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
-from seller_platform.ingest.verification.queries import Query
+from seller_platform.ingest.verification.queries import AccountQuery
 from seller_platform.warehouse.loads.copy_format import RowDigest
 
 QUERIES_AT_ONCE = 4
@@ -73,7 +73,7 @@ class _Judgement:
     not_known: tuple[str, ...] = ()
 
 
-def verify_each(queries: Iterable[Query], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
+def verify_each(queries: Iterable[AccountQuery], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
     """Send the queries to both, several in parallel, and yield the comparisons in their order.
 
     A query that fails does not stop the others.
@@ -82,7 +82,7 @@ def verify_each(queries: Iterable[Query], source: SellerApi, replica: SellerApi)
         yield from threads.map(lambda query: verify(query, source, replica), queries)
 
 
-def verify(query: Query, source: SellerApi, replica: SellerApi) -> Comparison:
+def verify(query: AccountQuery, source: SellerApi, replica: SellerApi) -> Comparison:
     """Send one query to both, and compare the answers."""
     return _compare(query.dataset.name, query.account.key, str(query), lambda: _judge(query, source, replica))
 
@@ -124,7 +124,7 @@ def _compare(subject: str, account: str, asked: str, judge: Callable[[], _Judgem
     )
 
 
-def _judge(query: Query, source: SellerApi, replica: SellerApi) -> _Judgement:
+def _judge(query: AccountQuery, source: SellerApi, replica: SellerApi) -> _Judgement:
     if query.unanswerable is not None:
         return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(query.unanswerable,))
     of_replica, of_source = _ReadAnswer(query), _ReadAnswer(query)
@@ -144,7 +144,7 @@ def _judge(query: Query, source: SellerApi, replica: SellerApi) -> _Judgement:
     return _judge_rows(query, source, replica, tuple(unknown))
 
 
-def _judge_rows(query: Query, source: SellerApi, replica: SellerApi, unknown: tuple[str, ...]) -> _Judgement:
+def _judge_rows(query: AccountQuery, source: SellerApi, replica: SellerApi, unknown: tuple[str, ...]) -> _Judgement:
     """Read both again, keep the rows, and describe the differences.
 
     A list may have changed in between, so that the second answers can be equal.
@@ -168,7 +168,7 @@ def _judge_rows(query: Query, source: SellerApi, replica: SellerApi, unknown: tu
     )
 
 
-def _read(query: Query, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:
+def _read(query: AccountQuery, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:
     account, day = query.account.account, query.snapshot_day
     if query.skus is not None and day is not None:
         return read_cost_periods(api, account, query.skus, day, answer)
@@ -178,7 +178,7 @@ def _read(query: Query, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:
 class _ReadAnswer:
     """Digests the rows of an answer in one spelling, and keeps them on request."""
 
-    def __init__(self, query: Query, *, keeps_rows: bool = False) -> None:
+    def __init__(self, query: AccountQuery, *, keeps_rows: bool = False) -> None:
         dataset = query.dataset
         ignored = set(query.ignored)
         self.columns = (*dataset.columns, *dataset.tags)
@@ -278,7 +278,7 @@ def _refusal(error: RequestRefusedError) -> str:
     return "; ".join(f"{name} {' '.join(texts)}" for name, texts in error.parameters.items()) or str(error)
 
 
-def _totals(query: Query, of_source: _ReadAnswer, of_replica: _ReadAnswer) -> str:
+def _totals(query: AccountQuery, of_source: _ReadAnswer, of_replica: _ReadAnswer) -> str:
     """Return the row counts of both answers, and the sums that differ."""
     totals = [f"{of_source.count} rows at the source, {of_replica.count} at the replica"]
     for position, column in enumerate(query.dataset.columns):

@@ -36,7 +36,7 @@ NOT_ASKED: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Query:
+class AccountQuery:
     """One list of one account, in one window where it has any.
 
     Attributes:
@@ -96,7 +96,7 @@ def queries_for(
     has_offers: bool,
     has_velocity: bool,
     has_statistics: bool,
-) -> Iterator[Query]:
+) -> Iterator[AccountQuery]:
     """Yield the queries for one account.
 
     Args:
@@ -132,11 +132,11 @@ class _AccountQueries:
     today: date
     has_offers: bool
 
-    def snapshot(self, dataset: Dataset) -> Query:
+    def snapshot(self, dataset: Dataset) -> AccountQuery:
         never = None if self.stored_days.holds(dataset, self.account.key) else "it was never synced"
-        return Query(dataset, self.account, None, self.today, unanswerable=never)
+        return AccountQuery(dataset, self.account, None, self.today, unanswerable=never)
 
-    def velocity(self) -> Iterator[Query]:
+    def velocity(self) -> Iterator[AccountQuery]:
         """Yield the query for the inventory with the velocity of the newest stored days, if any."""
         sold = self.stored_days.days(DAILY_PRODUCT_SALES, self.account.key)
         if not sold or not self.stored_days.holds(INVENTORY, self.account.key):
@@ -145,9 +145,11 @@ class _AccountQueries:
         first = max(newest.start, newest.end - _VELOCITY_DAYS * _DAY)
         days = (("velocity_start_date", str(first)), ("velocity_end_date", str(newest.last_day)))
         unknown = () if self.has_offers else tuple((name, "no list contains lead times") for name in _RESTOCK_COLUMNS)
-        yield Query(replace(INVENTORY, name="velocity", parameters=days), self.account, None, self.today, unknown)
+        yield AccountQuery(
+            replace(INVENTORY, name="velocity", parameters=days), self.account, None, self.today, unknown
+        )
 
-    def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Query]:
+    def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[AccountQuery]:
         """Yield a query for each stored stretch of days of a month, and one for the missing days."""
         days = self.stored_days.days(dataset, self.account.key)
         unsynced = []
@@ -156,13 +158,13 @@ class _AccountQueries:
             yield from (self.query(dataset, window, days) for window in stored)
             for before, after in pairwise(stored):
                 hole = Window(before.end, after.start)
-                yield Query(dataset, self.account, hole, None, unanswerable=f"{hole}: never synced")
+                yield AccountQuery(dataset, self.account, hole, None, unanswerable=f"{hole}: never synced")
             if not stored:
                 unsynced.append(month)
         if unsynced:
             yield self.never_synced(dataset, unsynced)
 
-    def at_once(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[Query]:
+    def at_once(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[AccountQuery]:
         """Yield one query for all stored months; without the first month where trends look back."""
         days = self.stored_days.days(dataset, self.account.key)
         stored = [days.intersection(month.each_day()) for month in months]
@@ -173,15 +175,15 @@ class _AccountQueries:
         looks_back = TREND in dataset.columns and len(of_months) > 1
         yield self.query(dataset, Window(min(of_months[1 if looks_back else 0]), max(of_months[-1]) + _DAY), days)
 
-    def never_synced(self, dataset: Dataset, months: Sequence[Window]) -> Query:
+    def never_synced(self, dataset: Dataset, months: Sequence[Window]) -> AccountQuery:
         window = Window(months[0].start, months[-1].end)
         named = ", ".join(f"{month.start:%Y-%m}" for month in months[:3])
         more = f" and {len(months) - 3} months more" if len(months) > 3 else ""
-        return Query(dataset, self.account, window, None, unanswerable=f"{named}{more}: never synced")
+        return AccountQuery(dataset, self.account, window, None, unanswerable=f"{named}{more}: never synced")
 
-    def query(self, dataset: Dataset, window: Window, days: set[date]) -> Query:
+    def query(self, dataset: Dataset, window: Window, days: set[date]) -> AccountQuery:
         unknown = tuple(self._unknown(dataset, window, days)) if dataset.parameters else ()
-        return Query(dataset, self.account, window, None, unknown)
+        return AccountQuery(dataset, self.account, window, None, unknown)
 
     def _unknown(self, dataset: Dataset, window: Window, days: set[date]) -> Iterator[tuple[str, str]]:
         if not self.stored_days.holds(COST_PERIODS, self.account.key):

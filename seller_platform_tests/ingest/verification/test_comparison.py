@@ -11,7 +11,7 @@ import pytest
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify
-from seller_platform.ingest.verification.queries import Query, StoredDays, queries_for
+from seller_platform.ingest.verification.queries import AccountQuery, StoredDays, queries_for
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingList, api_of, stock
@@ -25,7 +25,7 @@ TODAY = date(2026, 3, 31)
 Upstream = Callable[[httpx.Request], httpx.Response]
 
 
-def _compare(query: Query, source: Upstream, replica: Upstream) -> Comparison:
+def _compare(query: AccountQuery, source: Upstream, replica: Upstream) -> Comparison:
     with api_of(source) as theirs, api_of(replica) as ours:
         return verify(query, theirs, ours)
 
@@ -76,7 +76,7 @@ def _receipt(dataset: Dataset, window: Window) -> Receipt:
 
 def _asked(
     *datasets: Dataset, receipts: tuple[Receipt, ...], has_offers: bool = False, has_velocity: bool = False
-) -> list[Query]:
+) -> list[AccountQuery]:
     asked = queries_for(
         KNOWN,
         datasets,
@@ -103,7 +103,7 @@ def _asked(
 def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
     body: Mapping[str, object], status: int, verdict: ComparisonResult
 ) -> None:
-    query = Query(STOCK, KNOWN, None, TODAY)
+    query = AccountQuery(STOCK, KNOWN, None, TODAY)
 
     found = _compare(query, MovingList(stock(3)), _refusing(body, status))
 
@@ -113,7 +113,7 @@ def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
 
 
 def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
-    query = Query(COSTS, KNOWN, None, TODAY, skus=("A", "B", "NEW"))
+    query = AccountQuery(COSTS, KNOWN, None, TODAY, skus=("A", "B", "NEW"))
     duty = {"cost_element": "Duty", "amount": 1, "currency": "EUR"}
     theirs, ours = _period("1,001.50", provider=""), _period(1001.5, provider=None)
     theirs["cost_elements"].append(duty)
@@ -140,7 +140,7 @@ def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
     ids=["twice", "lacking", "amount", "notes"],
 )
 def test_costs_that_differ_are_named_with_their_product(ours: list[dict[str, Any]], told: str) -> None:
-    query = Query(COSTS, KNOWN, None, TODAY, skus=("A", "B"))
+    query = AccountQuery(COSTS, KNOWN, None, TODAY, skus=("A", "B"))
 
     found = _compare(query, _selling({"A": [_period()], "B": []}), _selling({"A": ours, "B": []}))
 
