@@ -51,10 +51,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let every test process begin with its share of the journeys, module by module: none is left for the end.
+    """Mark journeys and browser tests as slow, and give every test process its share of the journeys first.
 
     pytest-xdist gives the first process the first tests, as many as there are for each, and so on.
     """
+    for item in items:
+        if item.get_closest_marker("journey") or item.get_closest_marker("browser"):
+            item.add_marker("slow")
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     journeys = [item for item in items if item.get_closest_marker("journey")]
     others = [item for item in items if not item.get_closest_marker("journey")]

@@ -12,6 +12,8 @@ import pytest
 
 from seller_platform_tests.support.processes import environment, left_behind
 
+pytestmark = pytest.mark.slow
+
 _TESTS = """
 import os, subprocess, sys, time
 from pathlib import Path

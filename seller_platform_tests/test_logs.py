@@ -24,6 +24,8 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import COMMAND, connect, environment, foreign_environment, free_port, run
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, served
 
+pytestmark = pytest.mark.slow
+
 MONTH = ("--from", "2026-01", "--to", "2026-01")
 
 

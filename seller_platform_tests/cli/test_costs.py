@@ -15,6 +15,8 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, add_products, open_shop, period
 from seller_platform_tests.support.processes import COMMAND, document, run
 
+pytestmark = pytest.mark.slow
+
 HEADER = "account,sku,from_date,to_date,cost_element,amount,currency,provider,notes"
 TEA = SKUS[2].replace('"', '""')
 

@@ -17,6 +17,8 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
 from seller_platform_tests.support.processes import document, environment, run
 
+pytestmark = pytest.mark.slow
+
 KEYS = sorted(independent_upstream.KEYS.values())
 ORDER = "A1FOREIGN-platform-02-650"
 

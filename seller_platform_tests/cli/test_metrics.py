@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import Account, Window, dataset_named
@@ -14,6 +15,8 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, save
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, environment
+
+pytestmark = pytest.mark.slow
 
 STOCK = dataset_named("warehouse_stock")
 SHOP = Account(1, 'Shop "1"', "US", "USD", "America/Los_Angeles", "US", "S1")

@@ -23,6 +23,8 @@ from seller_platform_tests.support.broken_connection import BERLIN, JANUARY, Bro
 from seller_platform_tests.support.fault_proxy import Fault, Request
 from seller_platform_tests.support.one_load import Ended, load_apart
 
+pytestmark = pytest.mark.slow
+
 TRANSACTIONS = dataset_named("transactions")
 PATH, TOKEN = "/api/sales/transactions", "/api/oauth/token"
 RIGHT, LATER, AHEAD = "2026-01-20 12:00:00", "2026-01-21 12:00:00", "2045-03-01 12:00:00"

@@ -15,6 +15,8 @@ from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, Br
 from seller_platform_tests.support.fault_proxy import Fault
 from seller_platform_tests.support.one_load import Ended, load_apart
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "/api/oauth/token"
 
 

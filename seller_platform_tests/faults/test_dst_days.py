@@ -32,6 +32,8 @@ from seller_platform_tests.support import served as ours
 from seller_platform_tests.support.fault_proxy import Proxy, open_proxy
 from seller_platform_tests.support.postgres import drop_database
 
+pytestmark = pytest.mark.slow
+
 ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
 STEP = timedelta(minutes=30)
 DAY = timedelta(days=1)

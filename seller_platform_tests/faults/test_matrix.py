@@ -22,6 +22,8 @@ from seller_platform_tests.support import fault_proxy, independent_upstream
 from seller_platform_tests.support.broken_connection import BERLIN, FEBRUARY, JANUARY, Broken
 from seller_platform_tests.support.fault_proxy import Fault, Plan, Request
 
+pytestmark = pytest.mark.slow
+
 ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
 TOKEN = "/api/oauth/token"
 

@@ -15,6 +15,8 @@ from seller_platform_tests.benchmarks.faults.figures import Figure, print_figure
 from seller_platform_tests.benchmarks.faults.rotations import Shared, shared_grant
 from seller_platform_tests.support.installation import temporary_server
 
+pytestmark = pytest.mark.slow
+
 
 def broken_promises(figures: list[Figure]) -> list[Figure]:
     return [each for each in figures if not each.is_kept]

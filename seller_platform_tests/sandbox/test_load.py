@@ -13,6 +13,8 @@ from seller_platform.sandbox import load_sandbox
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.sandbox_tables import TABLES, contents, rows
 
+pytestmark = pytest.mark.slow
+
 TODAY = date(2026, 4, 15)
 
 

@@ -38,6 +38,8 @@ from seller_platform_tests.support.served import (
     submit,
 )
 
+pytestmark = pytest.mark.slow
+
 _USERS, _ACCOUNTS, _ROWS = 12, 30, 6
 _LAST_DAY = date(2026, 3, 9)
 _MARK = re.compile(r"mark-of-(\d+)-")

@@ -15,6 +15,8 @@ import pytest
 from seller_platform.errors import CannotListenError
 from seller_platform.service.server import run_service
 
+pytestmark = pytest.mark.slow
+
 _PROGRAM = """
 import sys
 from seller_platform.service.server import run_service

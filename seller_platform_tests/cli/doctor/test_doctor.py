@@ -40,6 +40,8 @@ from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
 
+pytestmark = pytest.mark.slow
+
 TODAY = date(2026, 3, 1)
 SHOP = Account(41, "Shop", "DE", "EUR", "Europe/Berlin", "market.example", "A1FOREIGN")
 SOUND = DatabaseHealth(

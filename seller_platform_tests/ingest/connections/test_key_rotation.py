@@ -26,6 +26,8 @@ from seller_platform.warehouse.connections.grants import Grants, seal_pair
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, sealing, secret_box, write_keys
 from seller_platform.warehouse.postgres.database import Database
 
+pytestmark = pytest.mark.slow
+
 PAIR = TokenPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
 NAMES = ("ana", "ben")
 

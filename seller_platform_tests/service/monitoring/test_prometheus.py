@@ -34,6 +34,8 @@ from seller_platform_tests.support.served import (
     submit,
 )
 
+pytestmark = pytest.mark.slow
+
 ORDERS = dataset_named("orders")
 SIZE = min(ORDERS.page_sizes)
 PREFIX = "seller_platform_service_"

@@ -20,6 +20,8 @@ from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform_tests.support.shop import MONTHS, TODAY
 
+pytestmark = pytest.mark.slow
+
 Built = tuple[Database, Mapping[tuple[str, str, Window | None], Build]]
 
 _SAYS_SOMETHING = {

@@ -20,6 +20,8 @@ from seller_platform.warehouse.schema.tables import METADATA
 from seller_platform_tests.migration import write_migration
 from seller_platform_tests.support.postgres import drop_database
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

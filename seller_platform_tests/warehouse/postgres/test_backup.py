@@ -15,6 +15,8 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.postgres import drop_database
 
+pytestmark = pytest.mark.slow
+
 ANA = KnownConnection("ana", "http://api", "http://auth", "client")
 
 

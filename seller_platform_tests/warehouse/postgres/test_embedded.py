@@ -12,6 +12,8 @@ import pytest
 from seller_platform.errors import EmbeddedServerError
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
+pytestmark = pytest.mark.slow
+
 
 def _is_running(folder: Path) -> bool:
     return (folder / "data" / "postmaster.pid").exists()
