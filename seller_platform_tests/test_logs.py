@@ -4,10 +4,8 @@ import io
 import json
 import logging
 import os
-import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -21,8 +19,17 @@ import pytest
 from seller_platform.logs import JsonLines, facts, log_context
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.processes import COMMAND, connect, environment, foreign_environment, free_port, run
+from seller_platform_tests.support.processes import (
+    COMMAND,
+    announced_address,
+    connect,
+    environment,
+    foreign_environment,
+    free_port,
+    run,
+)
 from seller_platform_tests.support.served import ANN, PASSWORD, Served, served
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -187,7 +194,7 @@ def test_the_service_writes_a_line_for_each_request(
             ) as process,
         ):
             try:
-                base_url = _announced(process, log)
+                base_url = announced_address(process, log)
                 _ask(running, base_url, token)
             finally:
                 process.terminate()
@@ -204,19 +211,10 @@ def test_the_service_writes_a_line_for_each_request(
     assert os.environ.get("SELLER_PLATFORM_LOG_FORMAT") is None
 
 
-def _announced(process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + 60
-    while not (found := re.search(r"listening on (http://[^\"\s]+)", log.read_text())):
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-    return found[1]
-
-
 def _ask(running: Served, base_url: str, token: str) -> None:
     """Send what carries titles, codes and secrets."""
     bearer = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=base_url, headers=bearer, timeout=60) as client:
+    with httpx.Client(base_url=base_url, headers=bearer, timeout=PATIENCE_SECONDS) as client:
         query = {"account_title": "Shop US", "per_page": "20"}
         found = client.get("/inventory/list", params=query, headers={"X-Request-Id": "an-id-of-mine"})
         client.get("/inventory/list", params={"account_title": "title-canary"})

@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
-from seller_platform_tests.support.deployment import Deployment, awaited, deployment
+from seller_platform_tests.support.deployment import Deployment, deployment
 from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.waiting import wait_for
 
 DATASETS = ("orders", "daily_product_sales", "transactions")
 _LONGEST_SECONDS = 3_000
@@ -48,10 +49,11 @@ def backfilled(place: Deployment) -> tuple[float, float]:
     """Backfill everything; return the seconds until the UI says that it is done, and those of its runs together."""
     began = time.perf_counter()
     number = place.backfill(DATASETS)
-    state = awaited(
+    state = wait_for(
         place.state,
         lambda state: state.backfills[number] not in ("REQUESTED", "FAILING", "CANCELING"),
-        _LONGEST_SECONDS,
+        pause_seconds=2,
+        seconds=_LONGEST_SECONDS,
     )
     seconds = time.perf_counter() - began
     assert state.backfills[number] == "COMPLETED_SUCCESS", place.failures()

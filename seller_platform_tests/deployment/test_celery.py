@@ -4,16 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 
 from seller_platform_tests.deployment.test_compose import TOP
 from seller_platform_tests.support.processes import environment
+from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.journey
 
@@ -64,14 +63,19 @@ def test_a_run_whose_worker_is_killed_is_started_again_on_the_other(
     for _ in workers:
         launch = [sys.executable, "-m", "dagster", "job", "launch", "-m", LOCATION, "-j", "waiting"]
         subprocess.run(launch, env=variables, check=True, capture_output=True)
-    begun = _await(lambda: list(tmp_path.glob("*.begun")), bool, tmp_path)
+    begun = wait_for(lambda: list(tmp_path.glob("*.begun")), explain=lambda _: _logs(tmp_path))
     group = os.getpgid(int(begun[0].read_text()))
 
     _kill(next(worker for worker in workers if worker.pid == group))
     (tmp_path / "go").touch()
 
     with dg.DagsterInstance.from_config(variables["DAGSTER_HOME"]) as instance:
-        runs = _await(lambda: list(instance.get_runs()), _are_done, tmp_path)
+        runs = wait_for(
+            lambda: list(instance.get_runs()),
+            _are_done,
+            explain=lambda runs: (runs, _logs(tmp_path)),
+            pause_seconds=0.5,
+        )
     killed = next(run for run in runs if run.run_id == begun[0].stem)
     retried = next(run for run in runs if run.parent_run_id == killed.run_id)
     assert killed.status is dg.DagsterRunStatus.FAILURE
@@ -96,13 +100,8 @@ def _are_done(runs: list[dg.DagsterRun]) -> bool:
     return len(done) == 2
 
 
-def _await(look: Callable[[], list[Any]], is_there: Callable[[list[Any]], bool], folder: Path) -> list[Any]:
-    deadline = time.monotonic() + 200
-    while not is_there(value := look()):
-        logs = {log.name: log.read_text()[-3000:] for log in folder.glob("*.log")}
-        assert time.monotonic() < deadline, (value, logs)
-        time.sleep(0.5)
-    return value
+def _logs(folder: Path) -> dict[str, str]:
+    return {log.name: log.read_text()[-3000:] for log in folder.glob("*.log")}
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

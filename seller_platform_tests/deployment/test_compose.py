@@ -8,9 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import yaml
 from cryptography.fernet import Fernet
 
 from seller_platform_tests.support.processes import environment, free_port
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.journey
 
@@ -92,7 +93,7 @@ class Machine:
         process = self.running.pop(name)
         process.send_signal(number)
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -104,17 +105,15 @@ class Machine:
             return self.running[name].poll() is None
         test = check["test"] if check else _image_check()
         command = self.command(test[1:])
-        asked = subprocess.run(command, env=self.variables, capture_output=True, timeout=60, check=False)
+        asked = subprocess.run(command, env=self.variables, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
         return asked.returncode == 0
 
     def await_health(self, *names: str) -> None:
-        deadline = time.monotonic() + 120
-        waiting = list(names)
-        while waiting and time.monotonic() < deadline:
-            waiting = [name for name in waiting if not self.is_healthy(name)]
-            time.sleep(0.5)
-        logs = {name: (self.folder.parent / f"{name}.log").read_text()[-2000:] for name in waiting}
-        assert not waiting, logs
+        for name in names:
+            wait_for(partial(self.is_healthy, name), explain=partial(self._end_of_log, name), pause_seconds=0.5)
+
+    def _end_of_log(self, name: str, _: object) -> str:
+        return (self.folder.parent / f"{name}.log").read_text()[-2000:]
 
 
 @pytest.fixture
@@ -159,7 +158,7 @@ def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine)
 
     webserver = f"http://127.0.0.1:{machine.ports['3000']}"
     query = "{ repositoriesOrError { ... on RepositoryConnection { nodes { location { name } } } } }"
-    answer = httpx.post(f"{webserver}/graphql", json={"query": query}, timeout=30).json()
+    answer = httpx.post(f"{webserver}/graphql", json={"query": query}, timeout=PATIENCE_SECONDS).json()
     assert [node["location"]["name"] for node in answer["data"]["repositoriesOrError"]["nodes"]] == ["seller_platform"]
     mounts = {Path(mount.partition(":")[0]) for mount in COMPOSE["x-program"]["tmpfs"]}
     writable = {mount.name for mount in mounts if mount.parent == Path("/etc/dagster")}

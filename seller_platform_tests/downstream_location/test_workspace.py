@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from seller_platform.warehouse.connections.accounts import KnownConnection, save
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import environment, free_port
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.journey
 
@@ -89,7 +90,9 @@ def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
 def webserver(variables: dict[str, str], database: Database, tmp_path: Path) -> Iterator[str]:
     """The URL of a webserver over both locations, and a warehouse with a month of orders."""
     _store(database, dataset_named("orders"))
-    subprocess.run([sys.executable, "-c", _ADD_ACCOUNT], env=variables, check=True, timeout=120, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", _ADD_ACCOUNT], env=variables, check=True, timeout=PATIENCE_SECONDS, capture_output=True
+    )
     port = free_port()
     workspace = Path(__file__).with_name("workspace.yaml")
     command = [sys.executable, "-m", "dagster_webserver", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)]
@@ -131,19 +134,19 @@ def _store(database: Database, orders: Dataset) -> None:
 
 
 def _await(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + 150
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         assert process.poll() is None, log.read_text()
-        try:
-            if httpx.get(f"{url}/server_info", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.5)
-    raise AssertionError(log.read_text())
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{url}/server_info", timeout=PATIENCE_SECONDS).status_code == 200
+        return False
+
+    wait_for(answers, pause_seconds=0.5, explain=lambda _: log.read_text())
 
 
 def _ask(url: str, query: str, **variables: Any) -> dict[str, Any]:
-    answer = httpx.post(f"{url}/graphql", json={"query": query, "variables": variables}, timeout=120).json()
+    answer = httpx.post(
+        f"{url}/graphql", json={"query": query, "variables": variables}, timeout=PATIENCE_SECONDS
+    ).json()
     assert "errors" not in answer, answer
     data = answer["data"]
     assert isinstance(data, dict)
@@ -155,12 +158,11 @@ def test_both_locations_are_one_graph_and_the_other_reads_our_rows(webserver: st
     nodes = _ask(webserver, _NODES)["assetNodes"]
     launched = _ask(webserver, _LAUNCH, partition=PARTITION)["launchPipelineExecution"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        state = _ask(webserver, _RUN, id=launched["run"]["runId"])
-        if state["runOrError"]["status"] in ("SUCCESS", "FAILURE", "CANCELED"):
-            break
-        time.sleep(0.5)
+    state = wait_for(
+        lambda: _ask(webserver, _RUN, id=launched["run"]["runId"]),
+        lambda state: state["runOrError"]["status"] in ("SUCCESS", "FAILURE", "CANCELED"),
+        pause_seconds=0.5,
+    )
 
     assert {entry["name"]: entry["locationOrLoadError"] for entry in entries} == {
         name: {"__typename": "RepositoryLocation"} for name in ("seller_platform", "finance")

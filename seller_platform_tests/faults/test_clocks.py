@@ -120,7 +120,7 @@ def test_a_date_to_come_back_at_is_one_of_the_upstreams_clock(broken: Broken, ho
 
     assert receipt.verdict == "match"
     assert len(asked) >= 2  # a token may have expired meanwhile
-    assert 2.9 <= asked[1] - asked[0] <= 10
+    assert 2.9 <= asked[1] - asked[0] <= 60
 
 
 @pytest.mark.parametrize("days", [-1, 1])
@@ -144,5 +144,5 @@ def test_a_clock_that_jumps_during_a_read_neither_hurries_nor_hangs_it(broken: B
         jump.stop()
 
     assert receipt.verdict == "match"
-    assert 2 <= asked[1] - asked[0] <= 10
+    assert 2 <= asked[1] - asked[0] <= 60
     assert abs(receipt.finished_at - receipt.started_at) > timedelta(hours=23), "the clock did not jump"

@@ -112,7 +112,7 @@ def test_no_refresh_token_is_spent_while_the_disk_has_no_room_for_the_next(
     (broken.home / SPOOL_FOLDER).rmdir()
     (broken.home / SPOOL_FOLDER).symlink_to(disk)
     broken.forget_tokens()
-    broken.upstream.token_seconds = 3600
+    broken.upstream.issue_lasting_tokens()
     filler = fill(disk)
 
     for pages in range(4):
@@ -151,7 +151,7 @@ def test_received_tokens_are_kept_on_a_disk_that_filled_up(broken: Broken, mount
     (broken.home / SPOOL_FOLDER).rmdir()
     (broken.home / SPOOL_FOLDER).symlink_to(disk)
     broken.forget_tokens()
-    broken.upstream.token_seconds = 3600
+    broken.upstream.issue_lasting_tokens()
     fillers: list[Path] = []
 
     def strike() -> None:

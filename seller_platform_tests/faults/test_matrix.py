@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
+from seller_platform.client.http.api import SILENCE_SECONDS
 from seller_platform.contract import dataset_named
 from seller_platform.errors import ReauthorizationRequiredError, UpstreamUnavailableError
 from seller_platform.ingest.loads.accounts import discover
@@ -170,6 +171,7 @@ def test_a_refresh_that_stalls_before_the_upstream_is_asked_spends_nothing(broke
 
     with pytest.raises(UpstreamUnavailableError, match="ReadTimeout"):
         broken.load(TRANSACTIONS)
+    broken.silence_seconds = SILENCE_SECONDS
     receipt = broken.load(TRANSACTIONS)
 
     assert receipt.verdict == "match"
@@ -197,7 +199,7 @@ def test_an_unanswered_refresh_ends_with_the_command_to_authorise(broken: Broken
     with pytest.raises(ReauthorizationRequiredError, match=r"cut off before its answer.*seller-platform connect"):
         broken.load(TRANSACTIONS)
 
-    assert 1 <= waited < 15
+    assert 1 <= waited < 120
 
 
 def one_row_less(document: dict[str, Any]) -> dict[str, Any]:
@@ -246,8 +248,11 @@ def test_a_total_that_lies_is_asked_for_again_and_told_if_it_stays(broken: Broke
 
 
 def test_a_third_of_answers_broken_costs_at_most_half_more_requests(broken: Broken) -> None:
-    for window in (FEBRUARY,):
-        broken.load(ORDERS, window)
+    broken.forget_tokens()
+    broken.upstream.issue_lasting_tokens()
+    broken.load(TRANSACTIONS)
+    broken.proxy.seen.clear()
+    broken.load(ORDERS, FEBRUARY)
     least, chance = broken.proxy.requests, random.Random(7)
     faults = [
         lambda: fault_proxy.status(429, retry_after=1),

@@ -22,13 +22,13 @@ from seller_platform_tests.support.deployment import (
     RUN_WORKER,
     WEB_SERVER,
     Deployment,
-    awaited,
     deployment,
 )
 from seller_platform_tests.support.fault_proxy import Fault, Proxy, Request, open_proxy
 from seller_platform_tests.support.processes import environment, left_behind, try_to_connect
+from seller_platform_tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(2400)]
 
 FAULTS: dict[str, Callable[[], Fault]] = {
     "429 with seconds": lambda: fault_proxy.status(429, retry_after=1),
@@ -81,7 +81,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
         with place.databases() as (served, _), served.begin() as connection:
             connection.execute(text("DELETE FROM service.access_tokens"))
         place.request_reports()
-        awaited(place.state, lambda state: ("SUCCESS", False) in state.runs, told=lambda _: place.failures())
+        wait_for(place.state, lambda state: ("SUCCESS", False) in state.runs, explain=lambda _: place.failures())
         number = place.backfill(LOADED)
         # Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
         for parts in ((RUN_WORKER, WEB_SERVER), (POSTGRESQL,), (DAEMON,)):
@@ -90,7 +90,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
                 place.kill(part)
         state = place.settled()
         # The accounts' list may have met a fault, too, and is then asked for again after minutes.
-        awaited(partial(place.failed_checks, or_unmade=False), lambda red: not red)
+        wait_for(partial(place.failed_checks, or_unmade=False), lambda red: not red, pause_seconds=1)
         with place.databases() as (_, warehouse), warehouse.begin() as connection:
             jobs = connection.execute(text("SELECT state FROM platform.report_jobs")).scalars().all()
         different = place.different(LISTS)

@@ -1,9 +1,7 @@
 """The embedded warehouse served as a replica, by the commands of the README."""
 
-import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from seller_platform_tests.support.processes import COMMAND, document, environment, run
+from seller_platform_tests.support.processes import COMMAND, announced_address, document, environment, run
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.journey
 
@@ -23,21 +22,12 @@ def _served(variables: dict[str, str], log: Path) -> Iterator[str]:
             [*COMMAND, "service", "run", "--replica", "--port", "0"], env=variables, stdout=file, stderr=file
         )
     try:
-        yield _announced(process, log)
+        yield announced_address(process, log)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0, log.read_text()
+        assert process.wait(PATIENCE_SECONDS) == 0, log.read_text()
     finally:
         process.kill()
         process.wait()
-
-
-def _announced(process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        if found := re.search(r"listening on (http://\S+)", log.read_text()):
-            return found[1]
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
 
 
 def test_the_embedded_warehouse_is_served_without_knowing_its_address(tmp_path: Path) -> None:

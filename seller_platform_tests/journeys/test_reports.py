@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +26,7 @@ from seller_platform.warehouse.connections.accounts import save_accounts, save_c
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.report_upstream import ACCOUNTS, ROWS, ReportUpstream, report_upstream
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.journey
 
@@ -63,7 +63,7 @@ def test_a_report_lands_although_daemon_and_run_are_killed(
 
     def stalling_at_first(_: str) -> bytes:
         downloads.release()
-        let_go.wait(60)
+        let_go.wait(PATIENCE_SECONDS)
         return json.dumps(ROWS).encode()
 
     with report_upstream() as upstream:
@@ -72,12 +72,12 @@ def test_a_report_lands_although_daemon_and_run_are_killed(
         file = _prepare(upstream, database, tmp_path, monkeypatch)
         with _daemon(file, tmp_path):
             _dagster("job", "launch", "-f", str(file), "-j", "request_reports", "--config-json", _CONFIG)
-            _await(lambda: _states(database) == ["pending"], 30)
+            wait_for(lambda: _states(database) == ["pending"], pause_seconds=0.2)
         with _daemon(file, tmp_path):
-            assert downloads.acquire(timeout=60), "no run came to load the report"
+            assert downloads.acquire(timeout=PATIENCE_SECONDS), "no run came to load the report"
             os.kill(_process_of_the_run(), signal.SIGKILL)
             let_go.set()
-            _await(lambda: _states(database) == ["loaded"], 120)
+            wait_for(lambda: _states(database) == ["loaded"], pause_seconds=0.2)
 
     assert len(upstream.asked) == 1
     with database.begin() as connection:
@@ -129,7 +129,7 @@ def _daemon(file: Path, home: Path) -> Iterator[None]:
 
 def _dagster(*arguments: str) -> None:
     command = [sys.executable, "-m", "dagster", *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -148,10 +148,3 @@ def _process_of_the_run() -> int:
     found = re.search(r"in process \(pid: (\d+)\)", told)
     assert found is not None, told
     return int(found[1])
-
-
-def _await(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.2)

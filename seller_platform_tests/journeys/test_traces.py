@@ -19,9 +19,10 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.collector import Collected, Collector, collector
-from seller_platform_tests.support.processes import COMMAND, document, environment, free_port, run
+from seller_platform_tests.support.processes import COMMAND, announced_address, document, environment, free_port, run
 from seller_platform_tests.support.served import ACCOUNTS, ANN, PASSWORD, insert_rows, issue_token, rows_of, submit
 from seller_platform_tests.support.served import served as populated
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.journey
 
@@ -40,23 +41,18 @@ def _service(database_url: str, home: Path, **variables: str) -> Iterator[tuple[
     command = [*COMMAND, "service", "run", "--port", "0", "--workers", "2"]
     with log.open("w") as file, subprocess.Popen(command, env=told, stderr=file) as process:
         try:
-            deadline = time.monotonic() + 60
-            while not (found := re.search(r"listening on (http://[^\"\s]+)", log.read_text())):
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.05)
-            yield found[1], log
+            yield announced_address(process, log), log
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE_SECONDS)
 
 
 def _connect(variables: dict[str, str]) -> list[str]:
     """Connect as Ann does, on the pages of the service; return the codes that were sent on the way."""
-    command = [*COMMAND, "connect", "--no-browser", "--timeout", "60"]
+    command = [*COMMAND, "connect", "--no-browser", "--timeout", "240"]
     with (
         subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
-        httpx.Client(timeout=60) as browser,
+        httpx.Client(timeout=PATIENCE_SECONDS) as browser,
     ):
         assert process.stdout is not None
         page = browser.get(process.stdout.readline().strip(), follow_redirects=True)
@@ -65,14 +61,14 @@ def _connect(variables: dict[str, str]) -> list[str]:
         answer = submit(browser, page, decision="approve")
         callback = answer.headers["location"]
         browser.get(callback)
-        _, problems = process.communicate(timeout=60)
+        _, problems = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, problems
     return re.findall(r"code=([^&]+)", callback)
 
 
 def _ask_what_nobody_should_know(base_url: str, token: str) -> None:
     headers = {"Authorization": f"Bearer {token}", "User-Agent": "agent-canary"}
-    with httpx.Client(base_url=base_url, headers=headers, timeout=60) as client:
+    with httpx.Client(base_url=base_url, headers=headers, timeout=PATIENCE_SECONDS) as client:
         client.get("/inventory/list", params={"account_title": "title-canary", "per_page": "20"})
         client.get("/path-canary", params={"title-canary": "1"})
         client.get("/oauth/authorize", params={"code": "code-canary", "state": "state-canary"})

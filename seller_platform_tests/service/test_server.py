@@ -1,10 +1,8 @@
 """The service as a process: it announces itself, keeps secrets out of its log and of sight, and ends in order."""
 
-import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,8 @@ import pytest
 
 from seller_platform.errors import CannotListenError
 from seller_platform.service.server import run_service
+from seller_platform_tests.support.processes import announced_address
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -38,20 +38,10 @@ def _running(url: str, workers: int, folder: Path) -> Iterator[tuple[subprocess.
         assert process.stdin
         process.stdin.write(f"{url}\n")
         process.stdin.close()
-        yield process, _announced(process, log), log
+        yield process, announced_address(process, log), log
     finally:
         process.kill()
         process.wait()
-
-
-def _announced(process: subprocess.Popen[str], log: Path) -> str:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and process.poll() is None:
-        found = re.search(r"listening on (http://\S+)", log.read_text())
-        if found:
-            return found[1]
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -60,10 +50,10 @@ def test_it_serves_and_ends_in_order_on_a_signal(
     database_url: str, tmp_path: Path, workers: int, number: signal.Signals
 ) -> None:
     with _running(database_url, workers, tmp_path) as (process, base_url, log):
-        answer = httpx.get(f"{base_url}/service-status?code=secret-code", timeout=30)
+        answer = httpx.get(f"{base_url}/service-status?code=secret-code", timeout=PATIENCE_SECONDS)
         arguments = Path(f"/proc/{process.pid}/cmdline").read_text()
         process.send_signal(number)
-        status = process.wait(20)
+        status = process.wait(PATIENCE_SECONDS)
 
     assert (answer.status_code, status) == (200, 0), log.read_text()
     assert "server" not in answer.headers

@@ -4,8 +4,7 @@ import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE
 from seller_platform_tests.support.processes import COMMAND, environment, free_port
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 LOADED = (*(dataset.name for dataset in LISTS), "cost_periods")
 RUN_WORKER, WEB_SERVER, DAEMON, POSTGRESQL = "run worker", "web server", "daemon", "PostgreSQL"
@@ -27,7 +27,7 @@ _WORDS = {
     WEB_SERVER: ("dagster_webserver",),
     DAEMON: ("dagster._daemon", "run"),
 }
-_LOOK_SECONDS = 2.0
+_LOOK_SECONDS = 1.0
 _TOLD = re.compile(r"(.+?)  +(.+)\n")
 _OPEN = ("REQUESTED", "FAILING", "CANCELING")
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
@@ -153,18 +153,22 @@ class Deployment:
         def answer() -> dict[str, Any]:
             with suppress(httpx.TransportError, ValueError):
                 sent = {"query": query, "variables": variables}
-                found: dict[str, Any] = httpx.post(f"{self.told['Dagster UI']}/graphql", json=sent, timeout=60).json()
+                found: dict[str, Any] = httpx.post(
+                    f"{self.told['Dagster UI']}/graphql", json=sent, timeout=PATIENCE_SECONDS
+                ).json()
                 return found
             return {"errors": "no answer"}
 
-        found: dict[str, Any] = awaited(answer, lambda found: "errors" not in found, 120)["data"]
+        found: dict[str, Any] = wait_for(answer, lambda found: "errors" not in found, pause_seconds=_LOOK_SECONDS)[
+            "data"
+        ]
         return found
 
     def backfill(self, datasets: Sequence[str]) -> str:
         """Launch a backfill of every partition of some datasets, as the UI does, and return its id."""
         wanted = {f"seller/{name}" for name in datasets}
         # The web server answers before the code location has told it of its assets.
-        awaited(self.state, lambda state: state.assets.keys() >= wanted, 120)
+        wait_for(self.state, lambda state: state.assets.keys() >= wanted, pause_seconds=_LOOK_SECONDS)
         assets = [{"path": ["seller", name]} for name in datasets]
         launched = self.ask(_BACKFILL, assets=assets)["launchPartitionBackfill"]
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
@@ -190,22 +194,24 @@ class Deployment:
             [(run["status"], run["parentRunId"] is not None) for run in found["runsOrError"]["results"]],
         )
 
-    def settled(self, seconds: float = 420) -> State:
+    def settled(self) -> State:
         """Wait until every partition is materialized and nothing is under way, and return what the UI shows then."""
-        return awaited(
+        return wait_for(
             self.state,
             lambda state: bool(state.assets) and not state.unfinished and state.is_quiet,
-            seconds,
-            told=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+            explain=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+            pause_seconds=_LOOK_SECONDS,
+            seconds=3 * PATIENCE_SECONDS,
         )
 
     def await_progress(self, datasets: Sequence[str]) -> None:
         """Wait until more partitions of some datasets are materialized than now."""
         before = self.state().materialized(datasets)
-        awaited(
+        wait_for(
             self.state,
             lambda state: state.materialized(datasets) > before,
-            told=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+            explain=lambda state: (state.unfinished, state.backfills, state.runs, self.failures()),
+            pause_seconds=_LOOK_SECONDS,
         )
 
     def failed_checks(self, *, or_unmade: bool = True) -> dict[str, list[str]]:
@@ -237,7 +243,7 @@ class Deployment:
         def running() -> list[int]:
             return [pid for pid in self.processes() if _is_of(pid, _WORDS[part])]
 
-        for pid in awaited(running, told=lambda _: f"there is no {part} to kill"):
+        for pid in wait_for(running, explain=lambda _: f"there is no {part} to kill"):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -257,7 +263,7 @@ class Deployment:
     def end(self) -> int:
         """End it as Ctrl-C does, and return its exit code."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_SECONDS)
 
     @contextmanager
     def databases(self) -> Iterator[tuple[Database, Database]]:
@@ -299,29 +305,10 @@ def deployment(home: Path, *options: str) -> Iterator[Deployment]:
         # Asked first: killed, it would leave the programs that it started.
         process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-
-
-def awaited(
-    look: Callable[[], Seen],
-    is_there: Callable[[Seen], object] = bool,
-    seconds: float = 120,
-    *,
-    told: Callable[[Seen], object] = lambda found: found,
-) -> Seen:
-    """Look until it is there, and return what was seen.
-
-    Args:
-        told: Makes of what was seen last what is said if time is up.
-    """
-    deadline = time.monotonic() + seconds
-    while not is_there(found := look()):
-        assert time.monotonic() < deadline, told(found)
-        time.sleep(_LOOK_SECONDS)
-    return found
 
 
 def _failed_checks(checks: Any, or_unmade: bool) -> list[str]:

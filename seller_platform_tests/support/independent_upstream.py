@@ -9,7 +9,6 @@ import json
 import secrets
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from seller_platform.contract import LISTS, Column, Kind
 
 CLIENT_ID, CLIENT_SECRET = "foreign-client", "foreign-canary-secret"
-TOKEN_SECONDS = 2
+TOKEN_SECONDS, TOKEN_REQUESTS = 2, 50
 ACCOUNTS: list[dict[str, Any]] = [
     {
         "id": "41",
@@ -139,25 +138,31 @@ NOTIFICATIONS: dict[str, list[dict[str, Any]]] = {
 
 @dataclass
 class IndependentUpstream:
-    """The upstream's memory: tokens in force and what was asked."""
+    """The upstream's memory: tokens in force and what was asked.
+
+    Attributes:
+        access: The requests that each access token still answers; a number of seconds would depend on the machine.
+        token_seconds: How long a token lives by its announcement. The client refreshes after half of that.
+    """
 
     redirect_uri: str
     url: str = ""
     codes: set[str] = field(default_factory=set)
-    access: dict[str, float] = field(default_factory=dict)
+    access: dict[str, Iterator[int]] = field(default_factory=dict)
     refresh: set[str] = field(default_factory=set)
     spent: set[str] = field(default_factory=set)
     replayed: int = 0
     refreshes: int = 0
     missing: tuple[str, ...] = ()
     token_seconds: int = TOKEN_SECONDS
+    token_requests: int = TOKEN_REQUESTS
     accounts: list[dict[str, Any]] = field(default_factory=lambda: list(ACCOUNTS))
     too_many: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def issue(self) -> dict[str, Any]:
         access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-        self.access[access] = time.monotonic() + self.token_seconds
+        self.access[access] = iter(range(self.token_requests))
         self.refresh.add(refresh)
         return {
             "token_type": "Bearer",
@@ -165,6 +170,14 @@ class IndependentUpstream:
             "access_token": access,
             "refresh_token": refresh,
         }
+
+    def issue_lasting_tokens(self) -> None:
+        """Let tokens issued from now on last for the whole test."""
+        self.token_seconds, self.token_requests = 86_400, 1_000_000
+
+    def honours(self, access_token: str) -> bool:
+        """Whether an access token answers this request, too."""
+        return next(self.access.get(access_token, iter(())), None) is not None
 
     def token(self, form: dict[str, str]) -> tuple[int, dict[str, Any]]:
         with self.lock:
@@ -270,7 +283,7 @@ def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream
                 return
             path = url.path.removeprefix("/api")
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-            if state.access.get(token, 0) < time.monotonic():
+            if not state.honours(token):
                 self._answer(401, {"message": "Unauthenticated."})
             elif path == "/user/me":
                 self._answer(200, {"user": {"id": "7", "name": "Ana"}})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 
 from seller_platform_tests.support.independent_upstream import CLIENT_ID, CLIENT_SECRET, IndependentUpstream
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 COMMAND = [sys.executable, "-m", "seller_platform.cli"]
 
@@ -27,7 +29,7 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
 
 
 def run(
-    arguments: list[str], variables: dict[str, str], *, timeout: float = 240, **options: Any
+    arguments: list[str], variables: dict[str, str], *, timeout: float = 2 * PATIENCE_SECONDS, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
@@ -48,6 +50,18 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def announced_address(process: subprocess.Popen[Any], log: Path, words: str = "listening on") -> str:
+    """Return the address that a process writes into its log as soon as it serves."""
+
+    def look() -> str:
+        has_ended = process.poll() is not None
+        found = re.search(rf"{words} (http://[^\"\s]+)", log.read_text())
+        assert found or not has_ended, log.read_text()
+        return found[1] if found else ""
+
+    return wait_for(look, explain=lambda _: log.read_text())
 
 
 def left_behind(home: Path) -> list[str]:
@@ -87,7 +101,7 @@ def connect(variables: dict[str, str], *options: str) -> str:
     """Connect without a browser, by opening the printed address; return everything that was printed."""
 
     def approve(url: str) -> None:
-        assert httpx.get(url, follow_redirects=True).status_code == 200
+        assert httpx.get(url, follow_redirects=True, timeout=PATIENCE_SECONDS).status_code == 200
 
     connected = try_to_connect(variables, approve, *options)
     assert connected.returncode == 0, connected.stderr
@@ -99,7 +113,7 @@ def try_to_connect(
 ) -> subprocess.CompletedProcess[str]:
     """Run `connect` to its end, while the printed address is approved by whoever knows how."""
     with subprocess.Popen(
-        [*COMMAND, "connect", "--no-browser", "--timeout", "30", *options],
+        [*COMMAND, "connect", "--no-browser", "--timeout", "240", *options],
         env=variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -108,5 +122,5 @@ def try_to_connect(
         assert process.stdout is not None
         url = process.stdout.readline()
         approve(url.strip())
-        output, problems = process.communicate(timeout=120)
+        output, problems = process.communicate(timeout=PATIENCE_SECONDS)
     return subprocess.CompletedProcess(process.args, process.returncode, url + output, problems)

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 import httpx
 import psycopg
 import uvicorn
+from argon2 import PasswordHasher
 from prometheus_client import CollectorRegistry
 from sqlalchemy import insert
 
@@ -27,13 +28,13 @@ from seller_platform.service.access import hash_of
 from seller_platform.service.app import create_app
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.reports.worker import Pace
-from seller_platform.service.users.passwords import hash_password
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import USERS
 from seller_platform_tests.support.stored_rows import copy_rows
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ANN, BOB, PASSWORD = "ann@shop.example", "bob@shop.example", "correct horse battery staple"
 CALLBACK = "http://127.0.0.1:9/callback?tenant=1"
@@ -67,7 +68,7 @@ class Served:
 
     def client(self, email: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {issue_token(self.database, email)}"} if email else {}
-        return httpx.Client(base_url=self.base_url, headers=headers, timeout=30)
+        return httpx.Client(base_url=self.base_url, headers=headers, timeout=PATIENCE_SECONDS)
 
     @property
     def credentials(self) -> dict[str, str]:
@@ -114,7 +115,7 @@ def served(
 def running_app(
     url: str,
     *,
-    wait_seconds: float = 3.0,
+    wait_seconds: float = 30.0,
     worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
 ) -> Iterator[str]:
@@ -130,7 +131,7 @@ def running_app(
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
 
 
 def submit(browser: httpx.Client, page: httpx.Response, **fields: str) -> httpx.Response:
@@ -273,5 +274,5 @@ def _populate(database: Database) -> None:
 
 @cache
 def _password_hash() -> str:
-    """Return the hash of the password; hundreds of tests need not wait for their own."""
-    return hash_password(PASSWORD)
+    """Return a hash of the password that is verified in no time: hundreds of tests log in."""
+    return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)

@@ -80,7 +80,7 @@ def load_in_spite(database_url: str, home: Path, *, slices: int, seed: int = 7) 
         independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
         open_proxy(upstream.url) as between,
     ):
-        upstream.token_seconds = 86_400
+        upstream.issue_lasting_tokens()
         base_url = f"{between.url}/api"
         known = Upstream(
             base_url,

@@ -62,7 +62,7 @@ class Shared:
 def shared_grant(database_url: str, home: Path) -> Iterator[Shared]:
     """Connect to an upstream whose tokens expire when they are told to."""
     with independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream:
-        upstream.token_seconds = 86_400
+        upstream.issue_lasting_tokens()
         base_url = f"{upstream.url}/api"
         known = Upstream(
             base_url,

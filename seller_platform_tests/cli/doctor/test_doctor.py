@@ -273,8 +273,7 @@ class Connected:
 
 
 @pytest.fixture
-def connected(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connected]:
-    monkeypatch.setattr(independent_upstream, "TOKEN_SECONDS", 600)
+def connected(database: Database, tmp_path: Path) -> Iterator[Connected]:
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
         url = f"{upstream.url}/api"
         known = Upstream(

@@ -256,7 +256,7 @@ def test_the_budget_bounds_the_requests_under_way() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         most[0] = max(most[0], budget.under_way)
-        gate.wait(5)
+        gate.wait(60)
         return httpx.Response(200, json={})
 
     with api_of(answer, budget=budget) as api:

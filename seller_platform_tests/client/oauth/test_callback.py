@@ -28,10 +28,10 @@ class Waiting:
         self._thread.start()
 
     def get(self, path: str, method: str = "GET") -> httpx.Response:
-        return httpx.request(method, self.address + path, timeout=10)
+        return httpx.request(method, self.address + path, timeout=60)
 
     def end(self) -> str | Exception | None:
-        self._thread.join(10)
+        self._thread.join(60)
         return self.result
 
     def _wait(self) -> None:

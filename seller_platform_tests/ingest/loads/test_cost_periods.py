@@ -256,7 +256,7 @@ def test_the_digest_does_not_depend_on_which_answer_comes_first(database: Databa
         if sku == skus[1]:
             ahead.release()
         if sku == skus[0]:
-            assert ahead.acquire(timeout=10)
+            assert ahead.acquire(timeout=60)
         return httpx.Response(200, json=FORMS["bare array"])
 
     first = _foreign(database, backwards, skus)

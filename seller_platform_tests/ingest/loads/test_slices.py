@@ -146,20 +146,21 @@ def test_outcomes_come_in_order_and_a_failure_stops_nobody() -> None:
 
 
 def test_no_more_slices_are_under_way_than_allowed() -> None:
-    lock, under_way, most = threading.Lock(), 0, 0
+    lock, under_way, most, four = threading.Lock(), 0, 0, threading.Barrier(4)
 
     def load(_: SliceRequest) -> None:
         nonlocal under_way, most
         with lock:
             under_way += 1
             most = max(most, under_way)
-        time.sleep(0.005)
+        four.wait(60)
         with lock:
             under_way -= 1
 
-    list(load_each(_wanted(30), load, at_once=4))
+    outcomes = list(load_each(_wanted(32), load, at_once=4))
 
-    assert 2 <= most <= 4
+    assert [outcome.error for outcome in outcomes] == [None] * 32
+    assert most == 4
 
 
 def test_a_bug_is_raised() -> None:

@@ -29,6 +29,7 @@ from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import environment, free_port
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 ORDERS = dataset_named("orders")
 GERMAN, AUSTRALIAN = independent_upstream.ACCOUNTS
@@ -319,7 +320,7 @@ def test_a_hanging_connection_does_not_delay_the_other(installed: Installation) 
     assert installed.partitions() == [OF_BEN]
     for thread in threading.enumerate():
         if thread.name.startswith("discover"):
-            thread.join(30)  # it goes on when the upstream does
+            thread.join(PATIENCE_SECONDS)  # it goes on when the upstream does
     assert installed.keys() == sorted([OF_ANA, OF_BEN])
 
 

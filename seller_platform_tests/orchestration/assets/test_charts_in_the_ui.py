@@ -4,8 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
@@ -21,12 +21,12 @@ from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform_tests.support.processes import environment, free_port
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.browser
 
 ACCOUNT = "S1.US"
 MARCH = Window.month_of(date(2026, 3, 1))
-_READY_SECONDS = 120
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def webserver(tmp_path: Path) -> Iterator[str]:
             yield url
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE_SECONDS)
 
 
 def test_the_chart_of_a_partition_is_shown_as_an_image(webserver: str) -> None:
@@ -63,7 +63,7 @@ def test_the_chart_of_a_partition_is_shown_as_an_image(webserver: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
         page = browser.new_page(viewport={"width": 1500, "height": 1200})
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(PATIENCE_SECONDS * 1_000)
 
         page.goto(f"{webserver}/assets/marts/account_profit_daily?view=partitions&partition={partition}")
         link = page.get_by_text("[Show Markdown]").first
@@ -103,12 +103,9 @@ def _march() -> Build:
 
 
 def _wait(url: str) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
-    while True:
-        try:
-            httpx.get(f"{url}/server_info", timeout=5).raise_for_status()
-        except httpx.HTTPError:
-            assert time.monotonic() < deadline, f"the web server does not answer within {_READY_SECONDS} s"
-            time.sleep(0.5)
-        else:
-            return
+    def answers() -> bool:
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{url}/server_info", timeout=PATIENCE_SECONDS).is_success
+        return False
+
+    wait_for(answers, pause_seconds=0.5)

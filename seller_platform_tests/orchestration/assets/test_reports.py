@@ -1,6 +1,5 @@
 """Tests reports requested, polled and loaded, from our service and from other upstreams."""
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from seller_platform_tests.service.reports.test_endpoints import DAY, PACE, _fil
 from seller_platform_tests.support import served as ours
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.report_upstream import ACCOUNTS, NOON, ReportUpstream, report_upstream
+from seller_platform_tests.support.waiting import wait_for
 
 KEY = asset_key(REPORT_ROWS)
 
@@ -170,13 +170,12 @@ def test_a_report_of_our_service_is_requested_followed_and_landed(
 
 
 def _tick_until_asked(reports: Reports) -> list[dg.RunRequest]:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if requests := reports.tick():
-            return requests
-        time.sleep(0.1)
+    def tick() -> list[dg.RunRequest]:
+        requests = reports.tick()
         reports.clock.now += timedelta(seconds=5)
-    raise AssertionError(reports.rows("SELECT * FROM platform.report_jobs"))
+        return requests
+
+    return wait_for(tick, pause_seconds=0.1, explain=lambda _: reports.rows("SELECT * FROM platform.report_jobs"))
 
 
 def test_reports_of_all_accounts_land_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:

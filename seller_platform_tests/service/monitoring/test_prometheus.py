@@ -21,7 +21,7 @@ from seller_platform.service.monitoring.prometheus import ReportCollector, metri
 from seller_platform.service.pages.throttle import MOST_OF_AN_ACCOUNT
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.processes import COMMAND, environment
+from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.served import (
     ACCOUNTS,
     ANN,
@@ -33,6 +33,7 @@ from seller_platform_tests.support.served import (
     served,
     submit,
 )
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -114,10 +115,7 @@ def test_rows_are_counted_as_they_are_sent(measured: Measured) -> None:
         ann.head("/sales/orders", params=query)
         asked = ann.post("/reports/request", params={"account_title": "Shop US", "last_updated_date": "2026-02-20"})
         report = {"account_title": "Shop US", "report_id": asked.json()["report_id"]}
-        deadline = time.monotonic() + 30
-        while ann.get("/reports/status", params=report).json()["status"] != "completed":
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_for(lambda: ann.get("/reports/status", params=report).json()["status"] == "completed")
         downloads = [ann.get("/reports/download", params={**report, "format": form}) for form in ("json", "csv")]
 
     assert [answer.status_code for answer in (*pages, *downloads)] == [200] * 6
@@ -152,7 +150,7 @@ def test_reports_that_nobody_writes_grow_old(database: Database, database_url: s
         found = Measured(running, registry)
 
         assert found["reports processing"] == 1
-        assert 0.05 <= found["oldest_open_report_seconds"] < 60
+        assert 0.05 <= found["oldest_open_report_seconds"] < PATIENCE_SECONDS
         assert found["database_up"] == 1
 
 
@@ -163,8 +161,8 @@ def test_without_postgresql_the_page_tells_so_and_all_the_rest() -> None:
         running_app(nowhere, wait_seconds=0.2, registry=registry) as base_url,
         metrics_page(registry, host="127.0.0.1", port=0, option="--metrics-port") as url,
     ):
-        asked = httpx.get(f"{base_url}/user/me", headers={"Authorization": "Bearer x"}, timeout=30)
-        text = httpx.get(url, timeout=30).text
+        asked = httpx.get(f"{base_url}/user/me", headers={"Authorization": "Bearer x"}, timeout=PATIENCE_SECONDS)
+        text = httpx.get(url, timeout=PATIENCE_SECONDS).text
 
     found = _samples(text)
     assert asked.status_code == 503
@@ -206,12 +204,7 @@ def _process(database_url: str, home: Path, *options: str) -> Iterator[tuple[sub
     command = [*COMMAND, "service", "run", "--port", "0", "--metrics-port", "0", *options]
     with log.open("w") as file, subprocess.Popen(command, env=variables, stderr=file, text=True) as process:
         try:
-            deadline = time.monotonic() + 60
-            while len(found := re.findall(r"(?:metrics|listening) on (http://\S+)", log.read_text())) < 2:
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.05)
-            metrics, base_url = found
+            metrics, base_url = (announced_address(process, log, f"{what} on") for what in ("metrics", "listening"))
             yield process, base_url, metrics, log
         finally:
             process.terminate()
@@ -226,14 +219,14 @@ def test_all_processes_are_counted_together(database_url: str, tmp_path: Path, w
     with _process(database_url, tmp_path, "--workers", str(workers)) as (process, base_url, metrics, log):
 
         def ask(_: int) -> int:
-            return httpx.get(f"{base_url}/service-status", timeout=60).status_code
+            return httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS).status_code
 
         with ThreadPoolExecutor(8) as threads:
             statuses = list(threads.map(ask, range(120)))
-        text = httpx.get(metrics, timeout=30).text
-        api = httpx.get(f"{base_url}/metrics", timeout=30)
+        text = httpx.get(metrics, timeout=PATIENCE_SECONDS).text
+        api = httpx.get(f"{base_url}/metrics", timeout=PATIENCE_SECONDS)
         process.terminate()
-        ended = process.wait(30)
+        ended = process.wait(PATIENCE_SECONDS)
 
     assert statuses == [200] * 120
     assert _samples(text)["requests_total /service-status GET 200"] == 120
@@ -247,24 +240,20 @@ def test_all_processes_are_counted_together(database_url: str, tmp_path: Path, w
 def test_counters_do_not_fall_with_a_worker_that_dies_and_its_gauges_go(database_url: str, tmp_path: Path) -> None:
     with _process(database_url, tmp_path, "--workers", "2", "--no-worker") as (process, base_url, metrics, _):
         for _ in range(40):
-            assert httpx.get(f"{base_url}/service-status", timeout=60).status_code == 200
-        before = _total(httpx.get(metrics, timeout=30).text, "/service-status")
+            assert httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200
+        before = _total(httpx.get(metrics, timeout=PATIENCE_SECONDS).text, "/service-status")
         folder = next(Path(name) for name in _environment(process.pid) if "seller-platform-measures" in name)
         counting = {int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db")}
         killed = min(counting)
         os.kill(killed, signal.SIGKILL)
-        deadline = time.monotonic() + 30
-        while (folder / f"gauge_livesum_{killed}.db").exists():
-            assert time.monotonic() < deadline
-            after = httpx.get(metrics, timeout=30).text
-            time.sleep(0.1)
-        deadline = time.monotonic() + 30
-        while len(list(folder.glob("gauge_live*.db"))) < 2:
-            assert time.monotonic() < deadline, "nobody took the place of the worker"
-            time.sleep(0.1)
+        after = wait_for(
+            lambda: httpx.get(metrics, timeout=PATIENCE_SECONDS).text,
+            lambda _: not (folder / f"gauge_livesum_{killed}.db").exists(),
+        )
+        wait_for(lambda: len(list(folder.glob("gauge_live*.db"))) == 2)
         for _ in range(10):
-            assert httpx.get(f"{base_url}/service-status", timeout=60).status_code == 200
-        later = httpx.get(metrics, timeout=30).text
+            assert httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200
+        later = httpx.get(metrics, timeout=PATIENCE_SECONDS).text
 
     assert before == 40
     assert _total(after, "/service-status") == 40
@@ -286,7 +275,9 @@ def test_a_port_that_is_taken_is_named_with_its_option(database_url: str, tmp_pa
     with metrics_page(registry, host="127.0.0.1", port=0, option="--metrics-port") as url:
         port = url.rpartition(":")[2].partition("/")[0]
         command = [*COMMAND, "service", "run", "--port", "0", "--metrics-port", port]
-        result = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
 
     assert result.returncode == 1
     assert f"port {port}" in result.stderr

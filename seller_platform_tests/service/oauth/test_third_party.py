@@ -30,6 +30,7 @@ from seller_platform_tests.support.served import (
     rows_of,
     submit,
 )
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 _KEY = "S1.US"
 _ACCOUNT: dict[str, Any] = {"account_title": "Shop US"}
@@ -37,7 +38,7 @@ _ACCOUNT: dict[str, Any] = {"account_title": "Shop US"}
 
 def _approve(url: str) -> str:
     """Do in a browser what the person does, and return the address that they are sent back to."""
-    with httpx.Client(timeout=30) as browser:
+    with httpx.Client(timeout=PATIENCE_SECONDS) as browser:
         page = browser.get(url, follow_redirects=True)
         page = submit(browser, page, email=ANN, password=PASSWORD)
         page = browser.get(urljoin(str(page.url), page.headers["location"]))
@@ -265,10 +266,7 @@ def test_their_client_requests_polls_and_downloads_a_report(
     insert_rows(database, daily, _KEY, rows)
 
     report_id = client.reports.create_report_request(dps_date=LAST_DAY, **_ACCOUNT)["report_id"]
-    deadline = time.monotonic() + 30
-    while client.reports.get_report_status(report_id, **_ACCOUNT)["status"] != "completed":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: client.reports.get_report_status(report_id, **_ACCOUNT)["status"] == "completed")
     downloaded = client.reports.download_report(report_id, **_ACCOUNT)
 
     assert len(downloaded) == sum(row[-1] == LAST_DAY for row in rows)

@@ -215,9 +215,9 @@ def test_two_schemas_of_one_name_are_refused() -> None:
 
 def test_the_documentation_is_made_once_for_each_address(reading: Served) -> None:
     def seconds(**headers: str) -> float:
-        began = time.perf_counter()
+        began = time.process_time()  # the server runs in a thread of this process
         assert client.get("/docs", headers=headers).status_code == 200
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     with httpx.Client(base_url=reading.base_url) as client:
         first = min(seconds(Host=f"a{number}.example") for number in range(5))

@@ -222,17 +222,18 @@ def test_an_unknown_address_is_throttled_like_a_known_one(service: Served) -> No
     assert texts[0] == texts[1]
 
 
-def test_an_unknown_address_takes_as_long_as_a_wrong_password(reading: Served) -> None:
+def test_an_unknown_address_takes_as_long_as_a_wrong_password(service: Served) -> None:
     def seconds(email: str) -> float:
-        began = time.perf_counter()
+        began = time.process_time()  # of the server, too, which runs in this process
         submit(browser, page, email=email, password="wrong")
-        return time.perf_counter() - began
+        return time.process_time() - began
 
-    with reading.client() as browser:
+    add_user(service.database, "real@shop.example", "Real", PASSWORD)  # ANN's hash is cheaper than the service's own
+    with service.client() as browser:
         page = browser.get("/login")
         seconds("first@shop.example")
-        unknown = statistics.median(seconds(f"nobody{number}@shop.example") for number in range(5))
-        known = statistics.median(seconds("bob@shop.example") for _ in range(5))
+        pairs = [(seconds(f"nobody{number}@shop.example"), seconds("real@shop.example")) for number in range(5)]
+        unknown, known = (statistics.median(times) for times in zip(*pairs, strict=True))
 
     assert 0.4 < unknown / known < 2.5
 

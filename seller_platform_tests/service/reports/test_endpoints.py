@@ -12,7 +12,7 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,7 +31,9 @@ from seller_platform.service.reports.csv import csv_header, csv_lines, csv_parts
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import ReportBusyError, write_report
 from seller_platform.warehouse.postgres.database import Database, conninfo
+from seller_platform_tests.support.processes import announced_address
 from seller_platform_tests.support.served import ANN, BOB, Served, execute, insert_rows, running_app, served
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
 US = {"account_title": "Shop US"}
@@ -121,19 +123,18 @@ def _status(client: httpx.Client, report_id: str, **selection: str) -> dict[str,
     return body
 
 
-def _await(
-    client: httpx.Client, report_id: str, *, seconds: float = 20, selection: Mapping[str, str] = US
-) -> dict[str, Any]:
-    deadline, progress = time.monotonic() + seconds, 0
-    while time.monotonic() < deadline:
+def _await(client: httpx.Client, report_id: str, *, selection: Mapping[str, str] = US) -> dict[str, Any]:
+    progress = 0
+
+    def look() -> dict[str, Any]:
+        nonlocal progress
         status = _status(client, report_id, **selection)
         assert progress <= status["progress"] <= 100
         progress = status["progress"]
-        if status["status"] != "processing":
-            return status
-        assert progress < 100
-        time.sleep(0.05)
-    raise AssertionError(f"report {report_id} is still {status}")
+        assert progress < 100 or status["status"] != "processing"
+        return status
+
+    return wait_for(look, lambda status: status["status"] != "processing")
 
 
 def _download(client: httpx.Client, report_id: str, **more: str) -> httpx.Response:
@@ -421,9 +422,7 @@ def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, databa
             "DELETE FROM service.account_group_members WHERE account = 'S4.IT'",
         )
         with running_app(database_url, worker_pace=PACE):
-            deadline = time.monotonic() + 10
-            while _state(idle.database, report_id) == "processing" and time.monotonic() < deadline:
-                time.sleep(0.05)
+            wait_for(lambda: _state(idle.database, report_id) != "processing")
         execute(
             idle.database,
             "INSERT INTO service.account_group_members "
@@ -450,9 +449,7 @@ def test_expired_reports_are_deleted_with_their_rows(shop: Served) -> None:
         report_id = _request(client)
         _await(client, report_id)
         execute(shop.database, "UPDATE service.report_jobs SET requested_at = now() - interval '8 days'")
-        deadline = time.monotonic() + 10
-        while _count(shop.database, "service.report_jobs") and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: _count(shop.database, "service.report_jobs") == 0)
 
     assert [_count(shop.database, f"service.report_{name}") for name in ("jobs", "chunks")] == [0, 0]
 
@@ -484,7 +481,7 @@ def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: s
             _assert_whole(idle.database, expected)
         with running_app(database_url, worker_pace=PACE):
             for report_id in ids:
-                assert _await(client, report_id, seconds=40)["status"] == "completed"
+                assert _await(client, report_id)["status"] == "completed"
     _assert_whole(idle.database, expected)
     assert sum(interrupted) > 0
     assert _count(idle.database, "service.report_jobs", "state = 'completed'") == 100
@@ -505,7 +502,7 @@ def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Se
         interrupted.append(_count(idle.database, "service.procrastinate_jobs", "status = 'doing'"))
         _assert_whole(idle.database, expected)
     with _server(database_url) as (_, base_url), replace(idle, base_url=base_url).client(ANN) as client:
-        states = {_await(client, report_id, seconds=40)["status"] for report_id in ids}
+        states = {_await(client, report_id)["status"] for report_id in ids}
         [text] = {_download(client, report_id).text for report_id in ids}
 
     assert states == {"completed"}
@@ -521,12 +518,11 @@ def test_a_worker_that_is_stopped_puts_back_its_reports(idle: Served, database_u
     with idle.client(ANN) as client:
         report_id = _request(client)
         with _worker(database_url) as worker:
-            deadline = time.monotonic() + 10
-            while not _count(idle.database, "service.procrastinate_jobs", "status = 'doing'"):
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
+            wait_for(
+                lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'"), pause_seconds=0.005
+            )
             worker.send_signal(signal.SIGTERM)
-            assert worker.wait(10) == 0
+            assert worker.wait(PATIENCE_SECONDS) == 0
         left = _count(idle.database, "service.procrastinate_jobs", "status = 'todo'")
         done = _count(idle.database, "service.report_jobs", "state = 'completed'")
         with running_app(database_url, worker_pace=PACE):
@@ -540,7 +536,7 @@ def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, datab
         report_id = _request(client)
         for restart in range(1, PACE.attempts + 2):
             with running_app(database_url, worker_pace=PACE):
-                _wait_until(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
+                wait_for(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
             put_back = f"status = 'todo' AND attempts = {restart}"
             assert _count(idle.database, "service.procrastinate_jobs", put_back) == 1
         assert _count(idle.database, "service.report_jobs", "failures = 0 AND state = 'processing'") == 1
@@ -553,7 +549,7 @@ def test_a_worker_that_dies_counts_against_the_report(idle: Served, database_url
     with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
         report_id = _request(client)
         with _worker(database_url) as worker:
-            _wait_until(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
+            wait_for(lambda: _count(idle.database, "service.procrastinate_jobs", "status = 'doing'") == 1)
             worker.send_signal(signal.SIGKILL)
             worker.wait()
         lock.rollback()
@@ -659,7 +655,7 @@ def test_the_command_runs_a_worker_until_it_is_told_to_end(idle: Served, databas
         try:
             status = _await(client, _request(client))["status"]
             worker.send_signal(signal.SIGTERM)
-            ended = worker.wait(10)
+            ended = worker.wait(PATIENCE_SECONDS)
         finally:
             worker.kill()
             worker.wait()
@@ -681,10 +677,7 @@ def test_the_server_writes_reports_unless_it_is_told_not_to(
             stderr=file,
         )
         try:
-            deadline = time.monotonic() + 30
-            while "listening on" not in log.read_text():
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.05)
+            announced_address(server, log)
             report_id = _request(client)
             if "--no-worker" in options:
                 time.sleep(1.5)
@@ -692,7 +685,7 @@ def test_the_server_writes_reports_unless_it_is_told_not_to(
             else:
                 assert _await(client, report_id)["status"] == "completed"
             server.send_signal(signal.SIGTERM)
-            assert server.wait(20) == 0
+            assert server.wait(PATIENCE_SECONDS) == 0
         finally:
             server.kill()
             server.wait()
@@ -706,13 +699,6 @@ def _lock_on_daily_sales(database_url: str) -> Iterator[psycopg.Connection]:
     with psycopg.connect(conninfo(database_url)) as connection:
         connection.execute("LOCK TABLE seller.daily_product_sales IN ACCESS EXCLUSIVE MODE")
         yield connection
-
-
-def _wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _assert_whole(database: Database, rows: int) -> None:
@@ -758,10 +744,11 @@ def _program(source: str, database_url: str) -> Iterator[tuple[subprocess.Popen[
 
 
 def _await_finished(database: Database, reports: int) -> None:
-    deadline = time.monotonic() + 20
-    while _count(database, "service.report_jobs", "state <> 'processing'") < reports:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_for(
+        lambda: _count(database, "service.report_jobs", "state <> 'processing'"),
+        lambda count: count >= reports,
+        pause_seconds=0.005,
+    )
 
 
 def _state(database: Database, report_id: str) -> str:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psycopg
@@ -11,6 +10,7 @@ import pytest
 
 from seller_platform.errors import EmbeddedServerError
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -116,13 +116,7 @@ def test_a_server_whose_machine_went_down_starts_again(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
     pid = int((tmp_path / "data" / "postmaster.pid").read_text().splitlines()[0])
     os.kill(pid, 9)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            psycopg.connect(first.url("shop")).close()
-        except psycopg.OperationalError:
-            break
-        time.sleep(0.05)
+    wait_for(lambda: not answers(first.url("shop")))
 
     second = EmbeddedServer(tmp_path)
     with psycopg.connect(second.url("shop")) as connection:
@@ -131,3 +125,11 @@ def test_a_server_whose_machine_went_down_starts_again(tmp_path: Path) -> None:
     first.close()
 
     assert row == (42,)
+
+
+def answers(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
