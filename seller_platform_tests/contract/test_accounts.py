@@ -1,4 +1,4 @@
-"""Account keys: legal as partition keys and as tag values, whatever an upstream calls its accounts."""
+"""Account keys are legal partition keys and tag values, whatever titles an upstream uses."""
 
 import re
 

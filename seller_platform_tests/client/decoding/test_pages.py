@@ -1,4 +1,4 @@
-"""Pages decode to the same rows however an upstream spells them, and to none where they cannot be right."""
+"""Pages decode to the same rows in every spelling, and are refused where values are wrong."""
 
 import json
 from collections.abc import Callable
@@ -87,8 +87,8 @@ def test_money_is_kept_as_it_was_sent() -> None:
         TRANSACTIONS, *(f'{{"posted_date": "2026-10-02T00:00:00Z", "amount": {amount}}}' for amount in amounts)
     )
 
-    told = ["0.10", "100", "-0.00", "12345678901234567890.123456789", "1E+2", "1234.50", "7.1"]
-    assert [str(row[6]) for row in rows] == told
+    expected = ["0.10", "100", "-0.00", "12345678901234567890.123456789", "1E+2", "1234.50", "7.1"]
+    assert [str(row[6]) for row in rows] == expected
 
 
 def test_fields_the_contract_does_not_know_are_kept_as_they_were_sent() -> None:

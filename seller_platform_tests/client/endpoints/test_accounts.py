@@ -26,20 +26,20 @@ def discovered(*accounts: dict[str, Any]) -> Discovered:
 
 
 def test_accounts_become_keys_and_rows() -> None:
-    found = discovered(ACCOUNT | {"id": "9", "seller_id": "S2", "plan": "gold"}, ACCOUNT)
+    seen = discovered(ACCOUNT | {"id": "9", "seller_id": "S2", "plan": "gold"}, ACCOUNT)
 
-    assert [account.key for account in found.accounts] == ["S1.M1", "S2.M1"]
-    assert found.rows[0] == (7, "Tea", "DE", "EUR", "Europe/Berlin", "M1", "S1", "default")
-    assert dict(found.extras) == {1: '{"plan":"gold"}'}
-    assert found.facts.notes == {"unknown_fields": ["plan"]}
+    assert [account.key for account in seen.accounts] == ["S1.M1", "S2.M1"]
+    assert seen.rows[0] == (7, "Tea", "DE", "EUR", "Europe/Berlin", "M1", "S1", "default")
+    assert dict(seen.extras) == {1: '{"plan":"gold"}'}
+    assert seen.facts.notes == {"unknown_fields": ["plan"]}
 
 
 def test_accounts_of_one_seller_and_marketplace_have_own_keys() -> None:
-    found = discovered(ACCOUNT | {"id": 8, "account_title": "Coffee"}, ACCOUNT)
+    seen = discovered(ACCOUNT | {"id": 8, "account_title": "Coffee"}, ACCOUNT)
 
-    assert [account.key for account in found.accounts] == ["S1.M1", "account-8"]
-    assert found.accounts[1].selection == {"account_title": "Coffee"}
-    assert found.rows[1][6] == "S1"
+    assert [account.key for account in seen.accounts] == ["S1.M1", "account-8"]
+    assert seen.accounts[1].selection == {"account_title": "Coffee"}
+    assert seen.rows[1][6] == "S1"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Downloads of reports: JSON and CSV in every form that is read, and what is not read at all."""
+"""Downloads of reports: JSON and CSV in every accepted form, and bodies that are refused."""
 
 import csv
 import io
@@ -53,15 +53,15 @@ class Sink:
         page: int,
     ) -> None:
         assert tags == ()
-        for place, row in enumerate(rows):
+        for number, row in enumerate(rows):
             *values, day = row
-            extra = {"extra": json.loads(extras[place], parse_float=Decimal)} if place in extras else {}
+            extra = {"extra": json.loads(extras[number], parse_float=Decimal)} if number in extras else {}
             self.rows.append(dict(zip(NAMES, values, strict=True)) | extra | {"day": day})
         self.pages.append(page)
 
 
 def download(*bodies: bytes | Iterable[bytes], form: str = "json", **options: Any) -> tuple[Sink, LoadFacts]:
-    """Return what a download stores whose first attempts bring those bodies."""
+    """Download a report whose attempts bring those bodies."""
     answers = iter(bodies)
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -74,7 +74,7 @@ def download(*bodies: bytes | Iterable[bytes], form: str = "json", **options: An
 
 
 def bytewise(body: bytes) -> Iterator[bytes]:
-    return (body[place : place + 1] for place in range(len(body)))
+    return (body[start : start + 1] for start in range(len(body)))
 
 
 def values_of(sink: Sink) -> list[tuple[Any, ...]]:
@@ -108,14 +108,14 @@ CSV = (
 )
 @pytest.mark.parametrize("cut", [iter, bytewise])
 def test_json_is_read_as_an_array_or_as_the_data_of_an_object(body: bytes, cut: Callable[[bytes], Any]) -> None:
-    sink, found = download([body] if cut is iter else cut(body))
+    sink, facts = download([body] if cut is iter else cut(body))
 
     assert values_of(sink) == STORED
     assert [(row["report_id"], row["position"], row["day"]) for row in sink.rows] == [
         ("7", 1, "2026-03-10"),
         ("7", 2, "2026-03-10"),
     ]
-    assert found == LoadFacts(1, 1, len(body), None, CountVerdict.UNVERIFIABLE, {"other_columns": ["day"]})
+    assert facts == LoadFacts(1, 1, len(body), None, CountVerdict.UNVERIFIABLE, {"other_columns": ["day"]})
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_json_is_read_as_an_array_or_as_the_data_of_an_object(body: bytes, cut: 
 )
 @pytest.mark.parametrize("cut", [iter, bytewise])
 def test_csv_is_read_with_every_line_end_and_with_a_byte_order_mark(body: bytes, cut: Callable[[bytes], Any]) -> None:
-    sink, found = download([body] if cut is iter else cut(body), form="csv")
+    sink, facts = download([body] if cut is iter else cut(body), form="csv")
 
     assert values_of(sink) == STORED
-    assert found.body_bytes == len(body)
+    assert facts.body_bytes == len(body)
 
 
 def test_numbers_keep_their_digits() -> None:
@@ -158,14 +158,14 @@ def test_fields_named_like_columns_of_ours_are_kept_apart() -> None:
 
 
 def test_rows_may_have_different_columns() -> None:
-    sink, found = download(b'[{"a": 1}, {}, {"sku": "S", "b": [1]}]')
+    sink, facts = download(b'[{"a": 1}, {}, {"sku": "S", "b": [1]}]')
 
     assert values_of(sink) == [
         (None, None, None, None, {"a": 1}),
         (None, None, None, None, None),
         ("S", None, None, None, {"b": [1]}),
     ]
-    assert found.notes == {"other_columns": ["a", "b"]}
+    assert facts.notes == {"other_columns": ["a", "b"]}
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"data": []}', b" [ ] \n"])
@@ -203,7 +203,7 @@ def test_every_json_is_kept_wherever_its_pieces_are_cut(rows: list[dict[str, Any
     rows = [{f"x{name}": value for name, value in row.items()} for row in rows]
     body = json.dumps({"data": rows}, ensure_ascii=False).encode()
 
-    sink, _ = download(body[place : place + 3] for place in range(0, len(body), 3))
+    sink, _ = download(body[start : start + 3] for start in range(0, len(body), 3))
 
     assert [row.get("extra", {}) for row in sink.rows] == rows
 
@@ -233,10 +233,10 @@ def test_every_json_is_kept_wherever_its_pieces_are_cut(rows: list[dict[str, Any
 def test_a_body_that_cannot_be_read_is_asked_for_again(form: str, body: bytes, problem: str) -> None:
     time = FakeTime()
 
-    sink, found = download(body, JSON if form == "json" else CSV, form=form, time=time)
+    sink, facts = download(body, JSON if form == "json" else CSV, form=form, time=time)
 
     assert values_of(sink) == STORED
-    assert (found.requests, found.pages, sink.restarts, len(time.pauses)) == (2, 1, 2, 1)
+    assert (facts.requests, facts.pages, sink.restarts, len(time.pauses)) == (2, 1, 2, 1)
     with pytest.raises(UpstreamUnavailableError, match=problem):
         download(body, form=form)
 
@@ -298,16 +298,16 @@ def test_a_download_is_never_held_as_a_whole(form: str) -> None:
     piece = (json.dumps(row) + ",") * 200 if form == "json" else text.getvalue() * 200
     start, end = (b"[", b"{}]") if form == "json" else (b"sku,units_ordered,note\r\n", b"B,,\r\n")
     sink = Sink()
-    sink.write = lambda rows, **_: None  # type: ignore[method-assign]  # what it keeps does not count here
+    sink.write = lambda rows, **_: None  # type: ignore[method-assign]  # only the memory of the reader counts here
     body = (part for whole in ([start], repeat(piece.encode(), 250), [end]) for part in whole)
 
     with api_of(lambda _: httpx.Response(200, content=body)) as api:
         tracemalloc.start()
-        found = download_report(api, BERLIN, "7", form, "2026-03-10", sink)
+        facts = download_report(api, BERLIN, "7", form, "2026-03-10", sink)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
 
-    assert found.body_bytes > 10_000_000
+    assert facts.body_bytes > 10_000_000
     assert peak < 5_000_000
 
 

@@ -1,4 +1,4 @@
-"""Webhooks: delivered once more after passing faults, given up for good after refusals, and kept secret."""
+"""Webhooks: messages are repeated after passing faults, not after refusals; URLs stay secret."""
 
 import logging
 import socket

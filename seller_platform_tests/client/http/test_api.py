@@ -1,4 +1,4 @@
-"""Requests are tried again where that may help, within bounds, and errors of httpx stay inside."""
+"""Requests are repeated after passing faults, within limits; errors of httpx stay inside."""
 
 import gzip
 import logging
@@ -233,8 +233,8 @@ def test_retries_are_logged_without_parameters(caplog: pytest.LogCaptureFixture)
     with api_of(in_turn(httpx.Response(503), GOOD)) as api:
         api.get("/user/me", {"account_title": "private"})
 
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("seller_platform")]
-    assert len(told) == 1 and "GET /user/me: status 503" in told[0] and "private" not in told[0]
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("seller_platform")]
+    assert len(messages) == 1 and "GET /user/me: status 503" in messages[0] and "private" not in messages[0]
 
 
 def test_the_budget_halves_on_429_and_recovers_one_by_one() -> None:

@@ -1,4 +1,4 @@
-"""Lists that move while they are read are read whole, or not at all."""
+"""Lists that change while they are read are read whole, or not at all."""
 
 import threading
 from datetime import UTC, datetime

@@ -18,7 +18,7 @@ def free_port() -> int:
 
 
 class Waiting:
-    """A callback that somebody waits for."""
+    """A callback whose code a thread waits for."""
 
     def __init__(self, server: CallbackServer, address: str) -> None:
         self.address = address
@@ -45,9 +45,9 @@ class Waiting:
 def waiting() -> Iterator[Waiting]:
     address = f"http://127.0.0.1:{free_port()}"
     with CallbackServer(f"{address}/callback") as server:
-        each = Waiting(server, address)
-        yield each
-        each.end()
+        callback = Waiting(server, address)
+        yield callback
+        callback.end()
 
 
 def test_the_code_arrives_with_our_state_whatever_else_is_sent() -> None:

@@ -1,4 +1,4 @@
-"""Tokens: obtained once, renewed in time, shown to nobody."""
+"""Tokens: obtained once, renewed in time, never shown."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
