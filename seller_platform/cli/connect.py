@@ -1,20 +1,25 @@
 """`seller-platform connect`: authorises a connection and discovers its accounts."""
 
 import webbrowser
+from collections.abc import Callable, Sequence
 
 import click
 
-from seller_platform.cli.installation import open_installation
+from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
+from seller_platform.client.http.api import SellerApi
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,
+    Upstream,
     open_api,
     open_keeper,
     store_upstream,
+    upstream_of,
     upstream_to_connect,
 )
 from seller_platform.ingest.loads.accounts import discover
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.connections.grants import Grants
 
 
@@ -47,7 +52,6 @@ def connect(
         upstream = upstream_to_connect(
             connection, installation.settings, installation.database, installation.box, replace_stored=replace_stored
         )
-        keeper = open_keeper(upstream, connection, installation.database, installation.box, installation.settings.home)
 
         def show(url: str) -> None:
             if no_browser or not webbrowser.open(url):
@@ -57,24 +61,54 @@ def connect(
             else:
                 output.say("Approve the access on the page that your browser shows.")
 
-        def register() -> None:
-            store_upstream(upstream, connection, installation.database, installation.box)
-
-        if keep_grant:
-            Grants(installation.database, installation.box).current(connection)
-            register()
-        else:
-            authorize(upstream, keeper, show=show, register=register, timeout_seconds=timeout_seconds)
-        with open_api(upstream, connection, installation.database, installation.box, installation.settings.home) as api:
-            found_accounts, _ = discover(api, installation.database, upstream.as_connection(connection), run_id=None)
+        accounts = connect_upstream(
+            installation, upstream, connection, show=show, timeout_seconds=timeout_seconds, keep_grant=keep_grant
+        )
     if as_json:
         documents = [
-            {"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in found_accounts
+            {"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in accounts
         ]
         output.document({"connection": connection, "accounts": documents})
         return
-    rows = [
-        (each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in found_accounts
-    ]
-    output.table(f"Connected: {len(found_accounts)} accounts", ("account", "title", "time zone", "currency"), rows)
+    rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]
+    output.table(f"Connected: {len(accounts)} accounts", ("account", "title", "time zone", "currency"), rows)
     output.say("Next: `seller-platform sync`")
+
+
+def connect_upstream(
+    installation: Installation,
+    upstream: Upstream,
+    connection: str,
+    *,
+    show: Callable[[str], None],
+    timeout_seconds: float,
+    keep_grant: bool = False,
+) -> Sequence[KnownAccount]:
+    """Authorise a connection, discover its accounts, and return them.
+
+    Args:
+        show: Takes the URL that the user opens.
+        timeout_seconds: How long to wait for the user.
+        keep_grant: Use the stored grant instead of a new one.
+    """
+    settings, database, box = installation.settings, installation.database, installation.box
+
+    def register() -> None:
+        store_upstream(upstream, connection, database, box)
+
+    if keep_grant:
+        Grants(database, box).current(connection)
+        register()
+    else:
+        keeper = open_keeper(upstream, connection, database, box, settings.home)
+        authorize(upstream, keeper, show=show, register=register, timeout_seconds=timeout_seconds)
+    with open_api(upstream, connection, database, box, settings.home) as api:
+        accounts, _ = discover(api, database, upstream.as_connection(connection), run_id=None)
+    return accounts
+
+
+def open_stored_api(installation: Installation, connection: str) -> SellerApi:
+    """Return the API of a stored connection; the caller closes it."""
+    settings, database, box = installation.settings, installation.database, installation.box
+    upstream = upstream_of(connection, settings, database, box)
+    return open_api(upstream, connection, database, box, settings.home)

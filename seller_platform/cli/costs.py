@@ -13,11 +13,11 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
+from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostElement, CostPeriod
-from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, apply_plan
 from seller_platform.ingest.cost_plans.files import plan_document, read_plan
 from seller_platform.ingest.cost_plans.planning import Apis, ChangeKind, Planned, changes_of, make_plan, plan_undo
@@ -160,11 +160,7 @@ def open_apis(installation: Installation) -> Iterator[Apis]:
 
         def api(connection: str) -> SellerApi:
             if connection not in opened:
-                upstream = upstream_of(connection, installation.settings, installation.database, installation.box)
-                opened_api = open_api(
-                    upstream, connection, installation.database, installation.box, installation.settings.home
-                )
-                opened[connection] = stack.enter_context(opened_api)
+                opened[connection] = stack.enter_context(open_stored_api(installation, connection))
             return opened[connection]
 
         yield api

@@ -33,10 +33,7 @@ def migrate(*, as_json: bool) -> None:
             instance.upgrade()
         version = installation.database.version()
         where = installation.database.where
-    if as_json:
-        output.document({"database": where, "version": version})
-        return
-    output.say(f"{where} is at version {version}.")
+    output.result(f"{where} is at version {version}.", {"database": where, "version": version})
 
 
 @click.command()
@@ -51,10 +48,8 @@ def backup(*, file: Path, as_json: bool) -> None:
     output = Output(as_json=as_json)
     back_up(warehouse_url(read_settings()), file)
     size = file.stat().st_size
-    if as_json:
-        output.document({"file": str(file), "bytes": size})
-        return
-    output.say(f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore.")
+    text = f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore."
+    output.result(text, {"file": str(file), "bytes": size})
 
 
 @click.command()
@@ -71,10 +66,8 @@ def restore(*, file: Path, as_json: bool) -> None:
     with Database(url) as database:
         database.migrate()
         version = database.version()
-    if as_json:
-        output.document({"file": str(file), "version": version})
-        return
-    output.say(f"Restored, at version {version}. Next: `seller-platform doctor`.")
+    text = f"Restored, at version {version}. Next: `seller-platform doctor`."
+    output.result(text, {"file": str(file), "version": version})
 
 
 @click.command()

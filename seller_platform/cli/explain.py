@@ -62,7 +62,11 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json:
 
 
 def _document(origin: Provenance, settings: Settings) -> dict[str, Any]:
-    receipt, request = origin.receipt, origin.request
+    receipt, request, run = origin.receipt, origin.request, None
+    if receipt is not None and receipt.run_id is not None:
+        path = f"/runs/{receipt.run_id}"
+        unset = f"{path} of the Dagster UI (SELLER_PLATFORM_DAGSTER_URL is not set)"
+        run = {"id": receipt.run_id, "open": f"{settings.dagster_url}{path}" if settings.dagster_url else unset}
     return {
         "row": dict(origin.row),
         "extra": origin.extra,
@@ -77,7 +81,7 @@ def _document(origin: Provenance, settings: Settings) -> dict[str, Any]:
             "params": dict(request.params),
             "is_exact": request.is_exact,
         },
-        "run": receipt and _run(receipt, settings),
+        "run": run,
         "confirmed_by_loads": [each.id for each in origin.confirmed],
         "history": [_load(each) for each in origin.history],
     }
@@ -100,15 +104,6 @@ def _load(receipt: Receipt) -> dict[str, Any]:
         "finished_at": receipt.finished_at.isoformat(),
         "run_id": receipt.run_id,
     }
-
-
-def _run(receipt: Receipt, settings: Settings) -> dict[str, str] | None:
-    if receipt.run_id is None:
-        return None
-    path = f"/runs/{receipt.run_id}"
-    if settings.dagster_url:
-        return {"id": receipt.run_id, "open": f"{settings.dagster_url}{path}"}
-    return {"id": receipt.run_id, "open": f"{path} of the Dagster UI (SELLER_PLATFORM_DAGSTER_URL is not set)"}
 
 
 def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:

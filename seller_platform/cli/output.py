@@ -67,6 +67,13 @@ class Output:
         click.echo(text)
         sys.stdout.flush()
 
+    def result(self, text: str, document: Mapping[str, Any]) -> None:
+        """Print a message to standard error; with `--json`, only the document."""
+        if self.as_json:
+            self.document(document)
+        else:
+            self.say(text)
+
     def document(self, document: Mapping[str, Any]) -> None:
         """Print the JSON document."""
         self.line(json.dumps(document, indent=2, default=str, ensure_ascii=False))

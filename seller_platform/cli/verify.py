@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, fail, json_option
 from seller_platform.cli.processes import await_answer, free_port, running
@@ -19,7 +20,6 @@ from seller_platform.contract import LISTS
 from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import CheckFailedError, NotConnectedError
-from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
 from seller_platform.ingest.verification.queries import NOT_ASKED, AccountQuery, StoredDays, queries_for
 from seller_platform.service.oauth.temporary_access import temporary_access
@@ -73,11 +73,8 @@ def run_verification(installation: Installation, selection: SliceOptions, output
         for connection in connected:
             accounts_read = [each for each in accounts(installation.database) if each.connection == connection.name]
             queries = [query for each in accounts_read if each.key in chosen for query in queries_of(each)]
-            upstream = upstream_of(connection.name, installation.settings, installation.database, installation.box)
             with (
-                open_api(
-                    upstream, connection.name, installation.database, installation.box, installation.settings.home
-                ) as source,
+                open_stored_api(installation, connection.name) as source,
                 temporary_access(installation.database, [each.key for each in accounts_read]) as token,
                 SellerApi(base_url, auth=TokenAuth(token)) as replica,
                 output.progress(f"Comparing {connection.name}", len(queries)) as bar,

@@ -1,6 +1,6 @@
 """`seller-platform doctor`: checks every prerequisite, with the next step for each problem."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -58,10 +58,7 @@ def doctor(*, as_json: bool) -> None:
             "Take the next step of each, then run `seller-platform doctor` again"
         )
         end_with(error, as_json=as_json, document=document)
-    if as_json:
-        output.document(document)
-        return
-    output.say("All prerequisites are met.")
+    output.result("All prerequisites are met.", document)
 
 
 def _examine() -> Iterator[Finding]:
@@ -140,24 +137,24 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     else:
         step = "copy the project's dagster.yaml there, or unset DAGSTER_HOME"
         yield fail("Dagster", f"{instance_health.home} has no dagster.yaml: events would be stored in files", step)
-    yield _daemon(instance_health.last_heartbeat, instance_health.silent, now)
+    heartbeat, step = (
+        instance_health.last_heartbeat,
+        "start `dagster-daemon run` beside `dagster-webserver`, or `dagster dev`",
+    )
+    if heartbeat is None:
+        yield ok("Dagster daemon", "none ever ran here; schedules and sensors need one, `sync` does not")
+    elif now - heartbeat > _HEARTBEAT:
+        yield warn("Dagster daemon", f"its last sign of life was at {heartbeat:%Y-%m-%d %H:%M} UTC", step)
+    elif instance_health.silent:
+        yield warn("Dagster daemon", f"these parts give no sign of life: {', '.join(instance_health.silent)}", step)
+    else:
+        yield ok("Dagster daemon", f"alive at {heartbeat:%H:%M:%S} UTC")
     missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
     if missing:
         step = "let the sensor `discover_accounts` run, or run `seller-platform sync`"
         yield warn("partitions", f"{len(missing)} accounts have none: {', '.join(missing[:5])}", step)
     else:
         yield ok("partitions", f"{len(instance_health.partitions)} accounts have theirs")
-
-
-def _daemon(last_heartbeat: datetime | None, silent_parts: Sequence[str], now: datetime) -> Finding:
-    step = "start `dagster-daemon run` beside `dagster-webserver`, or `dagster dev`"
-    if last_heartbeat is None:
-        return ok("Dagster daemon", "none ever ran here; schedules and sensors need one, `sync` does not")
-    if now - last_heartbeat > _HEARTBEAT:
-        return warn("Dagster daemon", f"its last sign of life was at {last_heartbeat:%Y-%m-%d %H:%M} UTC", step)
-    if silent_parts:
-        return warn("Dagster daemon", f"these parts give no sign of life: {', '.join(silent_parts)}", step)
-    return ok("Dagster daemon", f"alive at {last_heartbeat:%H:%M:%S} UTC")
 
 
 def examine_secrets(settings: Settings, database: Database, box: SecretBox) -> Iterator[Finding]:

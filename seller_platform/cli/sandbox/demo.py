@@ -10,21 +10,14 @@ from urllib.parse import urljoin
 import click
 import httpx
 
+from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
 from seller_platform.contract import LISTS
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
-from seller_platform.ingest.connections.authorization import authorize
-from seller_platform.ingest.connections.upstream import (
-    DEFAULT_CONNECTION,
-    Upstream,
-    open_api,
-    open_keeper,
-    store_upstream,
-)
-from seller_platform.ingest.loads.accounts import discover
+from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.fingerprints import fingerprints
@@ -53,25 +46,13 @@ def demo(*, as_json: bool) -> None:
 
 def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:
     """Authorise as the sandbox's demo user, discover the accounts, and return them."""
+
+    def show(url: str) -> None:
+        threading.Thread(target=approve, args=(url, USER_EMAIL, stack.credentials.password), daemon=True).start()
+
     upstream = Upstream.of(installation.settings)
-    keeper = open_keeper(
-        upstream, DEFAULT_CONNECTION, installation.database, installation.box, installation.settings.home
-    )
     with output.progress("Authorising", None):
-        authorize(
-            upstream,
-            keeper,
-            show=lambda url: threading.Thread(
-                target=approve, args=(url, USER_EMAIL, stack.credentials.password), daemon=True
-            ).start(),
-            register=lambda: store_upstream(upstream, DEFAULT_CONNECTION, installation.database, installation.box),
-            timeout_seconds=60,
-        )
-    with open_api(
-        upstream, DEFAULT_CONNECTION, installation.database, installation.box, installation.settings.home
-    ) as api:
-        discovered, _ = discover(api, installation.database, upstream.as_connection(DEFAULT_CONNECTION), run_id=None)
-    return discovered
+        return connect_upstream(installation, upstream, DEFAULT_CONNECTION, show=show, timeout_seconds=60)
 
 
 def approve(url: str, email: str, password: str) -> None:

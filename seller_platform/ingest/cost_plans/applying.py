@@ -212,7 +212,11 @@ class _Application:
                     self._delete_if_offered(write, period)
             if write.before:
                 self.upstream.store(write, write.before)
-            read = self._read(write, self._awaited(write, write.before))
+            for _ in self._looks():
+                current = self.upstream.read_one(write)
+                if periods_agree(current, write.before):
+                    break
+            read = self._read(write, current)
         except SellerPlatformError as second:
             because = str(second)
         if read.read_back is not None and periods_agree(read.read_back, write.before):
@@ -223,14 +227,6 @@ class _Application:
             f"{because})"
         )
         return replace(read, state=WriteState.LOST, problem=problem)
-
-    def _awaited(self, write: CostWrite, expected: Periods) -> Periods:
-        """Read a product's costs until they are the expected ones or the time is up, and return them."""
-        for _ in self._looks():
-            current = self.upstream.read_one(write)
-            if periods_agree(current, expected):
-                break
-        return current
 
     def _looks(self) -> Iterator[bool]:
         """Yield whenever it is time to read again, and whether that is the last time."""
