@@ -103,7 +103,7 @@ def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("home", "message"),
     [
-        (Path("/proc/nowhere"), "cannot be made in /proc"),
+        (Path("/proc/nowhere"), "cannot be created in /proc"),
         (Path("/proc/self"), "cannot be written"),
         (Path(__file__) / "home", "is not a folder"),
     ],

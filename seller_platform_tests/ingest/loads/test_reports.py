@@ -205,7 +205,7 @@ def test_an_unknown_status_is_waited_for_and_logged(desk: Desk, caplog: pytest.L
         job = desk.poll_until_it_ends(ticks=10)
 
     assert job.state is JobState.READY
-    assert "the report dps_date 2026-03-09 of S1.US: the upstream says 'pondering'" in caplog.text
+    assert "the report dps_date 2026-03-09 of S1.US: the upstream sent the unknown status 'pondering'" in caplog.text
 
 
 @pytest.mark.parametrize("word", ["failed", "Cancelled"])
@@ -229,8 +229,8 @@ def test_a_report_that_fails_twice_has_failed_and_tells_so_once(desk: Desk) -> N
 
     assert job.state is JobState.FAILED
     assert [str(error) for error in told] == [
-        "the report dps_date 2026-03-09 of S1.US: the upstream ended it as 'failed': the disk is full; it was asked "
-        "for 2 times. Nothing of it was stored; request it again with `request_reports`"
+        "the report dps_date 2026-03-09 of S1.US: the upstream ended it as 'failed': the disk is full; it was "
+        "requested 2 times. Nothing of it was stored; request it again with `request_reports`"
     ]
     assert again == ()
     assert len(desk.upstream.asked) == 2
