@@ -43,7 +43,7 @@ GENERATOR = '''    "returns": lambda history, rng, day_number: [
 
 def test_a_declared_list_with_a_generator_is_landed_whole(tmp_path: Path) -> None:
     top, tree = Path(seller_platform.__file__).parents[1], tmp_path / "tree"
-    shutil.copytree(top, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    shutil.copytree(top, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", "*_cache"))
     _replace(tree / "seller_platform/contract/datasets/sales.py", "\nSALES = (", DECLARATION)
     _replace(tree / "seller_platform/sandbox/account_history.py", '}\n"""The generator of each list.', GENERATOR)
     variables = environment(tmp_path / "home", PYTHONPATH=str(tree))
