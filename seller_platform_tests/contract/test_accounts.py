@@ -30,6 +30,7 @@ def test_the_key_is_the_selector_where_it_may_be(seller: str | None, marketplace
 
 
 @given(st.text(), st.text())
+@pytest.mark.slow
 def test_a_key_is_always_a_legal_tag(seller: str, marketplace: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", account_key(12, seller, marketplace))
 

@@ -199,6 +199,7 @@ def test_the_csv_of_our_service_is_read_back_as_it_was(texts: list[tuple[str, st
 
 @settings(max_examples=40)
 @given(st.lists(st.dictionaries(_TEXTS, st.recursive(_TEXTS | st.integers() | st.booleans(), st.lists)), max_size=5))
+@pytest.mark.slow
 def test_every_json_is_kept_wherever_its_pieces_are_cut(rows: list[dict[str, Any]]) -> None:
     rows = [{f"x{name}": value for name, value in row.items()} for row in rows]
     body = json.dumps({"data": rows}, ensure_ascii=False).encode()
@@ -291,6 +292,7 @@ def test_a_refusal_of_a_download_carries_the_pause_it_asks_for() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.slow
 def test_a_download_is_never_held_as_a_whole(form: str) -> None:
     row = {"sku": "A", "units_ordered": 1, "note": "n" * 200}
     text = io.StringIO()

@@ -105,6 +105,7 @@ def test_before_anything_tells_the_products_nothing_is_stored(shop: Shop) -> Non
     assert shop.query("SELECT count(*) FROM platform.loads WHERE dataset = 'cost_periods'") == [(0,)]
 
 
+@pytest.mark.slow
 def test_two_thousand_products_are_loaded(shop: Shop) -> None:
     skus = [f"P-{number:04d}" for number in range(2_000)]
     add_products(shop.service.database, US, skus)

@@ -318,6 +318,7 @@ def test_an_upstream_that_is_away_is_asked_again_until_it_is_back(desk: Desk) ->
     assert len(desk.upstream.asked) == 1
 
 
+@pytest.mark.slow
 def test_an_upstream_that_stays_away_is_given_up(desk: Desk) -> None:
     desk.upstream.refuses = {"/reports/request": [(500, {})] * 999}
     desk.request()
@@ -489,6 +490,7 @@ def test_rows_that_cannot_be_stored_fail_the_report(desk: Desk, body: bytes, pro
     assert desk.rows() == []
 
 
+@pytest.mark.slow
 def test_hundreds_of_reports_are_polled_in_turns_the_longest_due_first(desk: Desk) -> None:
     for number in range(300):
         job = open_job(
@@ -534,6 +536,7 @@ def test_a_report_put_off_by_a_clock_ahead_is_followed_at_the_right_time(desk: D
     assert ready.state is JobState.READY
 
 
+@pytest.mark.slow
 def test_a_hanging_report_requested_by_a_clock_ahead_is_given_up_in_time(desk: Desk) -> None:
     desk.upstream.lasts = timedelta(days=999)
     desk.now += timedelta(days=30)

@@ -310,6 +310,7 @@ def test_a_new_account_gets_its_partition_whichever_process_found_it(installed: 
     assert installed.partitions() == sorted([OF_BEN, "found.elsewhere"])
 
 
+@pytest.mark.slow
 def test_a_hanging_connection_does_not_delay_the_other(installed: Installation) -> None:
     with installed.upstreams["ana"].lock:  # its token endpoint answers when the lock is free
         installed.upstreams["ana"].access.clear()

@@ -107,6 +107,7 @@ def _answers_until_a_mismatch(platform: Platform, loads: Any, monkeypatch: pytes
     return len(answers) // 2
 
 
+@pytest.mark.slow
 def test_a_list_that_keeps_changing_fails_the_check_of_its_partition(
     platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,6 +217,7 @@ def test_a_run_loads_every_report_of_its_account_that_is_ready(reports: Reports)
     ]
 
 
+@pytest.mark.slow
 def test_all_processes_may_be_restarted_between_any_two_steps(
     reports: Reports, upstream: ReportUpstream, database: Database, tmp_path: Path
 ) -> None:
@@ -311,6 +312,7 @@ def test_a_ready_report_requested_by_a_clock_ahead_is_loaded(reports: Reports) -
     assert reports.states() == ["loaded"]
 
 
+@pytest.mark.slow
 def test_a_report_that_is_given_up_fails_one_run_of_its_account(reports: Reports, upstream: ReportUpstream) -> None:
     upstream.lasts = timedelta(days=9)
     reports.request(accounts=["S1.US"], give_up_after_hours=2)

@@ -97,6 +97,7 @@ def accounts_between(request: dg.RunRequest, listed: Sequence[str]) -> list[str]
     return list(listed[listed.index(first) : listed.index(last) + 1])
 
 
+@pytest.mark.slow
 def test_a_refresh_requests_runs_that_read_what_was_never_read(
     platform: Platform, database_url: str, instance: dg.DagsterInstance
 ) -> None:

@@ -199,6 +199,7 @@ def test_the_login_leads_back_to_the_page_that_wanted_it(reading: Served, destin
     assert answer.headers["location"] == destination
 
 
+@pytest.mark.slow
 def test_one_user_in_several_spellings_is_throttled_as_one(service: Served) -> None:
     add_user(service.database, "ασ@shop.example", "Sigma", PASSWORD)
     spellings = ["ασ@shop.example", "ΑΣ@shop.example", "αΣ@shop.example", "Ασ@SHOP.example", " ασ@shop.example "]
@@ -211,6 +212,7 @@ def test_one_user_in_several_spellings_is_throttled_as_one(service: Served) -> N
     assert answer.status_code == 429
 
 
+@pytest.mark.slow
 def test_an_unknown_address_is_throttled_like_a_known_one(service: Served) -> None:
     with service.client() as browser:
         page = service.request_code(browser)
@@ -222,6 +224,7 @@ def test_an_unknown_address_is_throttled_like_a_known_one(service: Served) -> No
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_an_unknown_address_takes_as_long_as_a_wrong_password(service: Served) -> None:
     def seconds(email: str) -> float:
         began = time.process_time()  # of the server, too, which runs in this process

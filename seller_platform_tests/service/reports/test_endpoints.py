@@ -466,6 +466,7 @@ def test_reports_outlive_a_restart_of_the_server(idle: Served, database_url: str
     assert _count(idle.database, "service.procrastinate_jobs") == 0
 
 
+@pytest.mark.slow
 def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: str) -> None:
     _fill(idle.database, "S1.US", 4_000)
     expected = 4_003
@@ -487,6 +488,7 @@ def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: s
     assert _count(idle.database, "service.report_jobs", "state = 'completed'") == 100
 
 
+@pytest.mark.slow
 def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Served, database_url: str) -> None:
     _fill(idle.database, "S1.US", 4_000)
     expected = 4_003
@@ -513,6 +515,7 @@ def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Se
     assert _count(idle.database, "service.procrastinate_jobs") == 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_stopped_puts_back_its_reports(idle: Served, database_url: str) -> None:
     _fill(idle.database, "S1.US", 60_000)
     with idle.client(ANN) as client:
@@ -610,6 +613,7 @@ def test_a_report_is_written_by_one_at_a_time_and_once(idle: Served, database_ur
         assert len(_rows(client, report_id)) == 3
 
 
+@pytest.mark.slow
 def test_a_large_report_streams_in_little_memory(idle: Served, database_url: str) -> None:
     name, rest = "椿, =x\n" * 500, (None, 1, *[Decimal(1)] * 4, DAY)
     insert_rows(idle.database, DAILY, "S1.US", [(DAY, f"S-{number}", name, *rest) for number in range(10_000)])
@@ -665,6 +669,7 @@ def test_the_command_runs_a_worker_until_it_is_told_to_end(idle: Served, databas
 
 
 @pytest.mark.parametrize("options", [["--workers", "2"], ["--no-worker"], ["--no-worker", "--workers", "2"]], ids=str)
+@pytest.mark.slow
 def test_the_server_writes_reports_unless_it_is_told_not_to(
     idle: Served, database_url: str, tmp_path: Path, options: list[str]
 ) -> None:

@@ -172,6 +172,7 @@ EDGES = (
 )
 
 
+@pytest.mark.slow
 def test_a_label_is_that_of_the_calendar(service: Served) -> None:
     for day in EDGES:
         _sell(service, day, "A", 1, "1.00")
