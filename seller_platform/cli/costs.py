@@ -72,8 +72,8 @@ def plan(*, source: str, out: Path | None, as_json: bool) -> None:
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
     output = Output(as_json=as_json)
     with open_installation() as installation, open_apis(installation) as apis:
-        wanted = read_costs(installation.database, source, [account.key for account in accounts(installation.database)])
-        planned = make_plan(apis, installation.database, wanted, source=source, made_by=user_name())
+        target = read_costs(installation.database, source, [account.key for account in accounts(installation.database)])
+        planned = make_plan(apis, installation.database, target, source=source, made_by=user_name())
     _show(planned, out, output)
 
 
@@ -142,7 +142,7 @@ def show(*, plan: str, as_json: bool) -> None:
 
 
 def user_name() -> str:
-    """Return the name of the user who runs the command; in a container it may be a number."""
+    """Return the name of the user who runs the command, or a number without name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -64,7 +64,11 @@ class Month(click.ParamType[date]):
 
 @dataclass(frozen=True)
 class Synced:
-    """The result of a sync: receipts, failures with their exit code, and messages about missing endpoints."""
+    """The result of a sync: receipts, failures and the exit code.
+
+    Attributes:
+        not_offered: Messages about endpoints that the upstream does not have.
+    """
 
     receipts: list[Receipt]
     failures: dict[str, str]
@@ -165,7 +169,7 @@ def _plan(
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:
-    """Print the loads by account and dataset; end the command with the error if there is one."""
+    """Print the loads by account and dataset, and end with the error, if any."""
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
     for receipt in synced.receipts:
         groups[(receipt.dataset, receipt.account)].append(receipt)
@@ -270,7 +274,7 @@ def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
 
 @contextmanager
 def _counted(installation: Installation, planned: Sequence[Any], bar: Bar) -> Iterator[None]:
-    """Show in a progress bar how many receipts the runs have written, until the block ends."""
+    """Show how many receipts the runs have written, until the block ends."""
     run_ids = [run.run_id for run in planned]
     ended = threading.Event()
 

@@ -106,7 +106,10 @@ def open_replica(installation: Installation) -> Iterator[str]:
 
 
 def report(output: Output, comparisons: Sequence[Comparison]) -> None:
-    """Print the comparisons by account and dataset; end the command with an error if any differs or failed."""
+    """Print the comparisons by account and dataset.
+
+    The command ends with an error if any of them differs or failed.
+    """
     rows, not_known = _rows(comparisons), _not_known(comparisons)
     differences = [
         {"dataset": comparison.subject, "account": comparison.account, "asked": comparison.asked, "what": line}

@@ -1,4 +1,4 @@
-"""The local stack of `demo` and `dev`: a served sandbox, and the environment that points at it.
+"""The local stack of `demo` and `dev`: a served sandbox and its environment.
 
 It has a folder of its own inside the home folder, so that generated rows never mix with the rows of a real
 connection.
@@ -32,7 +32,10 @@ _FILE = "playground.json"
 
 @dataclass(frozen=True)
 class Credentials:
-    """The login and the application of a local stack, generated on first use and stored in its folder."""
+    """The login and the application of a local stack, generated on first use.
+
+    They are stored in the folder of the stack.
+    """
 
     password: str = field(repr=False)
     redirect_uri: str

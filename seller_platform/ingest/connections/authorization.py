@@ -1,4 +1,4 @@
-"""The OAuth authorisation code flow, from the URL to the stored grant (RFC 6749 section 4.1, with PKCE)."""
+"""The OAuth authorisation code flow with PKCE (RFC 6749 section 4.1), up to the stored grant."""
 
 import secrets
 from collections.abc import Callable

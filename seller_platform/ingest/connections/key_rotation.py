@@ -40,7 +40,7 @@ class Resealed:
 
 
 def rotate_key_file(database: Database, home: Path) -> Resealed:
-    """Replace the key in the home folder by a new one, or finish an interrupted rotation.
+    """Replace the key in the home folder, or finish an interrupted rotation.
 
     Raises:
         SecretKeyError: A secret is encrypted with a key that is no longer in the file. Both keys stay in the file.

@@ -1,4 +1,4 @@
-"""Rotates a token pair: one process at a time refreshes it, and no pair is lost.
+"""Rotates a token pair without losing one; one process at a time refreshes it.
 
 A refresh token works once, so the order is: take the grant's row lock; reserve room on the disk; write the intent to a
 journal; send the refresh; write the new pair to a spool file, in that room; commit it; delete the spool. Wherever a
@@ -43,7 +43,7 @@ class PairSpool:
         self._box = box
 
     def intend(self, generation: int, at: datetime) -> None:
-        """Write to the journal that a pair is about to be refreshed, and reserve room for the next one.
+        """Write the intent to refresh a pair to the journal, and reserve room for the next.
 
         Raises:
             GrantSpoolError: There is no room. The pair must not be refreshed.
@@ -54,7 +54,7 @@ class PairSpool:
             write_atomically(self._intent, json.dumps(intent).encode(), 0o600)
 
     def interrupted(self, generation: int) -> str | None:
-        """Return when a rotation of that generation began that never ended; None if there is none."""
+        """Return when an unfinished rotation of the generation began; None if there is none."""
         try:
             intent = json.loads(self._intent.read_bytes())
         except (FileNotFoundError, ValueError):
@@ -167,7 +167,9 @@ class GrantKeeper:
             return pair
 
     def rotate(self, rejected_access_token: str) -> TokenPair:
-        """Return a pair that replaces a rejected one: a pair stored by another process, or a new one.
+        """Return a pair that replaces a rejected one.
+
+        It is the stored pair if another process has replaced it already, otherwise a new pair.
 
         Raises:
             ReauthorizationRequiredError: The upstream no longer accepts the grant.

@@ -98,7 +98,9 @@ def names_application(settings: Settings, stored: KnownConnection) -> bool:
 def upstream_to_connect(
     connection: str, settings: Settings, database: Database, box: SecretBox, *, replace_stored: bool = False
 ) -> Upstream:
-    """Return the upstream of a connection to authorise, from settings first and from stored values second.
+    """Return the upstream of a connection to authorise.
+
+    The settings come first, the stored values second.
 
     Args:
         replace_stored: Change an existing connection to the upstream and application of the settings.

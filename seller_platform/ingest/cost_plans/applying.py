@@ -1,4 +1,4 @@
-"""Applies a cost plan: sends its writes, and reads them back until the upstream has them.
+"""Applies a cost plan: sends its writes and reads them back until they are stored.
 
 A product never stays without its costs: where the new costs cannot be stored, the former ones are written back. A plan
 is only applied while the upstream's costs are those that it was made from. An application that was interrupted
@@ -93,7 +93,7 @@ def apply_plan(
     run_id: str | None = None,
     patience: Patience = Patience(),
 ) -> Applied:
-    """Write the costs of a plan, SKU by SKU, and read them back until they agree.
+    """Write a plan's costs, SKU by SKU, and read them back until they agree.
 
     The proof of each SKU is stored when it is read back. A SKU that cannot be written gets its former costs back; the
     others are written nevertheless, unless the upstream does not answer.
@@ -126,7 +126,7 @@ class _Application:
     patience: Patience
 
     def run(self, pending: Sequence[CostWrite]) -> dict[Product, SellerPlatformError]:
-        """Send the pending writes, and read them back until they agree or the time is up.
+        """Send the pending writes, and read them back until they agree or time runs out.
 
         Returns:
             The errors that ended writes.
@@ -197,7 +197,10 @@ class _Application:
             return False
 
     def _recovered(self, write: CostWrite, error: SellerPlatformError, *, untouched: bool) -> CostWrite:
-        """Write a product's former costs back, unless it has them or the new ones; return the result."""
+        """Write a product's former costs back if they are missing, and return the result.
+
+        They are not written where the product has them or the new ones.
+        """
         if untouched:
             problem = f"{error} (nothing was changed)"
             return replace(write, state=WriteState.RESTORED, problem=problem)
@@ -239,7 +242,10 @@ class _Application:
         yield True
 
     def _read_round(self, waiting: Sequence[CostWrite], *, last_look: bool) -> list[CostWrite]:
-        """Read once, store the writes that agree, and return the others; the last round stores all."""
+        """Read once, store the writes that agree, and return the others.
+
+        The last round stores all writes.
+        """
         try:
             read = self.upstream.read((write.account, write.sku) for write in waiting)
         except RetryableError as error:

@@ -46,7 +46,9 @@ def plan_document(plan: CostPlan) -> dict[str, Any]:
 
 
 def read_plan(database: Database, named: str) -> CostPlan:
-    """Return the plan with an id, or of a file; a plan made in another warehouse is stored here.
+    """Return the plan with an id, or of a file.
+
+    The plan of a file that was made in another warehouse is stored here.
 
     Raises:
         UnknownCostPlanError: There is no plan with that id.

@@ -147,13 +147,13 @@ class CostUpstream:
         asked = list(products)
         lookups = {}
         for account in {account for account, _ in asked}:
-            known = self._account(account)
-            lookups[account] = CostLookup(self._apis(known.connection), known.account, date.min)
+            registered = self._account(account)
+            lookups[account] = CostLookup(self._apis(registered.connection), registered.account, date.min)
 
         def find(product: Product) -> _ReadPeriods:
             account, sku = product
-            found = lookups[account].find(sku)
-            return _ReadPeriods(read_periods(found), found.is_known)
+            product_costs = lookups[account].find(sku)
+            return _ReadPeriods(read_periods(product_costs), product_costs.is_known)
 
         return dict(zip(asked, at_once(find, asked), strict=True))
 
@@ -164,13 +164,13 @@ class CostUpstream:
 
     def store(self, write: CostWrite, periods: Periods) -> None:
         """Store a product's periods upstream."""
-        known = self._account(write.account)
-        write_periods(self._apis(known.connection), known.account, write.sku, periods)
+        account = self._account(write.account)
+        write_periods(self._apis(account.connection), account.account, write.sku, periods)
 
     def delete(self, write: CostWrite, period: CostPeriod | None = None) -> bool:
         """Delete one period of a product upstream, or all; return whether there was any."""
-        known = self._account(write.account)
-        return delete_periods(self._apis(known.connection), known.account, write.sku, period)
+        account = self._account(write.account)
+        return delete_periods(self._apis(account.connection), account.account, write.sku, period)
 
     def _account(self, key: str) -> KnownAccount:
         if key not in self._known:

@@ -1,4 +1,4 @@
-"""Reads cost sheets: the target costs of products, from a CSV file or a table of the warehouse.
+"""Reads cost sheets: the target costs of products, in a CSV file or a table.
 
 A sheet has one line for each cost element. The lines of a SKU together are all its target periods; a SKU without lines
 stays unchanged. All problems are reported together, by line and column, before a request is sent to the upstream.
@@ -57,7 +57,7 @@ ProductCosts = Mapping[Product, Periods]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a sheet: its position, and its cells as texts; an absent cell is empty."""
+    """The position and the cells of one line of a sheet; absent cells are empty."""
 
     position: str
     cells: Mapping[str, str]
@@ -67,7 +67,7 @@ class Line:
 
 
 def read_costs(database: Database, source: str, accounts: Collection[str]) -> ProductCosts:
-    """Return the target costs of a CSV file, or of a table or view of the warehouse.
+    """Return the target costs of a CSV file, or of a table or view.
 
     Args:
         source: The path of the file, or the name of the table with its schema.
@@ -241,7 +241,10 @@ def _add_overlaps(periods: Periods, position_of: Mapping[tuple[date, date], str]
 
 
 def _is_removal(line: Line, problems: _Problems) -> bool:
-    """Whether a line removes the costs of its SKU: it is marked so, or has no other cell."""
+    """Return whether a line removes the costs of its SKU.
+
+    It does if it is marked so, or has no other cell.
+    """
     filled = [name for name in COLUMNS[2:-1] if line[name].strip()]
     marked = line[REMOVE].strip().lower()
     if marked not in _YES | _NO:

@@ -17,7 +17,7 @@ from seller_platform.warehouse.postgres.database import Database
 def discover(
     api: SellerApi, database: Database, connection: KnownConnection, *, run_id: str | None
 ) -> tuple[Sequence[KnownAccount], Receipt]:
-    """Store the accounts that a connection can read now, and return them with the load's receipt.
+    """Store the accounts that a connection can read, and return them with the receipt.
 
     Accounts that it can no longer read are retired in the registry; their rows stay.
 

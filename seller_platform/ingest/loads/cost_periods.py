@@ -1,4 +1,4 @@
-"""Loads the cost periods of every product of an account, as its snapshot of the day."""
+"""Loads the cost periods of all products of an account as its daily snapshot."""
 
 from datetime import UTC, datetime
 

@@ -1,7 +1,7 @@
-"""Requests reports, polls them until they are ready, and loads them; each step starts from the stored job.
+"""Requests reports, polls them until they are ready, and loads them.
 
-A job is stored before its report is requested. Where a process ends between the two, the report is requested again; a
-report that is never downloaded does no harm. A failed attempt is repeated once.
+Each step starts from the stored job. A job is stored before its report is requested. Where a process ends between the
+two, the report is requested again; a report that is never downloaded does no harm. A failed attempt is repeated once.
 """
 
 import logging
@@ -128,7 +128,7 @@ def poll_report(
 def poll_due(
     api_of: Callable[[str], SellerApi], database: Database, *, clock: Clock, seconds: float, limit: int
 ) -> int:
-    """Poll the jobs that are due, the longest due first, and return the number of polls.
+    """Poll the due jobs, the longest due first, and return the number of polls.
 
     Args:
         api_of: Returns the API of a connection.
@@ -158,7 +158,7 @@ def poll_due(
 def load_report(
     api: SellerApi, database: Database, account: KnownAccount, job: ReportJob, *, clock: Clock, run_id: str | None
 ) -> Receipt | None:
-    """Replace the stored rows of a ready report by the downloaded ones, and make its job `loaded`.
+    """Replace a ready report's stored rows by the downloaded ones, and set its job to `loaded`.
 
     Returns:
         None where there is nothing to load: the report is not ready yet, is requested again, or has failed. The state
@@ -188,7 +188,7 @@ def load_report(
 
 
 def take_failures(database: Database, account: str, *, now: datetime) -> tuple[ReportFailedError, ...]:
-    """Return the errors of the account's failed reports; a later call does not return them again."""
+    """Return the errors of the account's failed reports, each error only once."""
     return tuple(
         ReportFailedError(str(job), job.problem or job.state.value)
         for job in untold_jobs(database, account)
@@ -197,7 +197,10 @@ def take_failures(database: Database, account: str, *, now: datetime) -> tuple[R
 
 
 def pause_after(polls: int) -> timedelta:
-    """Return the pause after a number of polls: a quarter longer each time, up to ten minutes."""
+    """Return the pause after a number of polls.
+
+    It grows by a quarter with each poll, up to ten minutes.
+    """
     # A bounded exponent keeps the float from overflowing.
     return timedelta(seconds=min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * _GROWTH ** min(polls, 100)))
 
@@ -285,5 +288,5 @@ def _wish(error: SellerPlatformError) -> float | None:
 
 
 def _moved(database: Database, before: ReportJob, after: ReportJob) -> ReportJob:
-    """Store the job and return it; where another process has changed it, return the stored job."""
+    """Store the job and return it, or the stored job if another process changed it."""
     return after if move_job(database, before, after) else job_of(database, before.id)

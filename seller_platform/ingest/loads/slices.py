@@ -52,7 +52,7 @@ class SliceRequest:
 
 @dataclass(frozen=True)
 class SliceResult:
-    """The result of a request: a receipt, an error, or neither where there was nothing to read."""
+    """The result of a request: a receipt, an error, or neither if nothing was read."""
 
     request: SliceRequest
     receipt: Receipt | None = None
@@ -69,7 +69,7 @@ def load_requested(
     whole: bool,
     run_id: str | None,
 ) -> Receipt | None:
-    """Load the days of a request that are to be read; return None where there are none.
+    """Load the days of a request that are due; return None if there are none.
 
     Where the row count differs from the announced total, the whole month is read once more, and its receipt counts.
 
@@ -170,11 +170,11 @@ def load_each(
     at_once: int = SLICES_AT_ONCE,
     pauses_seconds: Sequence[float] = RESTART_PAUSES_SECONDS,
 ) -> Iterator[SliceResult]:
-    """Load slices in parallel and yield their results in order; a failure does not stop the others.
+    """Load slices in parallel and yield their results in order.
 
-    A slice is loaded again after each of the pauses while the warehouse is unavailable: it was stored whole or not at
-    all. Where the upstream is unavailable after all retries of a request, the slice is loaded once more, after the
-    pause that the upstream asked for, unless that pause is too long.
+    A failure does not stop the other slices. A slice is loaded again after each of the pauses while the warehouse is
+    unavailable: it was stored whole or not at all. Where the upstream is unavailable after all retries of a request,
+    the slice is loaded once more, after the pause that the upstream asked for, unless that pause is too long.
 
     Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
     """

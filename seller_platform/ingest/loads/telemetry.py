@@ -46,15 +46,15 @@ class ObservedLoad:
 
 
 @contextmanager
-def observed_load(wanted: Slice, *, run_id: str | None) -> Iterator[ObservedLoad]:
+def observed_load(requested: Slice, *, run_id: str | None) -> Iterator[ObservedLoad]:
     """Add the slice and the Dagster run to all logs and spans within the block."""
     attributes = {
-        "dataset": wanted.dataset.name,
-        "account": wanted.account,
-        "window": str(wanted.window),
+        "dataset": requested.dataset.name,
+        "account": requested.account,
+        "window": str(requested.window),
         "run_id": run_id,
     }
-    with log_context(**attributes), span(f"load {wanted.dataset.name}", _named(attributes)) as current:
+    with log_context(**attributes), span(f"load {requested.dataset.name}", _named(attributes)) as current:
         try:
             yield ObservedLoad(current)
         except SellerPlatformError as error:

@@ -92,7 +92,7 @@ def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> C
 
     def judge() -> _Judgement:
         listed = [fetch_accounts(api, connection) for api in (source, replica)]
-        rows = [Counter(found.rows) for found in listed]
+        rows = [Counter(listing.rows) for listing in listed]
         differences = _row_differences(ACCOUNTS.columns, *rows)
         return _Judgement(
             ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL,
@@ -255,7 +255,7 @@ def _document(text: str | None, ignored: set[str]) -> str | None:
 
 
 def _elements(text: str | None) -> str | None:
-    """Return cost elements in one spelling: order does not count, and empty texts are left out."""
+    """Return cost elements in one spelling, without their order and without empty texts."""
     if text is None:
         return None
     elements = [
@@ -291,7 +291,7 @@ def _totals(query: AccountQuery, of_source: _ReadAnswer, of_replica: _ReadAnswer
 
 
 def _row_differences(columns: Sequence[Column], of_source: Counter[Row], of_replica: Counter[Row]) -> tuple[str, ...]:
-    """Return a line for each of the first differing rows, and one that counts the others."""
+    """Return lines for the first differing rows, and one that counts the others."""
     keys = [position for position, column in enumerate(columns) if column.key] or list(range(len(columns)))
     by_key: dict[Row, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
     for side, rows in enumerate((of_source - of_replica, of_replica - of_source)):

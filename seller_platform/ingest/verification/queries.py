@@ -1,4 +1,4 @@
-"""The queries that are sent to source and replica, and the columns that a replica does not have."""
+"""The queries sent to source and replica, and the columns a replica does not have."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -80,7 +80,10 @@ class StoredDays:
         return bool(self._days.get((dataset.name, account)))
 
     def days(self, dataset: Dataset, account: str) -> set[date]:
-        """Return the stored days of a list; of a computed one, the days of all its sources."""
+        """Return the stored days of a list.
+
+        Of a computed list, these are the days that all its sources have.
+        """
         sources = (DAILY_PRODUCT_SALES, TRANSACTIONS) if dataset.parameters else (dataset,)
         return set.intersection(*(self._days.get((source.name, account), set()) for source in sources))
 
@@ -137,7 +140,7 @@ class _AccountQueries:
         return AccountQuery(dataset, self.account, None, self.today, unanswerable=never)
 
     def velocity(self) -> Iterator[AccountQuery]:
-        """Yield the query for the inventory with the velocity of the newest stored days, if any."""
+        """Yield the query for the inventory's velocity over the newest stored days, if any."""
         sold = self.stored_days.days(DAILY_PRODUCT_SALES, self.account.key)
         if not sold or not self.stored_days.holds(INVENTORY, self.account.key):
             return
@@ -150,7 +153,10 @@ class _AccountQueries:
         )
 
     def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[AccountQuery]:
-        """Yield a query for each stored stretch of days of a month, and one for the missing days."""
+        """Yield a query for each stored range of days of a month.
+
+        One more query asks for the missing days.
+        """
         days = self.stored_days.days(dataset, self.account.key)
         unsynced = []
         for month in months:
