@@ -1,4 +1,4 @@
-"""A real PostgreSQL for every test that asks for one: an own database, cloned from a migrated template."""
+"""Fixtures of all tests: a database for each test, cloned from a migrated template."""
 
 import os
 import signal
@@ -21,10 +21,11 @@ _WATCHDOG = pytest.StashKey[Watchdog]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let HTTP clients trust a single authority: no test speaks TLS, and all of them take 20 ms to load each time.
+    """Configure signals, the watchdog, hypothesis and the certificates of HTTP clients.
 
-    And let hypothesis not mind how long anything takes on a machine that does other things, too. SIGTERM interrupts the
-    run as Ctrl-C does, also where a shell started it in the background, with SIGINT ignored.
+    HTTP clients trust a single authority: no test uses TLS, and loading all authorities takes 20 ms each time.
+    Hypothesis accepts any duration, because the machine may be busy. SIGTERM interrupts the run as Ctrl-C does, also
+    where a shell started it in the background, with SIGINT ignored.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -42,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """End the processes that are left when all fixtures have ended and all workers have stopped."""
+    """End the processes that are left after all fixtures and workers have ended."""
     try:
         yield
     finally:
@@ -51,9 +52,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark journeys and browser tests as slow, and give every test process its share of the journeys first.
+    """Mark journeys and browser tests as slow, and distribute the journeys over the processes.
 
-    pytest-xdist gives the first process the first tests, as many as there are for each, and so on.
+    Each process runs its journeys first. pytest-xdist gives the first share of the tests to the first process, the
+    second share to the second process, and so on.
     """
     for item in items:
         if item.get_closest_marker("journey") or item.get_closest_marker("browser"):
@@ -76,7 +78,7 @@ def postgres() -> Iterator[EmbeddedServer]:
     """The embedded server of this test process."""
     with tempfile.TemporaryDirectory(dir=folder_of_the_run(), ignore_cleanup_errors=True) as folder:
         server = EmbeddedServer(Path(folder) / "postgres")
-        # No test outlives the machine: what it writes need not reach the disk, which is what tests would wait for.
+        # No test needs its rows after a crash of the machine, and waiting for the disk takes most of a write's time.
         with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
             for name in ("fsync", "full_page_writes"):
                 connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
@@ -89,13 +91,13 @@ def postgres() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(scope="session")
 def databases(postgres: EmbeddedServer) -> Databases:
-    """What lends databases of that server."""
+    """Lends databases of that server."""
     return Databases(postgres)
 
 
 @pytest.fixture
 def database_url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
-    """The URL of an empty, migrated database of the test's own."""
+    """The URL of an empty, migrated database that only this test uses."""
     name = databases.lend()
     yield postgres.url(name)
     databases.take_back(name)

@@ -1,4 +1,4 @@
-"""The licences of all that is installed with the platform: `python -m seller_platform_tests.licences` prints a list."""
+"""Lists the licences of all installed requirements: `python -m seller_platform_tests.licences`."""
 
 import re
 from importlib.metadata import PackageNotFoundError, distribution
@@ -7,31 +7,33 @@ from packaging.requirements import Requirement
 
 
 def _installed_with(name: str) -> set[str]:
-    """Return the names of a distribution and of all that it requires here, but for extras."""
-    found: set[str] = set()
+    """Return the names of a distribution and of all its requirements, without extras."""
+    names: set[str] = set()
     waiting = [name]
     while waiting:
-        each = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
-        if each in found:
+        current = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if current in names:
             continue
         try:
-            required = distribution(each).requires or []
+            required = distribution(current).requires or []
         except PackageNotFoundError:
             continue
-        found.add(each)
-        wanted = map(Requirement, required)
-        waiting += [need.name for need in wanted if need.marker is None or need.marker.evaluate({"extra": ""})]
-    return found
+        names.add(current)
+        requirements = map(Requirement, required)
+        waiting += [need.name for need in requirements if need.marker is None or need.marker.evaluate({"extra": ""})]
+    return names
 
 
 def _licence(name: str) -> str:
-    told = distribution(name).metadata.json
-    classifiers = [line for line in told.get("classifier", []) if line.startswith("License")]
-    return " ".join(map(str, [told.get("license_expression", ""), *classifiers, str(told.get("license", ""))[:200]]))
+    metadata = distribution(name).metadata.json
+    classifiers = [line for line in metadata.get("classifier", []) if line.startswith("License")]
+    return " ".join(
+        map(str, [metadata.get("license_expression", ""), *classifiers, str(metadata.get("license", ""))[:200]])
+    )
 
 
 def licences() -> dict[str, str]:
-    """Return what each distribution that the platform requires here says of its licence, by its name."""
+    """Return the licence of each distribution that the platform requires, by name."""
     return {name: _licence(name) for name in sorted(_installed_with("seller-platform"))}
 
 

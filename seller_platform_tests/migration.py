@@ -1,4 +1,4 @@
-"""Writes the next migration: how a database at the newest one becomes the tables that the code declares."""
+"""Writes the next migration, from the newest one to the tables that the code declares."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ _HOOKS = {"check": "check --fix --quiet REVISION_SCRIPT_FILENAME", "format": "fo
 
 
 def write_migration(database: Database, message: str, folder: Path = _FOLDER) -> Path | None:
-    """Write the migration that a database at the newest one lacks, and return its file; None if it lacks nothing.
+    """Write the next migration and return its file; None if none is needed.
 
     Args:
         message: The first line of its docstring, and its name.

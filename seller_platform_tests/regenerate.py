@@ -1,4 +1,4 @@
-"""Writes everything that follows from the code: `python -m seller_platform_tests.regenerate "Returns"`.
+"""Writes all generated files: `python -m seller_platform_tests.regenerate "Returns"`.
 
 It writes the migration that the declared tables lack, the tables of the README, the tree of ARCHITECTURE.md and the
 file of stored names. Read the difference before it is committed: in a migration, a renamed column looks like one
@@ -17,7 +17,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 
 def main() -> None:
-    """Write what is asked for, and print the files."""
+    """Write the files and print their paths."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("message", nargs="?", help="what changes, in a few words: the name of the migration, if any")
     message = parser.parse_args().message

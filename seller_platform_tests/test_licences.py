@@ -12,8 +12,8 @@ PERMITTED = re.compile(
 
 
 def test_every_package_that_is_installed_with_the_platform_may_be_used() -> None:
-    found = licences()
+    installed = licences()
 
-    assert len(found) > 40
-    unknown = {name: licence for name, licence in found.items() if not PERMITTED.search(licence)}
+    assert len(installed) > 40
+    unknown = {name: licence for name, licence in installed.items() if not PERMITTED.search(licence)}
     assert unknown == {}

@@ -1,1 +1,1 @@
-"""Faults: a proxy that breaks what passes through it, and the promised outcome of each fault at each stage."""
+"""Tests of faults: broken answers, killed processes, full disks and wrong clocks."""

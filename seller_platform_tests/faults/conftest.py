@@ -23,9 +23,9 @@ def broken(database: Database, tmp_path: Path) -> Iterator[Broken]:
         open_proxy(upstream.url) as proxy,
     ):
         built = Broken(upstream, proxy, database, tmp_path)
-        save_connection(database, built.known.as_connection("default"))
+        save_connection(database, built.stored_upstream.as_connection("default"))
         tokens = upstream.issue()
-        keeper = open_keeper(built.known, "default", database, secret_box(tmp_path, None), tmp_path)
+        keeper = open_keeper(built.stored_upstream, "default", database, secret_box(tmp_path, None), tmp_path)
         keeper.adopt(
             TokenPair(tokens["access_token"], tokens["refresh_token"], datetime.now(UTC), int(tokens["expires_in"]))
         )

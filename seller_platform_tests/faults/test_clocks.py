@@ -1,7 +1,7 @@
-"""Clocks that are wrong, or jump: of processes to which libfaketime tells another time, and of this one.
+"""Loads with a wrong or jumping clock, of other processes (libfaketime) and of this one.
 
-Time that passes is measured by a clock that nobody sets; what a wall clock is asked for is the day, and the order and
-the age of what was stored by other processes.
+Durations are measured by a monotonic clock. The wall clock is read for the day, and for the order and the age of
+values that other processes stored.
 """
 
 import os
@@ -34,17 +34,20 @@ Clock = Callable[[str], dict[str, str]]
 
 @pytest.fixture(scope="module")
 def clock() -> Clock:
-    """Return a function from a time, or `+`, `-` and a number of seconds, to the environment of a process with it."""
-    found = sorted(Path("/usr/lib").glob("**/faketime/libfaketimeMT.so.1"))
-    if not found:
+    """Return a function that returns the environment of a process with a wrong clock.
+
+    Its argument is a time, or `+` or `-` and a number of seconds.
+    """
+    libraries = sorted(Path("/usr/lib").glob("**/faketime/libfaketimeMT.so.1"))
+    if not libraries:
         missing = "no libfaketime found; install the Debian package faketime"
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
 
-    def environment(told: str) -> dict[str, str]:
-        at = told if told[0] in "+-" else f"@{told}"
-        return {"LD_PRELOAD": str(found[0]), "FAKETIME": at, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "TZ": "UTC"}
+    def environment(time_or_offset: str) -> dict[str, str]:
+        at = time_or_offset if time_or_offset[0] in "+-" else f"@{time_or_offset}"
+        return {"LD_PRELOAD": str(libraries[0]), "FAKETIME": at, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "TZ": "UTC"}
 
     return environment
 
@@ -58,34 +61,38 @@ def stored(broken: Broken) -> list[Any]:
         return list(connection.execute(text("SELECT amount FROM seller.transactions ORDER BY amount")).scalars())
 
 
-@pytest.mark.parametrize("told", ["2019-06-01 00:00:00", "-86400", "+86400", "2045-06-01 00:00:00"])
-def test_a_load_with_a_wrong_clock_is_whole_and_spends_each_token_once(broken: Broken, clock: Clock, told: str) -> None:
+@pytest.mark.parametrize("time_or_offset", ["2019-06-01 00:00:00", "-86400", "+86400", "2045-06-01 00:00:00"])
+def test_a_load_with_a_wrong_clock_is_whole_and_spends_each_token_once(
+    broken: Broken, clock: Clock, time_or_offset: str
+) -> None:
     broken.forget_tokens()
 
-    wrong = load(broken, clock(told))
+    wrong = load(broken, clock(time_or_offset))
     broken.forget_tokens()
     right = load(broken, {})
 
-    assert (wrong.code, wrong.verdict, right.code, right.verdict) == (0, "match", 0, "match"), wrong.told + right.told
+    assert (wrong.code, wrong.verdict, right.code, right.verdict) == (0, "match", 0, "match"), (
+        wrong.message + right.message
+    )
     assert wrong.digest == right.digest
     assert broken.upstream.replayed == 0
     assert broken.upstream.refreshes == broken.proxy.seen["POST", TOKEN]
 
 
 def test_days_that_a_clock_that_was_ahead_has_read_are_read_again(broken: Broken, clock: Clock) -> None:
-    wanted, now = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY), datetime.fromisoformat(RIGHT).replace(tzinfo=UTC)
+    request, now = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY), datetime.fromisoformat(RIGHT).replace(tzinfo=UTC)
 
     wrong = load(broken, clock(AHEAD))
 
-    due = window_to_load(broken.database, BERLIN, wanted, now=now, whole=False)
-    later = window_to_load(broken.database, BERLIN, wanted, now=now + timedelta(days=20 * 366), whole=False)
+    due = window_to_load(broken.database, BERLIN, request, now=now, whole=False)
+    later = window_to_load(broken.database, BERLIN, request, now=now + timedelta(days=20 * 366), whole=False)
     assert wrong.code == 0
     assert due == Window(JANUARY.start, date(2026, 1, 21))
     assert later is None
 
 
 def test_stored_rows_are_those_of_the_last_load_at_any_clock(broken: Broken, clock: Clock) -> None:
-    """The list changes, and changes back, while the clock is ahead only at first."""
+    """The list changes and changes back. The clock is ahead only during the first load."""
 
     def halve(document: dict[str, Any]) -> dict[str, Any]:
         return document | {"data": document["data"][:1], "total": 1}

@@ -1,4 +1,4 @@
-"""Disks that are full: what a load keeps on them until it is whole, and the tokens that were received."""
+"""Full disks: loads that cannot write their spool, and token rotations without room."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ TOKEN = "/api/oauth/token"
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Mount a file system of so many bytes, and return its folder."""
+    """Return a function that mounts a file system of a number of bytes and returns its folder."""
     mounted: list[Path] = []
 
     def mount(size: int) -> Path:
@@ -41,7 +41,7 @@ def mount(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 
 def fill(folder: Path) -> Path:
-    """Leave no room on the disk of a folder, and return the file that takes it."""
+    """Fill the disk of a folder with one file, and return that file."""
     filler = folder / "filler"
     with filler.open("wb", buffering=0) as file:
         try:
@@ -53,7 +53,7 @@ def fill(folder: Path) -> Path:
 
 
 def widened(width: int) -> Fault:
-    """Make the rows of a page longer, so that those of a slice do not fit into memory."""
+    """Make the rows of a page longer, so that a slice does not fit into memory."""
 
     def widen(document: dict[str, Any]) -> dict[str, Any]:
         for row in document["data"]:
@@ -64,14 +64,14 @@ def widened(width: int) -> Fault:
 
 
 def stored(broken: Broken) -> tuple[int, int]:
-    """Return the rows of orders and the receipts."""
+    """Return the number of stored orders and of receipts."""
     with broken.database.begin() as connection:
         rows = connection.execute(text("SELECT count(*) FROM seller.orders")).scalar_one()
         return rows, connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one()
 
 
 def load_wide(broken: Broken, **how: Any) -> Ended:
-    """Load some 700 orders of 16 KiB."""
+    """Load about 700 orders of 16 KiB each."""
     broken.proxy.plan = lambda request: widened(16 << 10) if request.path == "/api/sales/orders" else None
     return load_apart(broken.site, BERLIN, "orders", FEBRUARY, **how)
 
@@ -85,9 +85,9 @@ def test_a_full_disk_stores_nothing_of_a_slice_and_names_the_folder(
     ended = load_wide(broken, environment={"TMPDIR": str(disk)})
 
     assert ended.code == 1
-    assert f"orders of {BERLIN.key}" in ended.told
-    assert f"kept in {disk} while it is read: No space left on device" in ended.told
-    assert "name another folder by TMPDIR, and run the command again" in ended.told
+    assert f"orders of {BERLIN.key}" in ended.message
+    assert f"kept in {disk} while it is read: No space left on device" in ended.message
+    assert "name another folder by TMPDIR, and run the command again" in ended.message
     assert stored(broken) == (0, 0)
     assert list(disk.iterdir()) == []
 
@@ -99,7 +99,7 @@ def test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run(broken: Broken,
     ended = load_wide(broken, environment={"TMPDIR": str(tmp_path)})
 
     assert (refused.code, left) == (1, (0, 0))
-    assert f"kept in {tmp_path} while it is read: File too large" in refused.told
+    assert f"kept in {tmp_path} while it is read: File too large" in refused.message
     assert (ended.code, ended.verdict) == (0, "match")
     assert stored(broken) == (ended.rows, 1)
 
@@ -107,7 +107,7 @@ def test_a_slice_that_no_file_can_take_is_loaded_by_the_next_run(broken: Broken,
 def test_no_refresh_token_is_spent_while_the_disk_has_no_room_for_the_next(
     broken: Broken, mount: Callable[[int], Path]
 ) -> None:
-    """By blocks: with room for nothing, for the intent, and for less than any pair."""
+    """The free room grows block by block, but is always too small for a pair."""
     disk = mount(1 << 20)
     (broken.home / SPOOL_FOLDER).rmdir()
     (broken.home / SPOOL_FOLDER).symlink_to(disk)
@@ -120,8 +120,8 @@ def test_no_refresh_token_is_spent_while_the_disk_has_no_room_for_the_next(
         refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
 
         assert refused.code == 1
-        assert f"kept in {broken.home / SPOOL_FOLDER} until the warehouse has them: No space left" in refused.told
-        assert "Make room there" in refused.told
+        assert f"kept in {broken.home / SPOOL_FOLDER} until the warehouse has them: No space left" in refused.message
+        assert "Make room there" in refused.message
     spent = broken.proxy.seen["POST", TOKEN]
     left = stored(broken)
     filler.unlink()
@@ -141,12 +141,12 @@ def test_no_refresh_token_is_spent_while_no_file_can_take_the_next(broken: Broke
     ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
 
     assert (refused.code, spent) == (1, 0)
-    assert str(broken.home / SPOOL_FOLDER) in refused.told
+    assert str(broken.home / SPOOL_FOLDER) in refused.message
     assert (ended.code, ended.verdict, broken.upstream.replayed) == (0, "match", 0)
 
 
 def test_received_tokens_are_kept_on_a_disk_that_filled_up(broken: Broken, mount: Callable[[int], Path]) -> None:
-    """The disk fills up, and the warehouse goes away, while the upstream is asked for the next pair."""
+    """The disk fills up and the warehouse disconnects while the next pair is requested."""
     disk = mount(1 << 20)
     (broken.home / SPOOL_FOLDER).rmdir()
     (broken.home / SPOOL_FOLDER).symlink_to(disk)
@@ -154,7 +154,7 @@ def test_received_tokens_are_kept_on_a_disk_that_filled_up(broken: Broken, mount
     broken.upstream.issue_lasting_tokens()
     fillers: list[Path] = []
 
-    def strike() -> None:
+    def fill_and_disconnect() -> None:
         fillers.append(fill(disk))
         with broken.database.begin() as connection:
             connection.execute(
@@ -162,7 +162,9 @@ def test_received_tokens_are_kept_on_a_disk_that_filled_up(broken: Broken, mount
                      "WHERE datname = current_database() AND pid <> pg_backend_pid()")
             )  # fmt: skip
 
-    broken.proxy.plan = lambda request: fault_proxy.after(strike) if request.path == TOKEN and not fillers else None
+    broken.proxy.plan = lambda request: (
+        fault_proxy.after(fill_and_disconnect) if request.path == TOKEN and not fillers else None
+    )
     refused = load_apart(broken.site, BERLIN, "orders", FEBRUARY)
     kept = [path.name for path in disk.glob("*.pair")]
     ended = load_apart(broken.site, BERLIN, "orders", FEBRUARY)

@@ -1,6 +1,6 @@
-"""Days on which clocks are changed: of 23 and 25 hours, without a midnight or with two, and one that never was.
+"""Days with a change of clocks: of 23 or 25 hours, with two midnights or without one.
 
-What lies in which day is told by PostgreSQL, whose rules of zones are not ours.
+PostgreSQL computes the expected day of each moment, because it has its own rules of time zones.
 """
 
 from collections import Counter
@@ -60,43 +60,43 @@ changes = pytest.mark.parametrize(
 
 @dataclass(frozen=True)
 class Shop:
-    """A shop in a zone that sells every half hour, from the day before a change of clocks to the day after it."""
+    """A shop that sells every half hour, on three days around a change of clocks."""
 
-    known: KnownAccount
+    account: KnownAccount
     days: dict[datetime, date]
     window: Window
 
     def sold_on(self, day: date) -> int:
-        return sum(found == day for found in self.days.values())
+        return sum(sold == day for sold in self.days.values())
 
 
 def shop_in(database: Database, zone: str, day: date) -> Shop:
-    """Ask PostgreSQL which day each half hour around a change of clocks lies in."""
+    """Return a shop with the local day of each half hour, as PostgreSQL computes it."""
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
-    wanted = Window(day - DAY, day + 2 * DAY)
+    around = Window(day - DAY, day + 2 * DAY)
     statement = text(
         "SELECT at, CAST(at AT TIME ZONE :zone AS date) AS day "
         "FROM generate_series(CAST(:first AS timestamptz), :last, interval '30 minutes') AS at"
     )
     with database.begin() as connection:
-        found = connection.execute(statement, {"zone": zone, "first": noon - 3 * DAY, "last": noon + 3 * DAY}).all()
-    days = {at.astimezone(UTC): local for at, local in found if local in wanted}
-    return Shop(KnownAccount("DST.X", "default", Account(9, "Shop DST", "X", "EUR", zone, "X", "DST")), days, wanted)
+        rows = connection.execute(statement, {"zone": zone, "first": noon - 3 * DAY, "last": noon + 3 * DAY}).all()
+    days = {at.astimezone(UTC): local for at, local in rows if local in around}
+    return Shop(KnownAccount("DST.X", "default", Account(9, "Shop DST", "X", "EUR", zone, "X", "DST")), days, around)
 
 
 @contextmanager
 def served(postgres: EmbeddedServer, shop: Shop) -> Iterator[tuple[SellerApi, Proxy]]:
-    """Serve the shop's orders by our service, and lend its API and what lies before it."""
+    """Serve the shop's orders, and yield the API and the proxy before the service."""
     url = postgres.database("upstream_of_dst_days", template="template_seller")
     try:
         with Database(url) as theirs, ours.served(theirs, url) as service, open_proxy(service.base_url) as between:
-            ours.list_accounts(theirs, {shop.known.key: shop.known.account})
-            grant_accounts(theirs, ours.ANN, [shop.known.key])
+            ours.list_accounts(theirs, {shop.account.key: shop.account.account})
+            grant_accounts(theirs, ours.ANN, [shop.account.key])
             rows = [
                 (f"o{number}", at.isoformat(), "Shipped", Decimal("1.10"), "EUR", 1, "SKU", "ASIN", "Cup", day)
                 for number, (at, day) in enumerate(shop.days.items())
             ]
-            ours.insert_rows(theirs, ORDERS, shop.known.key, rows)
+            ours.insert_rows(theirs, ORDERS, shop.account.key, rows)
             with SellerApi(between.url, auth=TokenAuth(ours.issue_token(theirs, ours.ANN))) as api:
                 yield api, between
     finally:
@@ -120,12 +120,12 @@ def stored(database: Database) -> dict[datetime, date]:
 def test_days_loaded_one_by_one_or_together_have_each_row_once_on_its_day(
     postgres: EmbeddedServer, database: Database, zone: str, day: date, hours: float
 ) -> None:
-    """Whether timestamps are sent with the offsets of the zone or in UTC."""
+    """Timestamps are sent with the offsets of the zone, then in UTC."""
     shop = shop_in(database, zone, day)
     instance = dg.DagsterInstance.ephemeral()
 
     def load(window: Window) -> Receipt:
-        receipt = load_slice(api, database, shop.known, ORDERS, window, run_id=None)
+        receipt = load_slice(api, database, shop.account, ORDERS, window, run_id=None)
         judged = list(evaluations(instance, ORDERS, receipt, None))
         assert [each.check_name for each in judged if not each.passed] == []
         return receipt
@@ -154,15 +154,17 @@ def test_a_snapshot_and_a_refresh_are_of_the_day_that_it_is(
     database: Database, zone: str, day: date, hours: float
 ) -> None:
     shop, there = shop_in(database, zone, day), ZoneInfo(zone)
-    begins = {found: min(at for at, its in shop.days.items() if its == found) for found in shop.days.values()}
+    begins = {
+        local_day: min(at for at, its in shop.days.items() if its == local_day) for local_day in shop.days.values()
+    }
 
-    days = {at: AccountDay.at(at, shop.known.key, there) for at in shop.days}
+    days = {at: AccountDay.at(at, shop.account.key, there) for at in shop.days}
     snapshots = {
-        at: window_to_load(database, shop.known, SliceRequest(STOCK, shop.known.key, None), now=at, whole=False)
+        at: window_to_load(database, shop.account, SliceRequest(STOCK, shop.account.key, None), now=at, whole=False)
         for at in shop.days
     }
 
     assert shop.sold_on(day) == hours * 2
     assert {at: each.today for at, each in days.items()} == shop.days
-    assert snapshots == {at: Window.day(found) for at, found in shop.days.items()}
+    assert snapshots == {at: Window.day(local_day) for at, local_day in shop.days.items()}
     assert {each.today: each.begins_at.astimezone(UTC) for each in days.values()} == begins

@@ -1,4 +1,4 @@
-"""Each fault at each stage, and what is promised of it."""
+"""Each fault at each stage of a load, with its promised outcome."""
 
 import itertools
 import random
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
 TOKEN = "/api/oauth/token"
 
-# Faults in which the upstream was not asked: a request may be sent again, whatever it is.
+# Faults before the upstream received the request: any request may be sent again.
 UNTOUCHED: dict[str, Callable[[], Fault]] = {
     "500": lambda: fault_proxy.status(500),
     "502 with a page": lambda: fault_proxy.html_page(502),
@@ -40,19 +40,19 @@ UNTOUCHED: dict[str, Callable[[], Fault]] = {
     "429 without a word": lambda: fault_proxy.status(429),
     "a page with 200": lambda: fault_proxy.html_page(200),
 }
-# Faults that eat an answer: the upstream has acted.
-EATEN: dict[str, Callable[[], Fault]] = {
+# Faults that lose an answer after the upstream has acted.
+LOST: dict[str, Callable[[], Fault]] = {
     "an answer that is lost": fault_proxy.lost_answer,
     "a reset in the body": fault_proxy.reset_in_the_body,
     "JSON that is cut": fault_proxy.truncated,
     "a body that was not begun": lambda: fault_proxy.reset_in_the_body(0),
 }
 HARMLESS: dict[str, Callable[[], Fault]] = {"a slow drip": lambda: fault_proxy.drip(2)}
-PASSING = {**UNTOUCHED, **EATEN, **HARMLESS, "a reset at once": fault_proxy.reset_at_once}
+PASSING = {**UNTOUCHED, **LOST, **HARMLESS, "a reset at once": fault_proxy.reset_at_once}
 
 
 def first(times: int, path: str, fault: Callable[[], Fault]) -> Plan:
-    """Return a plan that breaks the first answers to a path."""
+    """Return a plan that breaks the first answers of a path."""
     return lambda request: fault() if request.path == path and request.number <= times else None
 
 
@@ -73,9 +73,9 @@ def test_accounts_are_discovered_in_spite_of_a_passing(broken: Broken, fault: Ca
     broken.proxy.plan = first(1, "/api/user/accounts", fault)
 
     with broken.api() as api:
-        found, _ = discover(api, broken.database, broken.known.as_connection("default"), run_id=None)
+        accounts, _ = discover(api, broken.database, broken.stored_upstream.as_connection("default"), run_id=None)
 
-    assert {each.key for each in found} == set(independent_upstream.KEYS.values())
+    assert {each.key for each in accounts} == set(independent_upstream.KEYS.values())
 
 
 @pytest.mark.parametrize("fault", UNTOUCHED.values(), ids=UNTOUCHED)
@@ -86,14 +86,14 @@ def test_a_refresh_that_did_not_reach_the_upstream_is_made_again(broken: Broken,
     try:
         receipt = broken.load(TRANSACTIONS)
     except UpstreamUnavailableError:
-        # It may be told at once; what matters is that the next process finds the grant as it was.
+        # The first load may fail; the next one must still be able to use the grant.
         receipt = broken.load(TRANSACTIONS)
 
     assert receipt.verdict == "match"
     assert broken.upstream.replayed == 0
 
 
-@pytest.mark.parametrize("fault", EATEN.values(), ids=EATEN)
+@pytest.mark.parametrize("fault", LOST.values(), ids=LOST)
 def test_a_lost_refresh_answer_ends_with_the_command_to_authorise(broken: Broken, fault: Callable[[], Fault]) -> None:
     broken.forget_tokens()
     broken.proxy.plan = first(1, TOKEN, fault)
@@ -132,7 +132,7 @@ def test_an_unavailable_upstream_is_given_up_and_the_slice_stays(broken: Broken,
     assert broken.proxy.seen["GET", "/api/sales/transactions"] == 6
 
 
-# Silences: before the upstream is asked, after it has acted, and in the middle of its answer.
+# Stalls before the upstream receives the request, after it has acted, and within its answer.
 STALLS: dict[str, Callable[[], Fault]] = {
     "a stall": fault_proxy.stall,
     "a stall after the upstream has acted": lambda: fault_proxy.stall(asked=True),
@@ -203,7 +203,7 @@ def test_an_unanswered_refresh_ends_with_the_command_to_authorise(broken: Broken
 
 
 def one_row_less(document: dict[str, Any]) -> dict[str, Any]:
-    """A page from which a row has moved, with the total that the list has since."""
+    """Return the page after one row has left the list, with the new total."""
     return document | {"data": document["data"][1:], "total": int(str(document["total"]).replace(",", "")) - 1}
 
 
@@ -233,11 +233,11 @@ def test_a_total_that_lies_is_asked_for_again_and_told_if_it_stays(broken: Broke
         if request.path == "/api/sales/transactions" and (lies is None or next(count) < lies)
         else None
     )
-    wanted = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY)
+    transactions = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY)
 
     with broken.api() as api:
         now = datetime(2026, 6, 1, tzinfo=UTC)
-        receipt = load_requested(api, broken.database, BERLIN, wanted, now=now, whole=True, run_id=None)
+        receipt = load_requested(api, broken.database, BERLIN, transactions, now=now, whole=True, run_id=None)
 
     assert receipt is not None
     judged = evaluations(dg.DagsterInstance.ephemeral(), TRANSACTIONS, receipt, None)
@@ -259,20 +259,20 @@ def test_a_third_of_answers_broken_costs_at_most_half_more_requests(broken: Brok
         lambda: fault_proxy.status(503),
         fault_proxy.reset_at_once,
     ]
-    told: dict[tuple[str, str], float] = {}
+    pauses_asked_for: dict[tuple[str, str], float] = {}
     early: list[float] = []
 
     def plan(request: Request) -> Fault | None:
         if request.path == TOKEN:
             return None
         asked = (request.path, request.query)
-        if asked in told:
-            early.append(time.monotonic() - told.pop(asked))
+        if asked in pauses_asked_for:
+            early.append(time.monotonic() - pauses_asked_for.pop(asked))
         if chance.random() >= 0.3:
             return None
         fault = chance.choice(faults)
         if fault is faults[0]:
-            told[asked] = time.monotonic()
+            pauses_asked_for[asked] = time.monotonic()
         return fault()
 
     rounds = 8

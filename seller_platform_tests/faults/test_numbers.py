@@ -1,4 +1,4 @@
-"""The numbers of this package's commands, in a short form of each."""
+"""Short forms of the benchmarks of faults; every promise must be kept."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""An upstream behind the fault proxy, and a connection to it whose grant is kept in a real warehouse."""
+"""A connection to an upstream behind the fault proxy, with its grant in a warehouse."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,11 +39,12 @@ class Broken:
     @contextmanager
     def api(self) -> Iterator[SellerApi]:
         box, silence = secret_box(self.home, None), self.silence_seconds
-        with open_api(self.known, "default", self.database, box, self.home, silence_seconds=silence) as api:
+        upstream = self.stored_upstream
+        with open_api(upstream, "default", self.database, box, self.home, silence_seconds=silence) as api:
             yield api
 
     @property
-    def known(self) -> Upstream:
+    def stored_upstream(self) -> Upstream:
         base_url = f"{self.proxy.url}/api"
         return Upstream(
             base_url,
@@ -55,13 +56,13 @@ class Broken:
 
     @property
     def site(self) -> Site:
-        return Site(self.database.url, self.home, self.known)
+        return Site(self.database.url, self.home, self.stored_upstream)
 
     def load(self, dataset: Dataset, window: Window = JANUARY) -> Receipt:
-        """Load a slice as a process of its own would: with nothing but what is stored."""
+        """Load a slice from stored values only, as a separate process does."""
         with self.api() as api:
             return load_slice(api, self.database, BERLIN, dataset, window, run_id=None)
 
     def forget_tokens(self) -> None:
-        """Let the upstream honour no access token that it has issued; refresh tokens stay."""
+        """Make the upstream reject all access tokens issued so far; refresh tokens stay valid."""
         self.upstream.access.clear()

@@ -1,4 +1,7 @@
-"""A collector of OpenTelemetry on a loopback port: it takes spans as OTLP over HTTP, and keeps them decoded."""
+"""An OpenTelemetry collector on a loopback port that keeps the spans it receives.
+
+It accepts OTLP over HTTP.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 @dataclass(frozen=True)
 class Collected:
-    """One span, as it was sent."""
+    """A received span."""
 
     service: str
     name: str
@@ -27,7 +30,7 @@ class Collected:
 
 @dataclass
 class Collector:
-    """What was sent, decoded and as it was."""
+    """The received spans, request bodies and paths."""
 
     url: str = ""
     spans: list[Collected] = field(default_factory=list)
@@ -62,7 +65,7 @@ def _decoded(body: bytes) -> Iterator[Collected]:
 
 @contextmanager
 def collector() -> Iterator[Collector]:
-    """Yield a collector that listens for as long as the block lasts."""
+    """Run a collector until the block ends."""
     kept = Collector()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,7 @@
-"""A shop whose costs are read and written: our service on a socket, and a warehouse connected to it by two users."""
+"""A shop for reading and writing costs: the service, and a warehouse connected to it.
+
+The service listens on a socket. Two of its users are connected.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,12 +54,12 @@ class Shop:
         return account_of(self.warehouse, account)
 
     def read(self, sku: str = SKUS[0], account: str = US) -> list[dict[str, Any]]:
-        """Return what the service says of a product now, asked without any of our own code."""
+        """Return the service's costs of a product, read without the platform's client."""
         with self._client(account) as client:
             answer = client.get(PATH, params={**ACCOUNTS[account].selection, "sku": sku})
             assert answer.status_code == 200, answer.text
-            found: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)["data"]
-            return found
+            periods: list[dict[str, Any]] = json.loads(answer.text, parse_float=Decimal)["data"]
+            return periods
 
     def sums(self, sku: str = SKUS[0], account: str = US) -> dict[str, Decimal]:
         """Return the amount of each period, by `from..to`."""
@@ -83,7 +86,7 @@ class Shop:
             return connection.execute(text(statement), values).all()
 
     def stock(self, account: str, skus: Sequence[str]) -> None:
-        """Store an inventory in the warehouse, as a load of it would have."""
+        """Store an inventory in the warehouse as a load does."""
         with self.warehouse.begin() as connection:
             for sku in skus:
                 connection.execute(
@@ -96,7 +99,7 @@ class Shop:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment of a shell in which our commands work on this warehouse."""
+        """The environment in which the commands work on this warehouse."""
         return environment(
             self.home,
             SELLER_PLATFORM_DATABASE_URL=self.warehouse.url,
@@ -112,7 +115,7 @@ class Shop:
 
 @contextmanager
 def open_shop(postgres: EmbeddedServer, home: Path) -> Iterator[Shop]:
-    """Serve a shop with three products in each of three accounts, and connect a warehouse to it."""
+    """Serve a shop with three accounts of three products, and connect a warehouse to it."""
     number = next(_NUMBERS)
     names = f"test_cost_service_{number}", f"test_cost_warehouse_{number}"
     urls = [postgres.database(name, template="template_seller") for name in names]
@@ -126,13 +129,13 @@ def open_shop(postgres: EmbeddedServer, home: Path) -> Iterator[Shop]:
 
 
 def add_products(database: Database, account: str, skus: Sequence[str]) -> None:
-    for place, sku in enumerate(skus):
+    for number, sku in enumerate(skus):
         execute(
             database,
             "INSERT INTO service.products (account, sku, asin, product_name) VALUES (%s, %s, %s, '')",
             account,
             sku,
-            f"ASIN-{place}",
+            f"ASIN-{number}",
         )
 
 

@@ -1,4 +1,4 @@
-"""A Dagster instance on PostgreSQL, which processes and ticks open anew from its folder."""
+"""A Dagster instance on PostgreSQL that processes and ticks open from its folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,7 @@
-"""A proxy between client and service that breaks answers the way networks, gateways and upstreams do.
+"""A proxy between client and service that breaks answers as networks and gateways do.
 
-It forwards HTTP/1.1 requests, each on a connection of its own to the service, and asks a plan what to do with the
-answer. It runs in a thread with an event loop of its own, so that tests and processes use it like any upstream.
+It forwards HTTP/1.1 requests, each on a new connection to the service. A plan chooses the fault of each answer. The
+proxy runs in a thread with its own event loop, so tests and other processes use it like any upstream.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ _STALL_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Request:
-    """What a plan knows of a request.
+    """A request, as a plan sees it.
 
     Attributes:
-        number: Which request of this method and path it is, from 1.
+        number: Counts the requests of this method and path, from 1.
     """
 
     method: str
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of the service, whole."""
+    """A complete answer of the service."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -48,7 +48,11 @@ class Answer:
         return Answer(self.status, self.headers, body)
 
     def encode(self, *, announced: int | None = None) -> bytes:
-        """Return the bytes of the answer; `announced` is the length it claims where that is not the true one."""
+        """Return the bytes of the answer.
+
+        Args:
+            announced: The value of `content-length`; by default, the length of the body.
+        """
         kept = [(name, value) for name, value in self.headers if name.lower() not in _FRAMING]
         lines = [f"HTTP/1.1 {self.status} x", *(f"{name}: {value}" for name, value in kept)]
         length = len(self.body) if announced is None else announced
@@ -73,9 +77,9 @@ class Wire:
         await self._writer.drain()
 
     def reset(self) -> None:
-        """End the connection with a reset, as a gateway that dies does."""
-        found = self._writer.get_extra_info("socket")
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        """End the connection with a reset, as a crashed gateway does."""
+        connection = self._writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
 
@@ -87,18 +91,18 @@ def status(code: int, *, retry_after: str | int | None = None, headers: Mapping[
     """Answer with an error, without asking the service."""
 
     async def fault(wire: Wire, ask: Ask) -> None:
-        told = {"content-type": "application/json", **(headers or {})}
+        answer_headers = {"content-type": "application/json", **(headers or {})}
         if retry_after is not None:
-            told["retry-after"] = str(retry_after)
+            answer_headers["retry-after"] = str(retry_after)
         await wire.send(
-            Answer(code, tuple(told.items()), json.dumps({"status": "error", "code": code}).encode()).encode()
+            Answer(code, tuple(answer_headers.items()), json.dumps({"status": "error", "code": code}).encode()).encode()
         )
 
     return fault
 
 
 def retry_date(seconds: float) -> str:
-    """Return the other form of Retry-After: a date, so many seconds from now."""
+    """Return a Retry-After header in its date form, that many seconds from now."""
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 
@@ -116,7 +120,7 @@ def reset_in_the_body(share: float = 0.5) -> Fault:
 
 
 def reset_at_once() -> Fault:
-    """Reset the connection before the service is asked."""
+    """Reset the connection without forwarding the request."""
 
     async def fault(wire: Wire, ask: Ask) -> None:
         wire.reset()
@@ -125,7 +129,7 @@ def reset_at_once() -> Fault:
 
 
 def lost_answer() -> Fault:
-    """Ask the service, and lose its answer."""
+    """Forward the request, and reset the connection instead of answering."""
 
     async def fault(wire: Wire, ask: Ask) -> None:
         await ask()
@@ -135,7 +139,7 @@ def lost_answer() -> Fault:
 
 
 def truncated(share: float = 0.5) -> Fault:
-    """Cut the body, and announce the cut length: well-framed, but not the document."""
+    """Cut the body and announce the cut length, so that only the document is broken."""
 
     async def fault(wire: Wire, ask: Ask) -> None:
         answer = await ask()
@@ -145,7 +149,7 @@ def truncated(share: float = 0.5) -> Fault:
 
 
 def html_page(code: int = 200) -> Fault:
-    """Answer with a page for people."""
+    """Answer with an HTML page."""
 
     async def fault(wire: Wire, ask: Ask) -> None:
         page = b"<!doctype html><title>Maintenance</title><p>We will be back soon."
@@ -155,11 +159,11 @@ def html_page(code: int = 200) -> Fault:
 
 
 def stall(*, asked: bool = False, share: float = 0) -> Fault:
-    """Say nothing for a long time.
+    """Send nothing for a long time.
 
     Args:
-        asked: Ask the service first, and keep its answer.
-        share: Hand on so much of the answer before; the service is asked then.
+        asked: Forward the request first, and keep the answer.
+        share: The part of the answer that is sent before; the request is forwarded then.
     """
 
     async def fault(wire: Wire, ask: Ask) -> None:
@@ -173,7 +177,7 @@ def stall(*, asked: bool = False, share: float = 0) -> Fault:
 
 
 def drip(seconds: float, pieces: int = 20) -> Fault:
-    """Send the answer in small pieces, over so many seconds in all."""
+    """Send the answer in small pieces, in the given number of seconds in total."""
 
     async def fault(wire: Wire, ask: Ask) -> None:
         data = (await ask()).encode()
@@ -198,7 +202,10 @@ def rewritten(change: Callable[[Any], Any]) -> Fault:
 
 
 def after(act: Callable[[], None]) -> Fault:
-    """Do something once the service has answered, and hand the answer on: the world moves between two pages."""
+    """Call a function after the service has answered, and before the answer is sent.
+
+    It changes the rows between two pages, for example.
+    """
 
     async def fault(wire: Wire, ask: Ask) -> None:
         answer = await ask()
@@ -213,9 +220,9 @@ class Proxy:
     """A running proxy.
 
     Attributes:
-        url: Where it listens.
-        plan: What it does to each request; None leaves the answer alone. It may be replaced at any time.
-        seen: How often each method and path was asked for.
+        url: The base URL.
+        plan: Returns the fault of a request; None leaves the answer unchanged. It may be replaced at any time.
+        seen: How often each method and path was requested.
         faults: How many answers it broke.
     """
 
@@ -258,13 +265,13 @@ class Proxy:
             head = "\r\n".join([f"{method} {target} HTTP/1.1", *kept, "connection: close", "", ""])
             writer.write(head.encode("latin-1") + body)
             await writer.drain()
-            told = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            found = tuple(tuple(line.split(": ", 1)) for line in told[1:] if line)
+            response_head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            response_headers = tuple(tuple(line.split(": ", 1)) for line in response_head[1:] if line)
             rest = await reader.read()
         finally:
             writer.close()
-        chunked = any(name.lower() == "transfer-encoding" for name, _ in found)
-        return Answer(int(told[0].split(" ")[1]), found, _dechunked(rest) if chunked else rest)  # type: ignore[arg-type]  # pairs
+        chunked = any(name.lower() == "transfer-encoding" for name, _ in response_headers)
+        return Answer(int(response_head[0].split(" ")[1]), response_headers, _dechunked(rest) if chunked else rest)  # type: ignore[arg-type]  # pairs
 
 
 def _dechunked(data: bytes) -> bytes:
@@ -281,7 +288,7 @@ def _dechunked(data: bytes) -> bytes:
 
 @contextmanager
 def open_proxy(target: str, plan: Plan = lambda _: None) -> Iterator[Proxy]:
-    """Run a proxy before a service, on a free loopback port, until the block ends.
+    """Run a proxy for a service on a free loopback port, until the block ends.
 
     Args:
         target: The base URL of the service, without a path.

@@ -1,4 +1,4 @@
-"""A code location of empty assets, one of each kind, with the freshness policies of the real ones."""
+"""A code location of empty assets of each kind, with the platform's freshness policies."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""Upstreams of the tests: functions behind httpx's mock transport, and a sink that keeps what is written."""
+"""Upstreams as functions behind httpx's mock transport, and a sink that keeps rows."""
 
 import json
 import threading
@@ -21,7 +21,10 @@ TODAY = date(2026, 3, 10)
 
 
 class FakeTime:
-    """A clock that sleeps by moving on; the youngest one takes the pauses of every retry."""
+    """A clock whose `sleep` moves its time forward.
+
+    The youngest clock receives the pauses of all retries.
+    """
 
     youngest: "FakeTime | None" = None
 
@@ -51,7 +54,7 @@ def api_of(
 
 
 def recording(seen: list[httpx.Request], body: object) -> Callable[[httpx.Request], httpx.Response]:
-    """Return an upstream that notes each request and answers with the same body."""
+    """Return an upstream that records each request and always answers with the same body."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         seen.append(request)
@@ -91,15 +94,15 @@ class KeptRows:
 
 @dataclass
 class MovingList:
-    """An upstream that lists rows page by page, and changes between two requests.
+    """An upstream that lists rows page by page, and may change them between two requests.
 
     Attributes:
         rows: The rows, as JSON objects.
         day_of: Returns a row's day as `YYYY-MM-DD`, where the list is dated.
-        page_size: Rows of a page; None to obey `per_page`.
+        page_size: Rows of a page; None for the number that `per_page` asks for.
         before_request: Called with the request's number, from 1, before it is answered; it may change `rows`.
-        channel_of: Returns a row's sales channel, where the filter is obeyed.
-        envelope: What is sent beside `data`.
+        channel_of: Returns a row's sales channel, if the upstream applies the filter.
+        envelope: The fields that are sent beside `data`.
     """
 
     rows: list[dict[str, Any]]
@@ -162,7 +165,7 @@ def day_of_order(row: dict[str, Any]) -> str:
 
 
 def stock(count: int) -> list[dict[str, Any]]:
-    """Return rows of the warehouse's stock."""
+    """Return rows of `warehouse_stock`."""
     return [
         {
             "sku": f"SKU-{number:05d}",

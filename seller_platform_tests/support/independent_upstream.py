@@ -1,8 +1,8 @@
-"""An upstream that is not ours: the same specification, read differently wherever it leaves room.
+"""An upstream that implements the same specification differently wherever it leaves a choice.
 
-It lies under a path, approves without a login page, issues tokens that live two seconds, names fields by the other
-variant, sends amounts as text with thousands separators, objects in place of arrays, timestamps without a zone,
-and no `last_page`.
+Its base URL has a path. It approves without a login page and issues tokens that expire after two seconds. It uses the
+other variant of field names, and sends amounts as text with thousands separators, objects instead of arrays,
+timestamps without a zone, and no `last_page`.
 """
 
 import json
@@ -67,7 +67,7 @@ def order_rows(seller: str, channel: str, month: date) -> list[dict[str, Any]]:
 
 
 def transaction_rows(month: date) -> list[dict[str, Any]]:
-    """Return the ledger of a month; two of its rows are equal."""
+    """Return the transactions of a month; two of them are equal."""
     row = {
         "posted_date": f"{month}T23:59:59.123456",
         "transaction_type": "Refund",
@@ -98,7 +98,10 @@ def daily_rows(month: date) -> list[dict[str, Any]]:
 
 
 def declared_rows(path: str, start: str, end: str) -> list[dict[str, Any]]:
-    """Return rows made from the declaration of a list: one for the first day of each month, all of them undated."""
+    """Return rows built from the declaration of a list, one for each month.
+
+    Rows of a dated list are limited to the window; an undated list has all of them.
+    """
     (dataset,) = (dataset for dataset in LISTS if dataset.path == path)
     days = [month for month in MONTHS if not dataset.is_dated or start <= str(month) <= end]
     return [
@@ -138,11 +141,11 @@ NOTIFICATIONS: dict[str, list[dict[str, Any]]] = {
 
 @dataclass
 class IndependentUpstream:
-    """The upstream's memory: tokens in force and what was asked.
+    """The upstream's state: its valid tokens and the recorded requests.
 
     Attributes:
-        access: The requests that each access token still answers; a number of seconds would depend on the machine.
-        token_seconds: How long a token lives by its announcement. The client refreshes after half of that.
+        access: The requests that each access token still allows; a number of seconds would depend on the machine.
+        token_seconds: The announced lifetime of a token. The client refreshes after half of it.
     """
 
     redirect_uri: str
@@ -172,7 +175,7 @@ class IndependentUpstream:
         }
 
     def issue_lasting_tokens(self) -> None:
-        """Let tokens issued from now on last for the whole test."""
+        """Issue tokens that are valid for the whole test from now on."""
         self.token_seconds, self.token_requests = 86_400, 1_000_000
 
     def honours(self, access_token: str) -> bool:
@@ -233,8 +236,8 @@ class IndependentUpstream:
 
 def _page(rows: list[dict[str, Any]], query: dict[str, str], keyed_by: str | None = None) -> dict[str, Any]:
     size, page = min(int(query["per_page"]), 500), int(query.get("page", "1"))
-    found = rows[(page - 1) * size : page * size]
-    data = {f"{number}": row for number, row in enumerate(found)} if keyed_by else found
+    selected = rows[(page - 1) * size : page * size]
+    data = {f"{number}": row for number, row in enumerate(selected)} if keyed_by else selected
     return {"current_page": str(page), "data": data, "total": f"{len(rows):,}", "per_page": str(size)}
 
 

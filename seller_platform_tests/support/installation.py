@@ -1,4 +1,4 @@
-"""Sites: a warehouse and a connection to an upstream, such as processes of their own are given; and those processes."""
+"""A warehouse with a connection to an upstream, and processes that use both."""
 
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 CONNECTION = "default"
 
-# A server that has imported us forks each process: hundreds are begun in the time one interpreter takes to start.
+# A server that has imported these modules forks each process: hundreds start in the time that one interpreter takes.
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
     [
@@ -37,7 +37,7 @@ _PROCESSES.set_forkserver_preload(
 
 @dataclass(frozen=True)
 class Site:
-    """What a process needs to call an upstream with the stored grant of its connection."""
+    """Everything that a process needs to call an upstream with the stored grant."""
 
     database_url: str
     home: Path
@@ -45,14 +45,14 @@ class Site:
 
     @contextmanager
     def open(self) -> Iterator[tuple[SellerApi, Database]]:
-        """Lend the API and the warehouse, as a process of its own opens them."""
+        """Open the API and the warehouse, as each process does."""
         with Database(self.database_url) as database:
             box = secret_box(self.home, None)
             with open_api(self.upstream, CONNECTION, database, box, self.home) as api:
                 yield api, database
 
     def connect(self, issued: dict[str, Any]) -> None:
-        """Store the connection, with the tokens that the upstream issued to an authorisation."""
+        """Store the connection with the tokens that the upstream issued."""
         pair = TokenPair(issued["access_token"], issued["refresh_token"], datetime.now(UTC), int(issued["expires_in"]))
         with Database(self.database_url) as database:
             save_connection(database, self.upstream.as_connection(CONNECTION))
@@ -62,7 +62,7 @@ class Site:
 
 @contextmanager
 def temporary_server() -> Iterator[tuple[EmbeddedServer, Path]]:
-    """Run a PostgreSQL server of our own, and lend it with the folder it lies in."""
+    """Run a separate PostgreSQL server, and yield it with its temporary folder."""
     with tempfile.TemporaryDirectory(prefix="seller-faults-", ignore_cleanup_errors=True) as folder:
         server = EmbeddedServer(Path(folder) / "postgres")
         try:
@@ -73,7 +73,7 @@ def temporary_server() -> Iterator[tuple[EmbeddedServer, Path]]:
 
 @contextmanager
 def temporary_warehouse() -> Iterator[tuple[str, Path]]:
-    """Lend the URL of an empty warehouse on a server of our own, and a folder beside it."""
+    """Yield the URL of an empty warehouse on a separate server, and a temporary folder."""
     with temporary_server() as (server, folder):
         url = server.database("faults")
         with Database(url) as database:
@@ -82,11 +82,11 @@ def temporary_warehouse() -> Iterator[tuple[str, Path]]:
 
 
 def begin(work: Callable[..., None], *arguments: Any, failpoint: str | None = None) -> tuple[ForkServerProcess, Any]:
-    """Begin a process that does some work, and return it with our end of a pipe to it.
+    """Start a process that runs a function, and return it with a pipe to it.
 
     Args:
-        work: A function of a module; it takes the other end of the pipe and then the arguments.
-        failpoint: Where the process is to die.
+        work: A function of a module; it is called with the other end of the pipe and the arguments.
+        failpoint: The failpoint at which the process ends itself.
     """
     ours, theirs = _PROCESSES.Pipe()
     process = _PROCESSES.Process(target=_live, args=(work, theirs, arguments, failpoint), daemon=True)

@@ -1,4 +1,4 @@
-"""A shop of which every value is known: what the tests of the contract's rows ask the service for."""
+"""A shop with fixed values, for the tests of the contract's fields and parameters."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
@@ -116,7 +116,7 @@ COST_PERIOD: dict[str, Any] = {
 
 
 def fill(service: Served) -> None:
-    """Give Shop US its known rows, its products, their costs, and rates of exchange."""
+    """Store the rows of Shop US, its products and costs, and exchange rates."""
     for sku, asin, parent, price, rank in ((MUG, "B0MUG", "P0", "12.50", 7), (BOWL, "B0BOWL", "P0", "9.00", 9)):
         execute(
             service.database,
@@ -162,7 +162,7 @@ def _fill_snapshots(database: Database) -> None:
     others = ({**STOCK, "sku": f"S-{number:03}"} for number in range(23))
     _store(database, "warehouse_stock", [STOCK, {**STOCK, **reserved}, *others])
     stages = [
-        {**SHIPMENT, "shipment_id": f"FBA{place}", "status": each} for place, each in enumerate(SHIPMENT_STATES, 1)
+        {**SHIPMENT, "shipment_id": f"FBA{number}", "status": state} for number, state in enumerate(SHIPMENT_STATES, 1)
     ]
     others = ({**SHIPMENT, "shipment_id": f"FBB{number:03}"} for number in range(20))
     _store(database, "inbound_shipments", [*stages, *others])
@@ -173,7 +173,7 @@ def _fill_snapshots(database: Database) -> None:
 
 
 def _store(database: Database, name: str, rows: Iterable[Values], *, tag: str | None = None) -> None:
-    """Store rows of the day that they name, those of snapshots of the last day."""
+    """Store dated rows on their own day, and rows of snapshots on the last day."""
     dataset = dataset_named(name)
     day = (lambda row: row[str(dataset.day)][:10]) if dataset.is_dated else lambda row: LAST_DAY
     with database.begin() as connection:

@@ -1,6 +1,7 @@
-"""One load in a process of its own, `python -m seller_platform_tests.support.one_load`, which reads what to load.
+"""Loads one slice in a separate process, `python -m seller_platform_tests.support.one_load`.
 
-What breaks a process as a whole, a full disk or a clock that jumps, strikes this one and not the tests.
+The process reads from its standard input what to load. A full disk or a wrong clock affects only this process, not
+the tests.
 """
 
 import json
@@ -24,43 +25,43 @@ from seller_platform_tests.support.installation import Site
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: with a receipt, or with what a command would say and exit with."""
+    """The end of the process: facts of the receipt, or exit code and message of the error."""
 
     code: int
     rows: int = 0
     verdict: str = ""
     digest: str = ""
-    told: str = ""
+    message: str = ""
 
 
 def load_apart(
     site: Site,
-    known: KnownAccount,
+    account: KnownAccount,
     dataset: str,
     window: Window,
     *,
     environment: Mapping[str, str] | None = None,
     largest_file: int | None = None,
 ) -> Ended:
-    """Load a slice in a process of its own, and return how it ended.
+    """Load a slice in a separate process, and return how it ended.
 
     Args:
-        environment: What its environment has beside ours.
-        largest_file: Files cannot grow beyond so many bytes, as on a disk that is full.
+        environment: Variables of the process, added to those of this one.
+        largest_file: The limit of its files in bytes. A write beyond it fails as on a full disk.
     """
-    wanted = {
+    load = {
         "database_url": site.database_url,
         "home": str(site.home),
         "upstream": asdict(site.upstream),
-        "key": known.key,
-        "account": asdict(known.account),
+        "key": account.key,
+        "account": asdict(account.account),
         "dataset": dataset,
         "window": [str(window.start), str(window.end)],
         "largest_file": largest_file,
     }
     ended = subprocess.run(
         [sys.executable, "-m", __spec__.name],
-        input=json.dumps(wanted),
+        input=json.dumps(load),
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
@@ -71,17 +72,17 @@ def load_apart(
     return Ended(**json.loads(ended.stdout))
 
 
-def _load(wanted: Mapping[str, Any]) -> Ended:
-    if wanted["largest_file"] is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (wanted["largest_file"], resource.RLIM_INFINITY))
-    site = Site(wanted["database_url"], Path(wanted["home"]), Upstream(**wanted["upstream"]))
-    known = KnownAccount(wanted["key"], "default", Account(**wanted["account"]))
-    window = Window(*map(date.fromisoformat, wanted["window"]))
+def _load(load: Mapping[str, Any]) -> Ended:
+    if load["largest_file"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (load["largest_file"], resource.RLIM_INFINITY))
+    site = Site(load["database_url"], Path(load["home"]), Upstream(**load["upstream"]))
+    account = KnownAccount(load["key"], "default", Account(**load["account"]))
+    window = Window(*map(date.fromisoformat, load["window"]))
     try:
         with site.open() as (api, database):
-            receipt = load_slice(api, database, known, dataset_named(wanted["dataset"]), window, run_id=None)
+            receipt = load_slice(api, database, account, dataset_named(load["dataset"]), window, run_id=None)
     except SellerPlatformError as error:
-        return Ended(error.exit_code, told=str(error))
+        return Ended(error.exit_code, message=str(error))
     return Ended(0, receipt.rows, receipt.verdict, receipt.digest.hex())
 
 

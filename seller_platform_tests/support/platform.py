@@ -1,4 +1,4 @@
-"""The definitions over a real upstream on a socket, a real PostgreSQL and a real Dagster instance."""
+"""The assets with an upstream on a socket, a PostgreSQL database and a Dagster instance."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ MONTHS = [Window.month_of(month) for month in independent_upstream.MONTHS]
 
 @dataclass
 class Platform:
-    """Everything a run needs, and what runs leave behind."""
+    """Everything that a run needs, and the results of runs."""
 
     upstream: independent_upstream.IndependentUpstream
     database: Database
@@ -62,7 +62,7 @@ class Platform:
 
 @contextmanager
 def open_platform(database: Database, database_url: str, home: Path) -> Iterator[Platform]:
-    """Connect an independent upstream, and yield what its runs need."""
+    """Connect an independent upstream, and yield everything that its runs need."""
     with (
         independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
         dg.DagsterInstance.ephemeral() as instance,
@@ -80,10 +80,10 @@ def open_platform(database: Database, database_url: str, home: Path) -> Iterator
                 redirect_uri=upstream.redirect_uri,
             ),
         }
-        known = Upstream(base_url, base_url, independent_upstream.CLIENT_ID, secret, upstream.redirect_uri)
-        save_connection(database, known.as_connection("default"))
+        application = Upstream(base_url, base_url, independent_upstream.CLIENT_ID, secret, upstream.redirect_uri)
+        save_connection(database, application.as_connection("default"))
         tokens = upstream.issue()
-        keeper = open_keeper(known, "default", database, secret_box(home, None), home)
+        keeper = open_keeper(application, "default", database, secret_box(home, None), home)
         keeper.adopt(
             TokenPair(tokens["access_token"], tokens["refresh_token"], datetime.now(UTC), int(tokens["expires_in"]))
         )

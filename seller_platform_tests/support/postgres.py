@@ -1,4 +1,7 @@
-"""Databases for tests: a copy of the template takes a quarter of a second, so one is emptied and lent again."""
+"""Databases for tests, emptied after each test and used again.
+
+A copy of the template takes a quarter of a second.
+"""
 
 from dataclasses import dataclass, field
 from itertools import count
@@ -15,7 +18,7 @@ _TABLES = """
 SELECT schemaname, tablename FROM pg_tables
 WHERE schemaname NOT IN ('pg_catalog', 'information_schema') ORDER BY schemaname, tablename
 """
-# Whatever a test defines, alters or permits leaves a younger row in one of these.
+# A definition, an alteration or a permission leaves a younger row in one of these.
 _DEFINITIONS = """
 SELECT (SELECT max(xmin::text::bigint) FROM pg_class), (SELECT max(xmin::text::bigint) FROM pg_attribute),
        (SELECT max(xmin::text::bigint) FROM pg_attrdef), (SELECT max(xmin::text::bigint) FROM pg_constraint),
@@ -40,7 +43,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 @dataclass
 class Databases:
-    """Lends migrated, empty databases of one server, one after the other."""
+    """Lends migrated, empty databases of one server."""
 
     server: EmbeddedServer
     _free: list[str] = field(default_factory=list)
@@ -59,7 +62,7 @@ class Databases:
         return name
 
     def take_back(self, name: str) -> None:
-        """Empty a database, or drop it where a test has changed more than rows."""
+        """Empty a database, or drop it if a test changed more than rows."""
         with psycopg.connect(self.server.url(name), autocommit=True) as connection:
             connection.execute(_END_OTHERS)
             is_whole = _definitions(connection) == self._definitions.pop(name) and all(
@@ -101,6 +104,6 @@ def _content(connection: psycopg.Connection, table: tuple[str, str]) -> object:
 
 
 def _definitions(connection: psycopg.Connection) -> tuple[object, ...]:
-    found = connection.execute(_DEFINITIONS).fetchone()
-    assert found is not None
-    return found
+    row = connection.execute(_DEFINITIONS).fetchone()
+    assert row is not None
+    return row

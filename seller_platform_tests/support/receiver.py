@@ -1,4 +1,4 @@
-"""A webhook on a loopback port that keeps what is posted to it."""
+"""A webhook on a loopback port that keeps the documents posted to it."""
 
 import json
 import threading
@@ -11,11 +11,11 @@ from typing import Any
 
 @dataclass
 class Receiver:
-    """What a webhook was told, and how it answers.
+    """The documents that a webhook received, and its next answers.
 
     Attributes:
         url: Its path is the secret, as Slack's are.
-        answers: The statuses of the next answers; 200 where there is none.
+        answers: The statuses of the next answers; 200 when there are none left.
     """
 
     url: str = ""
@@ -30,7 +30,7 @@ class Receiver:
 
 @contextmanager
 def webhook_receiver() -> Iterator[Receiver]:
-    """Yield a webhook that listens for as long as the block lasts."""
+    """Run a webhook until the block ends."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""An upstream of reports that is not ours, on a socket: its words, forms and faults are what the test says."""
+"""An upstream of reports on a socket, whose words, formats and faults the test sets."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ ROWS = [{"sku": "A", "product_name": "Cup", "units_ordered": 2, "product_sales":
 
 @dataclass
 class AskedReport:
-    """A report that somebody asked for."""
+    """A report that the upstream was asked for."""
 
     query: dict[str, str]
     body: dict[str, str]
@@ -35,16 +35,16 @@ class AskedReport:
 
 @dataclass
 class ReportUpstream:
-    """What the upstream says, and what it was asked.
+    """The settings of the upstream, and the requests that it received.
 
     Attributes:
-        lasts: How long it writes on a report.
-        pending, completed: Its words.
-        ends: The word and message with which the first so many reports end without rows.
-        vanishes: How many of the first reports it forgets.
-        number: What a report's number is, by its place.
+        lasts: How long it takes to write a report.
+        pending, completed: Its names of these two states.
+        ends: How many of the first reports end without rows, and their state and message.
+        vanishes: How many of the first reports it deletes.
+        number: Returns a report's id from its position.
         refuses: The status and headers of the answer to the next requests, by path.
-        download: The body of a download, by form.
+        download: Returns the body of a download, by format.
     """
 
     url: str = ""
@@ -68,21 +68,21 @@ class ReportUpstream:
         if path == "/reports/request":
             self.asked.append(AskedReport(query, body, self.clock()))
             return _json(200, {"status": "processing", "report_id": self.number(len(self.asked)), "message": "ok"})
-        place = next((n for n in range(1, len(self.asked) + 1) if str(self.number(n)) == query["report_id"]), 0)
-        if not place or place <= self.vanishes:
+        position = next((n for n in range(1, len(self.asked) + 1) if str(self.number(n)) == query["report_id"]), 0)
+        if not position or position <= self.vanishes:
             return _json(404, {"message": "no such report"})
-        report = self.asked[place - 1]
+        report = self.asked[position - 1]
         is_done = self.clock() >= report.asked_at + self.lasts
         if path == "/reports/status":
             report.polls += 1
-            return _json(200, self._status(place, is_done=is_done))
+            return _json(200, self._status(position, is_done=is_done))
         if not is_done:
             return _json(409, {"message": "not ready"}, {"Retry-After": "60"})
         return 200, {}, self.download(query["format"])
 
-    def _status(self, place: int, *, is_done: bool) -> dict[str, Any]:
+    def _status(self, position: int, *, is_done: bool) -> dict[str, Any]:
         count, word, message = self.ends
-        if is_done and place <= count:
+        if is_done and position <= count:
             return {"status": word, "progress": 50, "message": message}
         return {"status": self.completed if is_done else self.pending, "progress": 100 * is_done}
 

@@ -1,4 +1,4 @@
-"""What the sandbox fills, and a digest of everything in it."""
+"""The tables that the sandbox fills, and digests of their rows."""
 
 from typing import Any
 

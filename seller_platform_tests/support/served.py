@@ -1,4 +1,7 @@
-"""The service on a real socket over a real PostgreSQL, with two users whose accounts must never meet."""
+"""The service on a socket with a PostgreSQL database and two users.
+
+Neither user may read the accounts of the other.
+"""
 
 import re
 import secrets
@@ -85,7 +88,7 @@ class Served:
         return browser.get("/oauth/authorize", params=query, follow_redirects=True)
 
     def code(self, browser: httpx.Client, **parameters: str) -> str:
-        """Return a code that was obtained as a person obtains it."""
+        """Return a code, obtained through the pages as a person does."""
         page = self.request_code(browser, **parameters)
         page = submit(browser, page, email=ANN, password=PASSWORD)
         page = browser.get(page.headers["location"])
@@ -153,7 +156,7 @@ def callback_of(answer: httpx.Response) -> dict[str, str]:
 
 
 def issue_token(database: Database, email: str, *, expires_in: timedelta = timedelta(hours=1)) -> str:
-    """Return an access token of a user, without the way through the pages."""
+    """Return an access token of a user, stored without the pages."""
     token = secrets.token_urlsafe(32)
     with database.begin() as connection:
         driver = connection.connection.driver_connection
@@ -176,7 +179,7 @@ def execute(database: Database, statement: str, *values: object) -> None:
 
 
 def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequence[Row]) -> None:
-    """Store rows, tagged in turn with the values of the filter that splits the dataset, where it has a tag."""
+    """Store rows, tagged in turn with the values of the dataset's filter, if any."""
     values = dataset.split_by.values if dataset.split_by and dataset.split_by.tag else (None,)
     with database.begin() as connection:
         driver = connection.connection.driver_connection
@@ -187,7 +190,10 @@ def insert_rows(database: Database, dataset: Dataset, account: str, rows: Sequen
 
 
 def rows_of(dataset: Dataset, account: str) -> list[Row]:
-    """Return two full pages of rows of the smallest size, and seven more; of snapshots the last day's only."""
+    """Return two full pages of rows of the smallest size, and seven more.
+
+    Rows of snapshots are all of the last day.
+    """
     smallest = min(dataset.page_sizes, default=dataset.fixed_page_size or 0)
     days = (LAST_DAY - FIRST_DAY).days + 1
     rows = []
@@ -214,7 +220,7 @@ def _value(dataset: Dataset, column: Column, number: int, account: str, day: dat
 
 
 def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
-    """Store accounts as a connection lists them."""
+    """Store rows of the `accounts` dataset."""
     with database.begin() as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
@@ -232,14 +238,14 @@ def list_accounts(database: Database, accounts: Mapping[str, Account]) -> None:
 
 
 def connect(database: Database, account: str) -> None:
-    """Let a connection of the warehouse list an account."""
+    """Store an account as one that a connection of the warehouse can read."""
     listed = ACCOUNTS[account]
     save_connection(database, KnownConnection("default", "https://api.example", "https://api.example", "reader"))
     save_accounts(database, "default", [(account, listed)])
 
 
 def note_load(database: Database, dataset: Dataset, account: str, window: Window) -> None:
-    """Note a load that changed rows, as the warehouse does; the rows themselves are left alone."""
+    """Store the receipt of a load that changed rows, without changing any row."""
     execute(
         database,
         "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows, "
@@ -274,5 +280,8 @@ def _populate(database: Database) -> None:
 
 @cache
 def _password_hash() -> str:
-    """Return a hash of the password that is verified in no time: hundreds of tests log in."""
+    """Return a hash of the password that is quick to verify.
+
+    Hundreds of tests log in.
+    """
     return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)

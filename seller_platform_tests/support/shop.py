@@ -1,4 +1,4 @@
-"""An account whose rows are written one by one, and a sandbox of which every mart is built."""
+"""An account whose rows a test inserts one by one, for the tests of marts."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -22,16 +22,16 @@ MONTHS = tuple(Window.month_of(date(2026, month, 1)) for month in range(1, 5))
 
 @dataclass(frozen=True)
 class Shop:
-    """The rows of one account, written as the tests need them."""
+    """One account of a warehouse, and methods that insert its rows."""
 
     database: Database
 
     def insert(self, dataset: str, *rows: Row, channel: str = "platform") -> None:
-        found = dataset_named(dataset)
+        declared = dataset_named(dataset)
         with self.database.begin() as connection:
             driver = connection.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)
-            copy_rows(driver, found, rows, account=ACCOUNT, tags=(channel,) if found.tags else ())
+            copy_rows(driver, declared, rows, account=ACCOUNT, tags=(channel,) if declared.tags else ())
 
     def sell(self, day: str, sku: str, units: int, sales: str, *, channel: str = "platform") -> None:
         row = (day, sku, f"Name of {sku}", f"B-{sku}", units, sales, "0.10", "0.20", "0.05", day)

@@ -1,4 +1,4 @@
-"""Skips a test for which the machine lacks something."""
+"""Skips a test that needs something which the machine does not have."""
 
 import os
 from typing import NoReturn
@@ -7,7 +7,10 @@ import pytest
 
 
 def skip_except_in_ci(reason: str) -> NoReturn:
-    """Skip the test; fail it where CI is set, because CI installs everything that tests need."""
+    """Skip the test, or fail it where CI is set.
+
+    CI installs everything that tests need.
+    """
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

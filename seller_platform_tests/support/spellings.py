@@ -1,4 +1,4 @@
-"""Spellings of rows: hypothesis strategies for a row as our service sends it, and as another upstream may."""
+"""Hypothesis strategies for JSON rows as our service and other upstreams spell them."""
 
 import json
 from collections.abc import Callable
@@ -80,7 +80,7 @@ _VALUES: dict[Kind, Callable[[], st.SearchStrategy[Spelled]]] = {
 
 @st.composite
 def rows_in_two_spellings(draw: st.DrawFn, dataset: Dataset) -> tuple[list[str], list[str]]:
-    """Return some rows as JSON texts in our own spelling, and the same rows in another."""
+    """Return rows as JSON texts in our spelling, and the same rows in another."""
     pairs = [draw(_row(dataset)) for _ in range(draw(st.integers(0, 4)))]
     return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
 

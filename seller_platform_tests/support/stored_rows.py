@@ -20,7 +20,7 @@ def copy_rows(
 ) -> int:
     """Append rows to a dataset's table inside the caller's transaction, and return how many.
 
-    Load 0 stands for rows that no load brought, as the sandbox stores them.
+    Load 0 marks rows that were not stored by a load, as in the sandbox.
     """
     writer, count, remaining = RowWriter(dataset, tags), 0, iter(rows)
     with connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:

@@ -1,11 +1,11 @@
-"""Waits for what a test watches, for as long as a busy machine may take."""
+"""Waits for a condition, for as long as a busy machine may need."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE_SECONDS = 240.0
-"""Longer than anything takes beside eight busy processes; only a test that fails waits for so long."""
+"""Longer than anything takes beside eight busy processes; only a failing test waits that long."""
 
 Seen = TypeVar("Seen")
 
@@ -18,11 +18,11 @@ def wait_for(
     pause_seconds: float = 0.05,
     seconds: float = PATIENCE_SECONDS,
 ) -> Seen:
-    """Look again and again until a condition holds, and return what was seen then.
+    """Call `look` until its result meets a condition, and return that result.
 
     Args:
-        holds: The condition; by default, that something is seen.
-        explain: Makes the message of the failure from what was seen last.
+        holds: The condition; by default, that the result is true.
+        explain: Returns the message of the failure from the last result.
     """
     deadline = time.monotonic() + seconds
     while not holds(seen := look()):

@@ -1,7 +1,7 @@
 """Ends every process that a test run leaves, even after the run itself was killed.
 
-The run puts a mark into its environment, which all processes that it starts inherit. A process beside the run waits
-for its end, then ends whatever still carries the mark and deletes the run's folder. It has a session of its own, so
+The run puts a mark into its environment, and all processes that it starts inherit it. A process beside the run waits
+for its end, then ends all processes that carry the mark and deletes the run's folder. It has its own session, so
 that Ctrl-C does not reach it. It needs Linux: marks are read from /proc.
 """
 
@@ -29,7 +29,10 @@ class Watchdog:
     """The process that waits for the end of this run."""
 
     def __init__(self) -> None:
-        """Start it, and mark whatever this process starts from now on; a run inside a run carries both marks."""
+        """Start it, and mark all processes that this process starts from now on.
+
+        Processes of a run inside a run carry both marks.
+        """
         mark = token_hex(6)
         folder = _folder(mark)
         folder.mkdir(mode=0o755)  # the embedded server runs as another user where we are root
@@ -41,7 +44,7 @@ class Watchdog:
         os.environ[_VARIABLE] = " ".join([*_marks(), mark])
 
     def end(self, *, keeps_folder: bool) -> None:
-        """End what this run has left, and return when nothing is left."""
+        """End the processes that this run has left, and wait until none is left."""
         if keeps_folder:
             print(f"\nThe folders of the tests: {folder_of_the_run()}")
         # A byte, because the end of the pipe may not arrive: a fork of this process may hold it open.
@@ -66,7 +69,7 @@ def _watch(mark: str, folder: str, run: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     poll = select.poll()
     poll.register(sys.stdin.fileno(), select.POLLIN)
-    with suppress(ProcessLookupError):  # the run was killed before we came here, and the pipe has ended
+    with suppress(ProcessLookupError):  # the run has been killed already, and the pipe has ended
         poll.register(os.pidfd_open(int(run)), select.POLLIN)
     keeps_folder = (sys.stdin.fileno(), select.POLLIN) in poll.poll() and sys.stdin.buffer.read(1) == _KEEP
     _end_processes(mark)
@@ -95,12 +98,12 @@ def _end_processes(mark: str) -> None:
 
 
 def _processes_with(mark: str) -> Iterator[tuple[int, str]]:
-    """Yield id and command line of each process that started with a mark in its environment."""
-    variable, wanted = f"{_VARIABLE}=".encode(), mark.encode()
+    """Yield id and command line of each process with a mark in its environment."""
+    variable, encoded_mark = f"{_VARIABLE}=".encode(), mark.encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or belongs to another user
             for line in (process / "environ").read_bytes().split(b"\0"):
-                if line.startswith(variable) and wanted in line.removeprefix(variable).split():
+                if line.startswith(variable) and encoded_mark in line.removeprefix(variable).split():
                     command = (process / "cmdline").read_bytes().replace(b"\0", b" ")
                     yield int(process.name), os.fsdecode(command).strip()
 

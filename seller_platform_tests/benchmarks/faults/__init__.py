@@ -1,1 +1,1 @@
-"""The long forms of the tests against faults; each prints a table of promises and figures."""
+"""Long runs of the tests of faults; each prints promises and measured figures."""

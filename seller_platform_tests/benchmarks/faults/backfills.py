@@ -1,10 +1,10 @@
-"""A backfill in which everything is killed once.
+"""Kills each process of a deployment once while a backfill runs.
 
 `python -m seller_platform_tests.benchmarks.faults.backfills [--accounts 4] [--months 10]` prints one table.
 
-`seller-platform dev` runs as a person starts it, and a backfill of every dated dataset is launched as its UI does.
-While it runs, a run worker, the daemon, the web server and PostgreSQL are killed, one after the other; then nothing
-is done but wait.
+`seller-platform dev` runs, and a backfill of every dated dataset is launched as the UI does it. While the backfill
+runs, a run worker, the daemon, the web server and PostgreSQL are killed one after the other. Then the command waits
+until the backfill ends.
 """
 
 import argparse
@@ -27,35 +27,35 @@ from seller_platform_tests.support.deployment import (
 DATED = tuple(dataset for dataset in LISTS if dataset.slicing is Slicing.MONTH)
 _NAMES = tuple(dataset.name for dataset in DATED)
 LONGEST_SECONDS = 1800.0
-# Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
+# The state cannot be read without the web server, so it is killed together with the run worker, which restarts later.
 _KILLED_TOGETHER = ((RUN_WORKER, WEB_SERVER), (DAEMON,), (POSTGRESQL,))
 
 
-def break_and_wait(place: Deployment) -> list[Figure]:
-    """Launch a backfill, kill each part of the deployment once while it runs, and wait until nothing moves."""
+def break_and_wait(installed: Deployment) -> list[Figure]:
+    """Launch a backfill, kill each part of the deployment once, and wait for the end."""
     began, killed = time.monotonic(), []
-    number = place.backfill(_NAMES)
-    state = place.state()
+    number = installed.backfill(_NAMES)
+    state = installed.state()
     for parts in _KILLED_TOGETHER:
         before = state.materialized(_NAMES)
         while not state.is_quiet and (
             state.materialized(_NAMES) <= before or "STARTED" not in [run for run, _ in state.runs]
         ):
             time.sleep(0.2)
-            state = place.state()
+            state = installed.state()
         for part in parts:
             if not state.is_quiet:
-                place.kill(part)
+                installed.kill(part)
                 killed.append(part)
                 seconds = time.monotonic() - began
                 print(f"{part} killed after {seconds:.0f} s, {state.materialized(_NAMES)} partitions", flush=True)
     while not state.is_quiet and time.monotonic() < began + LONGEST_SECONDS:
         time.sleep(1)
-        state = place.state()
+        state = installed.state()
     dated = [state.assets[f"seller/{dataset.name}"] for dataset in DATED]
     partitions, materialized = sum(each.partitions for each in dated), state.materialized(_NAMES)
     failed, status = sum(each.failed for each in dated), state.backfills[number]
-    different = place.different(DATED)
+    different = installed.different(DATED)
     parts_of_all = [part for parts in _KILLED_TOGETHER for part in parts]
     return [
         Figure("partitions", partitions),
@@ -67,20 +67,20 @@ def break_and_wait(place: Deployment) -> list[Figure]:
         Figure("runs that were taken up again by the daemon", sum(is_retry for _, is_retry in state.runs)),
         Figure("tables unequal to the upstream's", ", ".join(different) or "none", "none", not different),
         Figure("seconds", f"{time.monotonic() - began:.0f}"),
-        *(Figure("a run ended with", reason.strip().partition("\n")[0][:300]) for reason in place.failures()),
+        *(Figure("a run ended with", reason.strip().partition("\n")[0][:300]) for reason in installed.failures()),
     ]
 
 
 def main() -> int:
-    """Run the backfill and print what came of it."""
+    """Run the backfill and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--accounts", type=int, default=4)
     parser.add_argument("--months", type=int, default=10)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="seller-backfills-", ignore_cleanup_errors=True) as folder:
         size = ("--accounts", str(chosen.accounts), "--months", str(chosen.months))
-        with deployment(Path(folder), *size) as place:
-            figures = break_and_wait(place)
+        with deployment(Path(folder), *size) as installed:
+            figures = break_and_wait(installed)
     return print_figures("A backfill, with everything killed once", figures)
 
 

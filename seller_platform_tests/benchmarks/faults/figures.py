@@ -1,4 +1,4 @@
-"""Figures: what a command about faults found, what was promised, and whether that was kept."""
+"""Measured figures beside the promised ones, printed as a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,29 +9,30 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of a table.
+    """A line of a table.
 
     Attributes:
-        promise: What was promised; empty where the figure is told for its own sake.
-        is_kept: Whether it was.
+        promise: The promised figure; empty if there is none.
+        is_kept: Whether the promise was kept.
     """
 
     what: str
-    found: object
+    measured: object
     promise: str = ""
     is_kept: bool = True
 
 
 def print_figures(title: str, figures: Sequence[Figure]) -> int:
-    """Print the figures as one table, and return the exit code: 1 where a promise was broken."""
+    """Print the figures as a table, and return 1 if a promise was broken, otherwise 0."""
     table = Table("what", "found", "promised", "kept", title=title)
-    for each in figures:
-        found = f"{each.found:,}" if isinstance(each.found, int) else str(each.found)
-        table.add_row(each.what, found, each.promise, ("yes" if each.is_kept else "NO") if each.promise else "")
+    for figure in figures:
+        measured = f"{figure.measured:,}" if isinstance(figure.measured, int) else str(figure.measured)
+        kept = ("yes" if figure.is_kept else "NO") if figure.promise else ""
+        table.add_row(figure.what, measured, figure.promise, kept)
     Console().print(table)
     return int(not all_kept(figures))
 
 
 def all_kept(figures: Sequence[Figure]) -> bool:
-    """Whether no promise was broken."""
+    """Return whether no promise was broken."""
     return all(each.is_kept for each in figures)

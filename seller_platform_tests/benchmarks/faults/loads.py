@@ -1,8 +1,10 @@
-"""Loads: `python -m seller_platform_tests.benchmarks.faults.loads [--kills 1000] [--stops 50]` prints one table.
+"""Kills loading processes and stops PostgreSQL while two readers check every slice.
 
-A process loads slices without end from an upstream whose rows change with every answer; it is killed at any moment
-and at each failpoint of a load, and the server is stopped immediately, which is what a power cut does to it. All the
-while two readers look at every slice in single statements: each must be one version, whole, with its own receipt.
+`python -m seller_platform_tests.benchmarks.faults.loads [--kills 1000] [--stops 50]` prints one table.
+
+A process loads slices in a loop from an upstream whose rows change with every answer. It is killed at random moments
+and at each failpoint of a load. The server is stopped immediately, as by a power cut. Meanwhile two readers read all
+slices in single statements: each slice must be one complete version with its own receipt.
 """
 
 import argparse
@@ -56,13 +58,13 @@ _LOOK = """
 
 
 def rows_of(version: int) -> int:
-    """Return how many rows a slice has in a version: another number than in the versions before and after."""
+    """Return the number of rows of a version; successive versions have different numbers."""
     return 1_000 + version % 307
 
 
 @contextmanager
 def changing_upstream() -> Iterator[str]:
-    """Serve ledgers that are another version in every answer, and lend the base URL."""
+    """Serve transactions with a new version in every answer, and yield the base URL."""
     versions = count(1)
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,7 +94,7 @@ def changing_upstream() -> Iterator[str]:
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Pass over clients that were killed."""
+            """Ignore clients that were killed."""
 
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -106,7 +108,7 @@ def changing_upstream() -> Iterator[str]:
 
 
 def load_without_end(pipe: Connection, url: str, base_url: str, seed: int) -> None:
-    """Load one slice after the other, whatever becomes of the warehouse."""
+    """Load one slice after the other, even while the warehouse is unavailable."""
     chance = random.Random(seed)
     with Database(url) as database, SellerApi(base_url) as api:
         pipe.send(True)
@@ -119,12 +121,12 @@ def load_without_end(pipe: Connection, url: str, base_url: str, seed: int) -> No
 
 @dataclass
 class Reader:
-    """Looks at all slices again and again.
+    """Reads all slices in a loop.
 
     Attributes:
-        looks: How often it did.
-        outages: How often the server was away.
-        problems: What it saw and must not see.
+        looks: How often it read them.
+        outages: How often the server was unavailable.
+        problems: Mixed, partial and older slices.
         versions: The newest version seen of each slice.
     """
 
@@ -147,11 +149,11 @@ class Reader:
                 self.ended.wait(0.02)
 
     def _look(self, connection: psycopg.Connection[Any]) -> None:
-        found = connection.execute(_LOOK).fetchall()
+        slices = connection.execute(_LOOK).fetchall()
         self.looks += 1
-        if len(found) != len(MONTHS):
-            self.problems.append(f"{len(found)} slices instead of {len(MONTHS)}")
-        for month, rows, versions, version, loads, load_id, receipt_rows, receipt in found:
+        if len(slices) != len(MONTHS):
+            self.problems.append(f"{len(slices)} slices instead of {len(MONTHS)}")
+        for month, rows, versions, version, loads, load_id, receipt_rows, receipt in slices:
             if (versions, loads, rows) != (1, 1, rows_of(version or 0)):
                 self.problems.append(f"{month}: {rows} rows of {versions} versions and {loads} loads")
             elif (receipt_rows, receipt) != (rows, load_id):
@@ -164,25 +166,25 @@ class Reader:
 
 @contextmanager
 def readers(url: str, base_url: str) -> Iterator[list[Reader]]:
-    """Store every slice once, and have two readers look at them until the block ends."""
+    """Store every slice once, and let two readers read them until the block ends."""
     with Database(url) as database, SellerApi(base_url) as api:
         for month in MONTHS:
             load_slice(api, database, SELLER, LEDGER, month, run_id=None)
     looking = [Reader(url) for _ in range(READERS)]
-    threads = [threading.Thread(target=each.look_without_end, daemon=True) for each in looking]
+    threads = [threading.Thread(target=reader.look_without_end, daemon=True) for reader in looking]
     for thread in threads:
         thread.start()
     try:
         yield looking
     finally:
-        for each in looking:
-            each.ended.set()
+        for reader in looking:
+            reader.ended.set()
         for thread in threads:
             thread.join()
 
 
 def kill_loaders(url: str, *, kills: int, failpoint_kills: int, seed: int = 7) -> list[Figure]:
-    """Kill loaders at any moment and at each failpoint, under two readers."""
+    """Kill loaders at random moments and at each failpoint, beside two readers."""
     chance = random.Random(seed)
     died = 0
     with changing_upstream() as base_url, readers(url, base_url) as looking:
@@ -214,7 +216,7 @@ def kill_loaders(url: str, *, kills: int, failpoint_kills: int, seed: int = 7) -
 
 
 def stop_the_server(server: EmbeddedServer, url: str, *, stops: int, seed: int = 7) -> list[Figure]:
-    """Stop PostgreSQL immediately, under two loaders and two readers, and start it again each time."""
+    """Stop PostgreSQL immediately beside loaders and readers, and start it again each time."""
     chance, stopped = random.Random(seed), 0
     with changing_upstream() as base_url, readers(url, base_url) as looking, ExitStack() as loaders:
         for number in range(2):
@@ -239,7 +241,7 @@ def stop_the_server(server: EmbeddedServer, url: str, *, stops: int, seed: int =
 
 
 def _stop_immediately(folder: Path) -> None:
-    """Stop a server as `pg_ctl stop -m immediate` does, and wait until it is gone."""
+    """Stop a server as `pg_ctl stop -m immediate` does, and wait for its end."""
     postmaster = int((folder / "data" / "postmaster.pid").read_text().split()[0])
     os.kill(postmaster, signal.SIGQUIT)
     with suppress(ProcessLookupError):
@@ -265,21 +267,21 @@ def _seen(looking: list[Reader]) -> list[Figure]:
 
 def _loads(url: str) -> int:
     with psycopg.connect(url) as connection:
-        (found,) = connection.execute("SELECT count(*) FROM platform.loads").fetchone() or (0,)
-    return int(found)
+        (number,) = connection.execute("SELECT count(*) FROM platform.loads").fetchone() or (0,)
+    return int(number)
 
 
 def _next_load(url: str, loads: int) -> int:
-    """Wait until the loaders, who were told nothing, have gone on; return how many loads there are then."""
+    """Wait until the loaders store a load, without a signal, and return the number of loads."""
     deadline = time.monotonic() + 60
-    while (found := _loads(url)) == loads:
-        assert time.monotonic() < deadline, "nobody loads any more"
+    while (current := _loads(url)) == loads:
+        assert time.monotonic() < deadline, "the loaders have stopped"
         time.sleep(0.05)
-    return found
+    return current
 
 
 def _stored_anew(url: str, base_url: str) -> None:
-    """Load every slice once more: nobody who was killed may hold a lock of it."""
+    """Load every slice once more; no killed process may hold its lock."""
     with Database(url) as database, SellerApi(base_url) as api:
         for month in MONTHS:
             receipt = load_slice(api, database, SELLER, LEDGER, month, run_id=None)
@@ -287,7 +289,7 @@ def _stored_anew(url: str, base_url: str) -> None:
 
 
 def main() -> int:
-    """Kill, stop, and print what the readers saw."""
+    """Kill and stop, and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=1_000, help="at any moment; a twentieth at each failpoint")
     parser.add_argument("--stops", type=int, default=50)

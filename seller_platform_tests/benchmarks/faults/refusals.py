@@ -1,6 +1,8 @@
-"""Refusals: `python -m seller_platform_tests.benchmarks.faults.refusals [--slices 1000]` prints one table.
+"""Loads slices while 30 % of all answers are refusals.
 
-Slices are loaded side by side while three of ten answers are a 429 with Retry-After, a 503 or a reset connection.
+`python -m seller_platform_tests.benchmarks.faults.refusals [--slices 1000]` prints one table.
+
+Slices are loaded in parallel. A refusal is a 429 with Retry-After, a 503 or a reset connection.
 """
 
 import argparse
@@ -44,15 +46,15 @@ SLICES = tuple(product(_SELLERS, _DATASETS, (Window.month_of(date(2026, month, 1
 
 @dataclass
 class Breaking:
-    """A plan that breaks a share of all answers, and watches when they are asked for again.
+    """A plan that breaks a share of all answers, and checks the pauses before retries.
 
     Attributes:
-        told: How often the upstream asked for a pause.
-        early: The pauses that were not kept.
+        pauses: How often the upstream asked for a pause.
+        early: The missing seconds of pauses that were too short.
     """
 
     chance: random.Random
-    told: int = 0
+    pauses: int = 0
     early: list[float] = field(default_factory=list)
     _until: dict[tuple[str, str], float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -69,35 +71,35 @@ class Breaking:
             if kind == 0:
                 seconds = self.chance.choice(_PAUSES)
                 self._until[asked] = now + seconds
-                self.told += 1
+                self.pauses += 1
                 return fault_proxy.status(429, retry_after=seconds)
             return fault_proxy.status(503) if kind == 1 else fault_proxy.reset_at_once()
 
 
 def load_in_spite(database_url: str, home: Path, *, slices: int, seed: int = 7) -> list[Figure]:
-    """Load so many slices undisturbed and then in spite of the refusals, and compare."""
+    """Load slices without refusals, then with refusals, and compare the results."""
     with (
         independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
         open_proxy(upstream.url) as between,
     ):
         upstream.issue_lasting_tokens()
         base_url = f"{between.url}/api"
-        known = Upstream(
+        stored_upstream = Upstream(
             base_url,
             base_url,
             independent_upstream.CLIENT_ID,
             independent_upstream.CLIENT_SECRET,
             upstream.redirect_uri,
         )
-        site = Site(database_url, home, known)
+        site = Site(database_url, home, stored_upstream)
         site.connect(upstream.issue())
-        wanted = [SLICES[number % len(SLICES)] for number in range(slices)]
+        chosen = [SLICES[number % len(SLICES)] for number in range(slices)]
         with site.open() as (api, database):
-            undisturbed, fewest, _ = _loaded(api, database, between, wanted)
+            undisturbed, fewest, _ = _loaded(api, database, between, chosen)
             breaking = Breaking(random.Random(seed))
             between.plan = breaking
             began = time.monotonic()
-            disturbed, requests, problems = _loaded(api, database, between, wanted)
+            disturbed, requests, problems = _loaded(api, database, between, chosen)
     share = between.faults / requests
     most = MOST_REQUESTS * fewest
     return [
@@ -108,44 +110,44 @@ def load_in_spite(database_url: str, home: Path, *, slices: int, seed: int = 7) 
                undisturbed == disturbed),
         Figure("requests, by those of undisturbed loads", f"{requests / fewest:.2f} x {fewest:,}",
                f"at most {MOST_REQUESTS}", requests <= most),
-        Figure("pauses asked for, and cut short", f"{breaking.told:,}, {len(breaking.early)}", "0",
-               breaking.told > 0 and not breaking.early),
+        Figure("pauses asked for, and cut short", f"{breaking.pauses:,}, {len(breaking.early)}", "0",
+               breaking.pauses > 0 and not breaking.early),
         Figure("seconds", f"{time.monotonic() - began:.0f}"),
     ]  # fmt: skip
 
 
-_Wanted = tuple[KnownAccount, Dataset, Window]
+_Chosen = tuple[KnownAccount, Dataset, Window]
 
 
 def _loaded(
-    api: SellerApi, database: Database, between: Proxy, wanted: list[_Wanted]
+    api: SellerApi, database: Database, between: Proxy, chosen: list[_Chosen]
 ) -> tuple[dict[tuple[str, str, Window], bytes], int, list[str]]:
-    """Return the digests of the slices, how many requests they took, and what went wrong."""
+    """Return the digests of the slices, the number of requests, and the errors."""
     before, problems = between.requests, []
-    known_of = {known.key: known for known, _, _ in wanted}
+    accounts = {account.key: account for account, _, _ in chosen}
     digests: dict[tuple[str, str, Window], bytes] = {}
 
-    def load(each: SliceRequest) -> Receipt:
-        assert each.month is not None
-        return load_slice(api, database, known_of[each.account], each.dataset, each.month, run_id=None)
+    def load(request: SliceRequest) -> Receipt:
+        assert request.month is not None
+        return load_slice(api, database, accounts[request.account], request.dataset, request.month, run_id=None)
 
-    slices = [SliceRequest(dataset, known.key, window) for known, dataset, window in wanted]
+    slices = [SliceRequest(dataset, account.key, window) for account, dataset, window in chosen]
     for outcome in load_each(slices, load, at_once=AT_ONCE):
-        each = outcome.request
-        assert each.month is not None
+        request = outcome.request
+        assert request.month is not None
         if outcome.error is not None:
             problems.append(f"{type(outcome.error).__name__}: {outcome.error}")
         digest = outcome.receipt.digest if outcome.receipt else b""
-        digests[each.dataset.name, each.account, each.month] = digest
+        digests[request.dataset.name, request.account, request.month] = digest
     return digests, between.requests - before, problems
 
 
-def _others(expected: dict[tuple[str, str, Window], bytes], found: dict[tuple[str, str, Window], bytes]) -> int:
-    return sum(found[key] != digest for key, digest in expected.items())
+def _others(expected: dict[tuple[str, str, Window], bytes], actual: dict[tuple[str, str, Window], bytes]) -> int:
+    return sum(actual[key] != digest for key, digest in expected.items())
 
 
 def main() -> int:
-    """Load, and print what it took."""
+    """Load the slices and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--slices", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=7)

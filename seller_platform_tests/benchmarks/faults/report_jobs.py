@@ -1,8 +1,10 @@
-"""Report jobs: `python -m seller_platform_tests.benchmarks.faults.report_jobs [--jobs 500]` prints one table.
+"""Follows many report jobs to their end, with failed reports and crashed pollers.
 
-Reports are requested at once from an upstream that takes up to three hours to write one, fails a tenth of them and
-forgets a twentieth. The clock is moved to whenever a job is due; two pollers share the polls, some of whose claims die
-with them. In the end every job must have ended, with the rows of one report, or with a reason that is told once.
+`python -m seller_platform_tests.benchmarks.faults.report_jobs [--jobs 500]` prints one table.
+
+Reports are requested at once from an upstream that takes up to three hours to write one. A tenth of them fails, and a
+twentieth disappears. The clock is moved to the next due job. Two pollers share the polls, and some of their claims are
+never finished. In the end every job must have the rows of one report, or an error that is reported once.
 """
 
 import argparse
@@ -34,7 +36,7 @@ LONGEST_HOURS, FAILING, VANISHING, DYING_CLAIMS = 3.0, 0.10, 0.05, 0.02
 POLLERS = 2
 _TICK = timedelta(seconds=15)
 _CLAIM = timedelta(seconds=120)
-_KNOWN = tuple(KnownAccount(key, "default", account) for key, account in ACCOUNTS)
+_ACCOUNTS = tuple(KnownAccount(key, "default", account) for key, account in ACCOUNTS)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Report:
     """A report that the upstream was asked for.
 
     Attributes:
-        ends_at: When it is written, or has failed, or is forgotten.
+        ends_at: When it is written, fails or disappears.
         fate: completed, failed or vanished.
     """
 
@@ -54,7 +56,7 @@ class Report:
 
 @dataclass
 class Writer:
-    """The upstream."""
+    """The upstream that writes the reports."""
 
     chance: random.Random
     now: datetime = NOON
@@ -89,7 +91,7 @@ class Writer:
 
 
 def follow_reports(database: Database, *, jobs: int, seed: int = 7) -> list[Figure]:
-    """Request so many reports and follow each to its end."""
+    """Request reports and follow each of them to its end."""
     began, chance = time.monotonic(), random.Random(seed)
     upstream = Writer(random.Random(seed + 1))
     save_connection(database, KnownConnection("default", "http://upstream", "http://upstream", "id"))
@@ -97,14 +99,14 @@ def follow_reports(database: Database, *, jobs: int, seed: int = 7) -> list[Figu
     with SellerApi("http://upstream", transport=httpx.MockTransport(upstream)) as api:
         for number in range(jobs):
             order = ReportOrder("product_sku", f"SKU {number}")
-            assert request_report(api, database, _KNOWN[number % 2], order, now=upstream.now) is not None
+            assert request_report(api, database, _ACCOUNTS[number % 2], order, now=upstream.now) is not None
         died = _follow(api, database, upstream, chance)
-    told = [error for known in _KNOWN for error in take_failures(database, known.key, now=upstream.now)]
-    told_again = [error for known in _KNOWN for error in take_failures(database, known.key, now=upstream.now)]
+    failures = [error for account in _ACCOUNTS for error in take_failures(database, account.key, now=upstream.now)]
+    again = [error for account in _ACCOUNTS for error in take_failures(database, account.key, now=upstream.now)]
     return [
         *_ends(database, upstream, jobs),
-        Figure("failures told, and told twice", f"{len(told)}, {len(told_again)}",
-               "each once", (len(told), len(told_again)) == (_count(database, "state <> 'loaded'"), 0)),
+        Figure("failures reported, and reported twice", f"{len(failures)}, {len(again)}",
+               "each once", (len(failures), len(again)) == (_count(database, "state <> 'loaded'"), 0)),
         Figure("claims that died with their poller", died),
         Figure("polls of each report", f"{upstream.polls / len(upstream.reports):.1f}"),
         Figure("hours that passed", f"{(upstream.now - NOON) / timedelta(hours=1):.1f}"),
@@ -113,7 +115,11 @@ def follow_reports(database: Database, *, jobs: int, seed: int = 7) -> list[Figu
 
 
 def _follow(api: SellerApi, database: Database, upstream: Writer, chance: random.Random) -> int:
-    """Move the clock from one due job to the next, until none is open; return how many claims died."""
+    """Move the clock from one due job to the next until all have ended.
+
+    Returns:
+        How many claims were never finished.
+    """
     died = 0
     with ThreadPoolExecutor(POLLERS) as threads:
         while (due := _next_poll(database)) is not None:
@@ -134,17 +140,17 @@ def _follow(api: SellerApi, database: Database, upstream: Writer, chance: random
             ]
             for poller in pollers:
                 poller.result()
-            for known in _KNOWN:
-                for job in ready_jobs(database, known.key):
-                    load_report(api, database, known, job, clock=lambda: upstream.now, run_id=None)
+            for account in _ACCOUNTS:
+                for job in ready_jobs(database, account.key):
+                    load_report(api, database, account, job, clock=lambda: upstream.now, run_id=None)
     return died
 
 
 def _next_poll(database: Database) -> datetime | None:
     statement = "SELECT min(next_poll_at) FROM platform.report_jobs WHERE state IN ('requested', 'pending')"
     with database.begin() as connection:
-        found: datetime | None = connection.execute(text(statement)).scalar()
-        return found
+        next_poll: datetime | None = connection.execute(text(statement)).scalar()
+        return next_poll
 
 
 def _count(database: Database, condition: str) -> int:
@@ -163,7 +169,7 @@ def _ends(database: Database, upstream: Writer, jobs: int) -> list[Figure]:
     loaded = {report_id: value for state, _, report_id, value in ended if state == "loaded"}
     fates = Counter(report.fate for report in upstream.reports.values())
     asked = Counter(report.value for report in upstream.reports.values())
-    wanted = {value: attempt for _, attempt, _, value in ended}
+    attempts = {value: attempt for _, attempt, _, value in ended}
     unloaded = _unloaded(upstream, loaded)
     return [
         Figure("jobs", len(ended), str(jobs), len(ended) == jobs),
@@ -172,7 +178,7 @@ def _ends(database: Database, upstream: Writer, jobs: int) -> list[Figure]:
         Figure("jobs loaded, failed", f"{states['loaded']}, {states['failed']}", "all",
                states["loaded"] + states["failed"] == jobs),
         Figure("orphans: reports written and never loaded", len(unloaded), "0", not unloaded),
-        Figure("reports asked for without a reason", (asked - Counter(wanted)).total(), "0", asked == wanted),
+        Figure("reports asked for without a reason", (asked - Counter(attempts)).total(), "0", asked == attempts),
         Figure("reports downloaded twice", sum(upstream.downloads.values()) - len(upstream.downloads), "0",
                set(upstream.downloads.values()) <= {1}),
         Figure("reports whose rows are doubled, missing or another's", _wrong(stored, loaded), "0",
@@ -181,7 +187,7 @@ def _ends(database: Database, upstream: Writer, jobs: int) -> list[Figure]:
 
 
 def _unloaded(upstream: Writer, loaded: dict[str, str]) -> list[str]:
-    """Return the reports that were written, and whose rows nobody fetched."""
+    """Return the reports that were written but never loaded."""
     return [
         number for number, report in upstream.reports.items() if report.fate == "completed" and number not in loaded
     ]
@@ -193,7 +199,7 @@ def _wrong(stored: Sequence[Any], loaded: dict[str, str]) -> int:
 
 
 def main() -> int:
-    """Follow the reports, and print how they ended."""
+    """Follow the reports and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=7)

@@ -1,10 +1,10 @@
-"""Rotations of one grant by many processes.
+"""Rotates one grant in many processes, and kills some of them.
 
 `python -m seller_platform_tests.benchmarks.faults.rotations [--rounds 500] [--kills 50]` prints one table.
 
-Sixteen processes share a grant. In each round the upstream honours none of the access tokens it has issued, and all
-processes call it at once: one of them must refresh, and all must get their answer. Then processes are killed at each
-failpoint of a rotation, and at any moment of it, and others must go on with the grant they left behind.
+Sixteen processes share a grant. In each round the upstream rejects all issued access tokens, and all processes call it
+at once: one of them must refresh, and all must get their answer. Then processes are killed at each failpoint of a
+rotation and at random moments, and other processes must be able to use the grant.
 """
 
 import argparse
@@ -33,52 +33,52 @@ _OK = "ok"
 
 @dataclass
 class Shared:
-    """A grant that processes share."""
+    """A grant that several processes use."""
 
     upstream: independent_upstream.IndependentUpstream
     site: Site
 
     def expire(self) -> None:
-        """Let the upstream honour no access token that it has issued; refresh tokens stay."""
+        """Make the upstream reject all access tokens issued so far; refresh tokens stay valid."""
         with self.upstream.lock:
             self.upstream.access.clear()
 
     def authorise(self) -> None:
-        """Connect, as a person does at first, and again where a grant was lost."""
+        """Store a newly issued grant."""
         with self.upstream.lock:
             issued = self.upstream.issue()
         self.site.connect(issued)
 
     def answer(self) -> str:
-        """Return what a new process is told by the upstream."""
+        """Return the outcome of a call in a new process."""
         process, pipe = begin(_ask, self.site)
-        told = str(pipe.recv())
+        answer = str(pipe.recv())
         pipe.close()
         process.join()
-        return told
+        return answer
 
 
 @contextmanager
 def shared_grant(database_url: str, home: Path) -> Iterator[Shared]:
-    """Connect to an upstream whose tokens expire when they are told to."""
+    """Connect to an upstream whose tokens expire only through `expire`."""
     with independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream:
         upstream.issue_lasting_tokens()
         base_url = f"{upstream.url}/api"
-        known = Upstream(
+        stored_upstream = Upstream(
             base_url,
             base_url,
             independent_upstream.CLIENT_ID,
             independent_upstream.CLIENT_SECRET,
             upstream.redirect_uri,
         )
-        shared = Shared(upstream, Site(database_url, home, known))
+        shared = Shared(upstream, Site(database_url, home, stored_upstream))
         shared.authorise()
         yield shared
 
 
 def _ask(pipe: Connection, site: Site) -> None:
     with site.open() as (api, _):
-        pipe.send(_told(lambda: api.get("/user/me").status))
+        pipe.send(_outcome(lambda: api.get("/user/me").status))
 
 
 def _ask_soon(pipe: Connection, site: Site) -> None:
@@ -87,13 +87,13 @@ def _ask_soon(pipe: Connection, site: Site) -> None:
         api.get("/user/me")
 
 
-def _ask_whenever_told(pipe: Connection, site: Site) -> None:
+def _ask_on_request(pipe: Connection, site: Site) -> None:
     with site.open() as (api, _):
         while pipe.recv():
-            pipe.send(_told(lambda: api.get("/user/me").status))
+            pipe.send(_outcome(lambda: api.get("/user/me").status))
 
 
-def _told(ask: Callable[[], int]) -> str:
+def _outcome(ask: Callable[[], int]) -> str:
     try:
         status = ask()
     except SellerPlatformError as error:
@@ -102,8 +102,8 @@ def _told(ask: Callable[[], int]) -> str:
 
 
 def race(shared: Shared, *, rounds: int, processes: int = PROCESSES) -> list[Figure]:
-    """Let all tokens expire again and again under processes that call at the same time."""
-    upstream, begun = shared.upstream, [begin(_ask_whenever_told, shared.site) for _ in range(processes)]
+    """Expire all tokens once in each round, then call from all processes at once."""
+    upstream, begun = shared.upstream, [begin(_ask_on_request, shared.site) for _ in range(processes)]
     started, answers, refreshes = time.monotonic(), [], []
     for _ in range(rounds):
         shared.expire()
@@ -117,20 +117,20 @@ def race(shared: Shared, *, rounds: int, processes: int = PROCESSES) -> list[Fig
         pipe.send(False)
         process.join()
         pipe.close()
-    others = [told for told in answers if told != _OK]
+    others = [answer for answer in answers if answer != _OK]
     once = refreshes.count(1)
     return [
         Figure(f"expiries under {processes} processes", rounds),
         Figure("rounds with one refresh", once, "all", once == rounds),
         Figure("superseded refresh tokens sent", upstream.replayed, "0", upstream.replayed == 0),
         Figure("calls answered", len(answers) - len(others), f"{rounds * processes:,}", not others),
-        *(Figure("told instead", told, "nothing", is_kept=False) for told in sorted(set(others))),
+        *(Figure("other answers", answer, "nothing", is_kept=False) for answer in sorted(set(others))),
         Figure("seconds", f"{seconds:.0f}"),
     ]
 
 
 def kill_at_failpoints(shared: Shared, *, kills: int) -> list[Figure]:
-    """Kill processes at each failpoint of a rotation, and go on with the grant in another."""
+    """Kill processes at each failpoint of a rotation; use the grant in another process."""
     return [figure for failpoint in FAILPOINTS for figure in _killed_at(shared, failpoint, kills)]
 
 
@@ -158,7 +158,10 @@ def _killed_at(shared: Shared, failpoint: str, kills: int) -> Iterator[Figure]:
 
 
 def kill_at_any_moment(shared: Shared, *, kills: int, seed: int = 7) -> list[Figure]:
-    """Kill processes at random moments of a call with a rotation in it, and go on with the grant in another."""
+    """Kill processes at random moments of a call that rotates the grant.
+
+    Another process then uses the grant.
+    """
     chance, upstream = random.Random(seed), shared.upstream
     rotated = lost = unexplained = 0
     for _ in range(kills):
@@ -172,22 +175,22 @@ def kill_at_any_moment(shared: Shared, *, kills: int, seed: int = 7) -> list[Fig
         pipe.close()
         has_rotated = upstream.refreshes > before
         rotated += has_rotated
-        told = shared.answer()
-        if told != _OK:
+        answer = shared.answer()
+        if answer != _OK:
             lost += 1
-            # A grant may only be lost with an answer that was under way, and then it must be said what to do.
-            unexplained += not (upstream.refreshes > before and "seller-platform connect" in told)
+            # A grant may only be lost together with an unreceived answer. The error must then name the next command.
+            unexplained += not (upstream.refreshes > before and "seller-platform connect" in answer)
             shared.authorise()
     return [
         Figure("killed at any moment of a call", kills),
         Figure("  the upstream had spent the token by then", rotated),
         Figure("  grants lost with an answer under way", lost),
-        Figure("  grants lost otherwise, or without being told to connect", unexplained, "0", unexplained == 0),
+        Figure("  grants lost otherwise, or without a message to connect", unexplained, "0", unexplained == 0),
     ]
 
 
 def main() -> int:
-    """Run the rounds and print what came of them."""
+    """Run the rounds and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--kills", type=int, default=50, help="at each failpoint; ten times as many at any moment")

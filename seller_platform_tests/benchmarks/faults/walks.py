@@ -1,8 +1,9 @@
-"""Walks: `python -m seller_platform_tests.benchmarks.faults.walks [--walks 10000]` prints one table.
+"""Reads lists whose rows change between two requests, and counts lost and doubled rows.
 
-Lists of ten pages are read while rows are added to them and taken from them between two requests. A row that was
-there from the first request to the last must be among those read; if it is not, the walk must say so, by an error or
-by its verdict.
+`python -m seller_platform_tests.benchmarks.faults.walks [--walks 10000]` prints one table.
+
+Rows are added to lists of ten pages, and removed from them, while they are read. A row that was in the list from the
+first request to the last must be read. If it is missing, the walk must end with an error or a verdict.
 """
 
 import argparse
@@ -44,11 +45,11 @@ _FIRST_REQUESTS = 14  # about as many as an attempt takes
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of walk.
+    """A kind of walk: the list, its order and its changes.
 
     Attributes:
-        newest_first: How the list is sorted: whether rows arrive at its head or at its end.
-        paired: Whether each change takes a row away and adds another at once, so that no total tells of it.
+        newest_first: Whether new rows are added at the beginning of the list, not at its end.
+        paired: Whether each change removes one row and adds another, so that the total stays the same.
     """
 
     dataset: Dataset
@@ -65,14 +66,14 @@ KINDS = tuple(Kind(*facts) for facts in product((ORDERS, STOCK), (True, False), 
 
 @dataclass
 class Tally:
-    """What became of the walks of one kind."""
+    """How the walks of one kind ended."""
 
     ends: Counter[str] = field(default_factory=Counter)
     requests: int = 0
 
 
 class Mover:
-    """A list that changes at some requests, and remembers which rows were there all along."""
+    """A list that changes at some requests, and records the rows that were never removed."""
 
     def __init__(self, kind: Kind, chance: random.Random, changes: int) -> None:
         self._kind, self._chance = kind, chance
@@ -108,7 +109,7 @@ def _channel(_: dict[str, Any]) -> str:
 
 @dataclass
 class Upstream:
-    """Answers for whichever list is read now, so that all walks share their connections."""
+    """Answers for the list of the current walk, so that all walks share their connections."""
 
     list: MovingList | None = None
 
@@ -118,7 +119,7 @@ class Upstream:
 
 
 def walk_lists(walks: int, *, kinds: Sequence[Kind] = KINDS, look_ahead: int = 4, seed: int = 7) -> dict[Kind, Tally]:
-    """Read so many lists, of every kind and with every number of changes in turn."""
+    """Read lists of every kind and with every number of changes in turn."""
     upstream, tallies = Upstream(), {kind: Tally() for kind in kinds}
     turns = islice(cycle(product(kinds, CHANGES)), walks)
     with api_of(upstream) as api:
@@ -146,24 +147,24 @@ def _read(api: SellerApi, kind: Kind, mover: Mover, look_ahead: int) -> str:
 
 
 def figures_of(tallies: dict[Kind, Tally]) -> list[Figure]:
-    """Return what was promised of the walks, and what came of it."""
+    """Return the promised and the measured figures of the walks."""
     total: Counter[str] = sum((tally.ends for tally in tallies.values()), start=Counter())
     figures = [
         Figure("walks over a moving list", total.total()),
         Figure("lost a row and did not say so", total["lossy"], "0", not total["lossy"]),
         Figure("kept a row twice and did not say so", total["doubled"], "0", not total["doubled"]),
         Figure("ended whole", total["whole"]),
-        Figure("refused, or told by the verdict", total["refused"] + total["mismatch"]),
+        Figure("refused, or marked by the verdict", total["refused"] + total["mismatch"]),
     ]
     for kind, tally in tallies.items():
         walks = max(1, tally.ends.total())
-        found = f"{tally.ends['lossy']} of {walks:,} lossy, {tally.requests / walks:.1f} requests each"
-        figures.append(Figure(f"  {kind}", found))
+        measured = f"{tally.ends['lossy']} of {walks:,} lossy, {tally.requests / walks:.1f} requests each"
+        figures.append(Figure(f"  {kind}", measured))
     return figures
 
 
 def main() -> int:
-    """Walk, and print what became of the walks."""
+    """Read the lists and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--walks", type=int, default=10_000)
     parser.add_argument("--look-ahead", type=int, default=4)
