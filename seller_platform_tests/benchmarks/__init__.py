@@ -1,1 +1,1 @@
-"""Figures, each repeated by one command; none of them is a test."""
+"""Commands that measure speed and behaviour under faults; none of them is a test."""

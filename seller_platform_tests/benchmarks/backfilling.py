@@ -1,9 +1,11 @@
-"""A backfill: `python -m seller_platform_tests.benchmarks.backfilling [--accounts 20] [--months 36]` prints a table.
+"""Compares a backfill of `seller-platform dev` with `sync --full` of the same rows.
 
-`seller-platform dev` runs, and a backfill of every month of every account is launched as its UI does; then all is
-forgotten, and the same is read by `sync`, of the same service into the same tables, with nothing but Dagster's library.
-Marts and exports do not follow meanwhile. What the backfill takes is told twice: until the UI says that it is done,
-which Dagster looks at every 30 seconds, and from the start of its first run to the end of its last.
+`python -m seller_platform_tests.benchmarks.backfilling [--accounts 20] [--months 36]` prints a table.
+
+`seller-platform dev` runs, and a backfill of every month of every account is launched as the UI does it. Then the rows
+and receipts are deleted, and `sync` reads the same lists from the same service into the same tables, with Dagster as a
+library only. The sensors of marts and exports are stopped. The table has two times of the backfill: until the UI shows
+the end, which Dagster checks every 30 seconds, and from the start of the first run to the end of the last run.
 """
 
 import argparse
@@ -38,51 +40,51 @@ query ($tags: [ExecutionTag!]!) {
 """
 
 
-def stop_following(place: Deployment) -> None:
-    """Switch off the sensors by which marts and exports follow what is loaded."""
-    for sensor in place.ask(_SENSORS)["sensorsOrError"]["results"]:
+def stop_following(installed: Deployment) -> None:
+    """Stop the sensors that build marts and exports after loads."""
+    for sensor in installed.ask(_SENSORS)["sensorsOrError"]["results"]:
         if sensor["name"].endswith("_follow_their_inputs"):
-            place.ask(_STOP, id=sensor["id"])
+            installed.ask(_STOP, id=sensor["id"])
 
 
-def backfilled(place: Deployment) -> tuple[float, float]:
-    """Backfill everything; return the seconds until the UI says that it is done, and those of its runs together."""
+def backfilled(installed: Deployment) -> tuple[float, float]:
+    """Backfill everything, and return the seconds until the UI shows the end and of its runs."""
     began = time.perf_counter()
-    number = place.backfill(DATASETS)
+    number = installed.backfill(DATASETS)
     state = wait_for(
-        place.state,
+        installed.state,
         lambda state: state.backfills[number] not in ("REQUESTED", "FAILING", "CANCELING"),
         pause_seconds=2,
         seconds=_LONGEST_SECONDS,
     )
     seconds = time.perf_counter() - began
-    assert state.backfills[number] == "COMPLETED_SUCCESS", place.failures()
-    runs = place.ask(_RUNS, tags=[{"key": "dagster/backfill", "value": number}])["runsOrError"]["results"]
+    assert state.backfills[number] == "COMPLETED_SUCCESS", installed.failures()
+    runs = installed.ask(_RUNS, tags=[{"key": "dagster/backfill", "value": number}])["runsOrError"]["results"]
     return seconds, max(run["endTime"] for run in runs) - min(run["startTime"] for run in runs)
 
 
-def forget(place: Deployment) -> date:
-    """Leave the warehouse as if nothing had been read of these lists; return the day on which their history began."""
-    with place.databases() as (_, warehouse), warehouse.begin() as connection:
+def forget(installed: Deployment) -> date:
+    """Delete the rows and receipts of these lists, and return the first day of their history."""
+    with installed.databases() as (_, warehouse), warehouse.begin() as connection:
         first = connection.execute(text("SELECT min(local_day) FROM seller.orders")).scalar_one()
         connection.execute(text(f"TRUNCATE {', '.join(f'seller.{name}' for name in DATASETS)}"))
         connection.execute(text("DELETE FROM platform.loads WHERE dataset = ANY(:names)"), {"names": list(DATASETS)})
     return date(first.year, first.month, 1)
 
 
-def synced(place: Deployment, first: date) -> float:
-    """Read everything from a day on with a command, and return its seconds."""
+def synced(installed: Deployment, first: date) -> float:
+    """Run `sync` from a day on, and return its seconds."""
     datasets = [word for name in DATASETS for word in ("--dataset", name)]
     began = time.perf_counter()
-    variables = {**environment(place.sandbox), "SELLER_PLATFORM_HISTORY_START": first.isoformat()}
+    variables = {**environment(installed.sandbox), "SELLER_PLATFORM_HISTORY_START": first.isoformat()}
     document(run(["sync", "--full", "--json", *datasets], variables, timeout=_LONGEST_SECONDS))
     return time.perf_counter() - began
 
 
-def rows_of(place: Deployment) -> int:
-    """Return how many rows the warehouse has of these lists."""
+def rows_of(installed: Deployment) -> int:
+    """Return the number of rows of these lists in the warehouse."""
     counts = " + ".join(f"(SELECT count(*) FROM seller.{name})" for name in DATASETS)
-    with place.databases() as (_, warehouse), warehouse.begin() as connection:
+    with installed.databases() as (_, warehouse), warehouse.begin() as connection:
         return int(connection.execute(text(f"SELECT {counts}")).scalar_one())
 
 
@@ -94,12 +96,12 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="seller-backfilling-", ignore_cleanup_errors=True) as folder:
         size = ("--accounts", str(chosen.accounts), "--months", str(chosen.months))
-        with deployment(Path(folder) / "home", *size) as place:
-            stop_following(place)
-            backfill, runs = backfilled(place)
-            rows = rows_of(place)
-            sync = synced(place, forget(place))
-            assert rows_of(place) == rows
+        with deployment(Path(folder) / "home", *size) as installed:
+            stop_following(installed)
+            backfill, runs = backfilled(installed)
+            rows = rows_of(installed)
+            sync = synced(installed, forget(installed))
+            assert rows_of(installed) == rows
     slices = chosen.accounts * chosen.months * len(DATASETS)
     table = Table(title=f"{chosen.accounts} accounts, {chosen.months} months: {rows:,} rows, {slices:,} slices")
     for name in ("", "seconds", "us a row", "ms a slice", "x sync"):

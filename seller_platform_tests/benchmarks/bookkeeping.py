@@ -1,8 +1,10 @@
-"""Dagster's bookkeeping: `python -m seller_platform_tests.benchmarks.bookkeeping` prints milliseconds a slice.
+"""Measures the time that Dagster needs to store the events of a slice.
 
-A run reports the same events as our assets do, one materialization a partition and an evaluation
-of each check, for slices
-that cost nothing; what is left is Dagster and its storage, ours against the plain one of dagster-postgres.
+`python -m seller_platform_tests.benchmarks.bookkeeping` prints milliseconds a slice.
+
+A run reports the same events as the platform's assets: one materialization a partition and an evaluation of each
+check. The slices themselves are not loaded, so the time is that of Dagster and its storage. The platform's storage is
+compared with the one of dagster-postgres.
 """
 
 import argparse
@@ -36,7 +38,7 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def reporting_asset(dataset: Dataset, seconds: list[float]) -> dg.AssetsDefinition:
-    """Return an asset that reports every partition as loaded, and notes how long a partition took."""
+    """Return an asset that reports every partition as loaded and measures its seconds."""
     partitions = account_months(FIRST_MONTH)
     now = datetime.now(UTC)
     receipt = Receipt(
@@ -79,7 +81,7 @@ def reporting_asset(dataset: Dataset, seconds: list[float]) -> dg.AssetsDefiniti
 
 
 def measure(folder: Path, url: str, storage: str, *, accounts: int, month_count: int, repeat: int) -> list[float]:
-    """Return the seconds a slice took, once a run."""
+    """Return the seconds a slice, for each run."""
     folder.mkdir()
     (folder / "dagster.yaml").write_text(storage.format(url=url.replace("postgresql:", "postgresql+psycopg2:", 1)))
     seconds: list[float] = []

@@ -1,7 +1,7 @@
-"""A service that costs next to nothing: a page is encoded once, however often it is asked for.
+"""A service that answers from memory: each page is encoded only once.
 
-It answers the orders and transactions of some accounts and months, over plain sockets; what is measured against it
-is the reader. `python -m seller_platform_tests.benchmarks.free_service --help`.
+It serves the orders and transactions of some accounts and months over plain sockets. A measurement with it measures the
+reader. `python -m seller_platform_tests.benchmarks.free_service --help`.
 """
 
 import argparse
@@ -43,14 +43,14 @@ def accounts(count: int) -> list[dict[str, object]]:
 
 def months(count: int) -> list[Window]:
     """Return the months that are served."""
-    found = [Window.month_of(FIRST_MONTH)]
-    while len(found) < count:
-        found.append(Window.month_of(found[-1].end))
-    return found
+    listed = [Window.month_of(FIRST_MONTH)]
+    while len(listed) < count:
+        listed.append(Window.month_of(listed[-1].end))
+    return listed
 
 
 def order_rows(month: Window, count: int) -> list[str]:
-    """Return order rows of a month, as JSON text."""
+    """Return orders of a month as JSON text."""
     chance = random.Random(month.start.toordinal())
     rows = []
     for number, at in enumerate(_instants(month, count)):
@@ -66,7 +66,7 @@ def order_rows(month: Window, count: int) -> list[str]:
 
 
 def transaction_rows(month: Window, count: int) -> list[str]:
-    """Return ledger rows of a month, as JSON text; every fifth concerns no order."""
+    """Return transactions of a month as JSON text; every fifth has no order."""
     chance = random.Random(month.start.toordinal() + 1)
     rows = []
     for number, at in enumerate(_instants(month, count)):
@@ -104,24 +104,24 @@ def _instants(month: Window, count: int) -> list[str]:
 
 
 class Lists:
-    """The rows of every list, and the pages of them that were asked for before."""
+    """The rows of every list, and the pages that were requested before."""
 
     def __init__(self, month_count: int, rows_per_month: int) -> None:
         self._rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
         self._pages: dict[_Key, bytes] = {}
         border = int(rows_per_month * CHANNELS["platform"])
-        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        lists: dict[tuple[str, str], list[str]] = defaultdict(list)
         for month in months(month_count):
             orders = order_rows(month, rows_per_month)
-            found["/sales/orders", "platform"] += orders[:border]
-            found["/sales/orders", "non-platform"] += orders[border:]
-            found["/sales/orders", ""] += orders
-            found["/sales/transactions", ""] += transaction_rows(month, rows_per_month)
-        for name, rows in found.items():
+            lists["/sales/orders", "platform"] += orders[:border]
+            lists["/sales/orders", "non-platform"] += orders[border:]
+            lists["/sales/orders", ""] += orders
+            lists["/sales/transactions", ""] += transaction_rows(month, rows_per_month)
+        for name, rows in lists.items():
             self._rows[name] = (rows, [_DAY.search(row)[1] for row in rows])  # type: ignore[index]  # every row has one
 
     def page(self, path: str, channel: str, query: Mapping[str, str]) -> bytes:
-        """Return an answer, from the second time on without any work; the rows are those of every seller."""
+        """Return an answer, encoded at its first request; every seller has the same rows."""
         key = (path, channel, query["start_date"], query["end_date"], query.get("page", "1"), query["per_page"])
         if key not in self._pages:
             self._pages[key] = self._encoded(key)
@@ -140,7 +140,7 @@ class Lists:
 
 
 async def serve(lists: Lists, account_count: int, latency_seconds: float) -> None:
-    """Serve until the process is ended; the port is the first line of standard output."""
+    """Serve until the process ends, and print the port as the first line."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

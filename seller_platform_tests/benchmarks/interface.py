@@ -1,8 +1,10 @@
-"""Dagster's UI: `python -m seller_platform_tests.benchmarks.interface [--accounts 1000] [--months 36]` prints a table.
+"""Measures how long pages of Dagster's UI take with many accounts and months.
 
-Every month of every account of the dated lists was loaded and checked, as Dagster's tables tell; then Chromium opens
-pages over our definitions. A page is there when every question that it asked has been answered once; that it asks some
-again and again does not count.
+`python -m seller_platform_tests.benchmarks.interface [--accounts 1000] [--months 36]` prints a table.
+
+Dagster's tables say that every month of every account of the dated lists was loaded and checked. Then Chromium opens
+pages of the platform's definitions. A page is complete when each of its queries has been answered once; repeated
+queries do not count.
 """
 
 import argparse
@@ -79,7 +81,7 @@ JOIN event_logs AS stored
 
 @dataclass
 class Visit:
-    """What a page asked for, and when the answers came."""
+    """The queries of a page, and the times of their answers."""
 
     began: float
     last_answer: float = 0.0
@@ -108,7 +110,7 @@ class Visit:
 
 
 def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Window]) -> None:
-    """Let Dagster's tables say that every month of every account was loaded and checked."""
+    """Store events in Dagster's tables: every month of every account was loaded and checked."""
     with postgres_instance(url, folder) as instance:
         with (folder / "dagster.yaml").open("a") as settings:
             settings.write("telemetry: {enabled: false}\nnux: {enabled: false}\n")
@@ -123,14 +125,16 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
             for evaluation in evaluations(instance, dataset, receipt, key):
                 instance.report_runless_asset_event(evaluation)
     with psycopg.connect(url, autocommit=True) as connection:
-        found = connection.execute("SELECT id FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION'")
+        materializations = connection.execute(
+            "SELECT id FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION'"
+        )
         values = {
             "account": accounts[0],
             "month": str(months[0].start),
             "accounts": list(accounts),
             "months": [str(month.start) for month in months],
         }
-        for (number,) in found.fetchall():
+        for (number,) in materializations.fetchall():
             connection.execute(_EVENTS, {**values, "id": number})
         connection.execute(_TAGS)
         connection.execute(_CHECKS)
@@ -162,7 +166,7 @@ def _receipt(dataset: Dataset, account: str, month: Window) -> Receipt:
 
 @contextmanager
 def webserver(folder: Path, history_start: date) -> Iterator[str]:
-    """Run Dagster's web server over our definitions and yield its URL."""
+    """Run Dagster's web server with the platform's definitions and yield its URL."""
     port = free_port()
     variables = environment(folder / "home", DAGSTER_HOME=str(folder), SELLER_PLATFORM_HISTORY_START=str(history_start))
     command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
@@ -183,7 +187,7 @@ def webserver(folder: Path, history_start: date) -> Iterator[str]:
 
 
 def visit(page: Page, url: str) -> Visit:
-    """Open a page and return when what it asked for has come."""
+    """Open a page and wait until its queries are answered."""
     seen = Visit(time.perf_counter())
     page.on("request", seen.on_request)
     page.on("response", seen.on_response)
@@ -201,7 +205,7 @@ def visit(page: Page, url: str) -> Visit:
 
 
 def main() -> None:
-    """Fill Dagster's tables, open the pages, and print how long each took."""
+    """Fill Dagster's tables, open the pages, and print the seconds of each page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--accounts", type=int, default=1_000)
     parser.add_argument("--months", type=int, default=36)
@@ -231,8 +235,8 @@ def main() -> None:
             page = browser.new_page(viewport={"width": 1500, "height": 1100})
             page.set_default_timeout(1_000 * _LONGEST_SECONDS)
             for title, path in _PAGES.items():
-                place = base + path.format(partition=partition_key(accounts[500 % len(accounts)], months[-1]))
-                visits = [visit(page, place) for _ in range(2)]
+                address = base + path.format(partition=partition_key(accounts[500 % len(accounts)], months[-1]))
+                visits = [visit(page, address) for _ in range(2)]
                 taken = [f"{each.last_answer - each.began:.1f}" for each in visits]
                 table.add_row(title, *taken, visits[0].slowest)
                 print(title, *taken, visits[0].slowest, sep="; ", file=sys.stderr)

@@ -1,12 +1,14 @@
-"""Loading: `python -m seller_platform_tests.benchmarks.loading` prints one table.
+"""Measures loads with and without Dagster, compared with COPY alone.
 
-Orders and transactions of 2 accounts x 12 months x 20,000 rows come from a service that costs nothing. Measured, each
-in a process of its own, in one run, so that ratios can be trusted on a noisy machine:
+`python -m seller_platform_tests.benchmarks.loading` prints one table.
+
+A service that answers from memory sends orders and transactions of 2 accounts x 12 months x 20,000 rows. Each
+measurement is a separate process. All are part of one run, so that ratios are reliable on a busy machine:
 
 - floor: COPY of the same rows, encoded beforehand, slice by slice, into the same tables
-- loader: our loads without Dagster
-- sync: `seller-platform sync`, everything included
-- sync again: the same once more, when nothing has changed
+- loader: the platform's loads without Dagster
+- sync: `seller-platform sync` as a whole
+- sync again: the same command again, after no change
 - sync, 50 ms: the same rows from a service that takes 50 ms for every answer
 - sync, a quarter of the months, and a quarter of the months with slices 4 times as large: the growth of memory
 """
@@ -50,7 +52,7 @@ DATASETS = ("orders", "transactions")
 
 @contextmanager
 def free_service(*options: str) -> Iterator[str]:
-    """Run the service that costs nothing and yield its URL."""
+    """Run the service that answers from memory and yield its URL."""
     command = [sys.executable, "-m", "seller_platform_tests.benchmarks.free_service", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -61,7 +63,7 @@ def free_service(*options: str) -> Iterator[str]:
 
 
 def environment(server: EmbeddedServer, home: Path, database: str, base_url: str) -> dict[str, str]:
-    """Return the variables of a fresh installation that is connected to the service already."""
+    """Return the variables of a new installation that is connected to the service."""
     drop_database(server, database)
     variables = {
         "SELLER_PLATFORM_HOME": str(home),
@@ -95,7 +97,7 @@ def measured(command: list[str], variables: dict[str, str]) -> tuple[float, int]
 
 
 def load_alone() -> None:
-    """Load everything without Dagster, in this process; its seconds are the first line of the output."""
+    """Load everything without Dagster in this process, and print seconds, rows and memory."""
     settings = read_settings()
     upstream = Upstream.of(settings)
     with Database(warehouse_url(settings)) as database:
@@ -103,21 +105,21 @@ def load_alone() -> None:
         with open_api(upstream, "default", database, box, settings.home) as api:
             discover_for_benchmark(database)
             started, now = time.perf_counter(), datetime.now(UTC)
-            wanted = [
+            requests = [
                 SliceRequest(dataset_named(name), f"{account['seller_id']}.{account['marketplace']}", month)
                 for name in DATASETS
                 for account in accounts(int(os.environ["BENCHMARK_ACCOUNTS"]))
                 for month in months(int(os.environ["BENCHMARK_MONTHS"]))
             ]
 
-            def load(each: SliceRequest) -> Receipt:
-                known = account_of(database, each.account)
-                window = window_to_load(database, known, each, now=now, whole=True)
+            def load(request: SliceRequest) -> Receipt:
+                registered = account_of(database, request.account)
+                window = window_to_load(database, registered, request, now=now, whole=True)
                 assert window is not None
-                return load_slice(api, database, known, each.dataset, window, run_id=None)
+                return load_slice(api, database, registered, request.dataset, window, run_id=None)
 
             rows = 0
-            for outcome in load_each(wanted, load):
+            for outcome in load_each(requests, load):
                 if outcome.error is not None or outcome.receipt is None:
                     raise SystemExit(f"{outcome.request}: {outcome.error}")
                 rows += outcome.receipt.rows
@@ -126,11 +128,11 @@ def load_alone() -> None:
 
 
 def discover_for_benchmark(database: Database) -> None:
-    """Register the service's accounts without asking it."""
+    """Register the service's accounts without a request."""
     from seller_platform.contract import Account
     from seller_platform.warehouse.connections.accounts import save_accounts
 
-    found = []
+    registered = []
     for listed in accounts(int(os.environ["BENCHMARK_ACCOUNTS"])):
         account = Account(
             id=int(str(listed["id"])),
@@ -141,12 +143,15 @@ def discover_for_benchmark(database: Database) -> None:
             marketplace=str(listed["marketplace"]),
             seller_id=str(listed["seller_id"]),
         )
-        found.append((account.key, account))
-    save_accounts(database, "default", found)
+        registered.append((account.key, account))
+    save_accounts(database, "default", registered)
 
 
 def copy_alone(source_url: str, target_url: str) -> float:
-    """COPY the loaded rows, taken out beforehand, into empty tables, a slice a transaction; the floor."""
+    """COPY rows into empty tables, one transaction a slice, and return the seconds.
+
+    The rows are read from loaded tables before the measurement.
+    """
     blocks: list[tuple[str, bytes]] = []
     with psycopg.connect(source_url) as source:
         for name in DATASETS:
@@ -211,10 +216,10 @@ def measure(server: EmbeddedServer, folder: Path, chosen: argparse.Namespace) ->
     alone = [sys.executable, "-m", "seller_platform_tests.benchmarks.loading", "--load-alone"]
     sync = [sys.executable, "-m", "seller_platform.cli", "sync", "--json", "--from", f"{FIRST_MONTH:%Y-%m}", "--to"]
     sync += [f"{months(chosen.months)[-1].start:%Y-%m}", *(f"--dataset={name}" for name in DATASETS)]
-    found: dict[str, list[tuple[float, int]]] = {}
+    figures: dict[str, list[tuple[float, int]]] = {}
 
     def note(name: str, seconds: float, mib: int) -> None:
-        found.setdefault(name, []).append((seconds, mib))
+        figures.setdefault(name, []).append((seconds, mib))
 
     with free_service(*size, "--rows", str(chosen.rows)) as url:
         for _ in range(chosen.repeat):
@@ -222,17 +227,17 @@ def measure(server: EmbeddedServer, folder: Path, chosen: argparse.Namespace) ->
             result = subprocess.run(
                 alone, env={**os.environ, **variables}, stdout=subprocess.PIPE, check=True, text=True
             )
-            told = json.loads(result.stdout)
-            note("loader", told["seconds"], told["mib"])
+            loader = json.loads(result.stdout)
+            note("loader", loader["seconds"], loader["mib"])
             target = environment(server, folder, "floor", url)["SELLER_PLATFORM_DATABASE_URL"]
             floor = [*alone[:-1], "--copy-alone", variables["SELLER_PLATFORM_DATABASE_URL"], target]
-            # In a process of its own too: the greatest memory of this one would be inherited by all that follow.
+            # A separate process, because the following ones would inherit the greatest memory of this one.
             result = subprocess.run(floor, stdout=subprocess.PIPE, check=True, text=True)
             note("floor: COPY alone", json.loads(result.stdout)["seconds"], 0)
             variables = environment(server, folder, "sync", url)
             note("sync", *measured(sync, variables))
             note("sync again, nothing changed", *measured(sync, variables))
-        rows = told["rows"]
+        rows = loader["rows"]
     quarter = max(1, chosen.months // 4)
     few = [*sync[: sync.index("--to") + 1], f"{months(quarter)[-1].start:%Y-%m}", *sync[sync.index("--to") + 2 :]]
     for name, rows_per_month in (
@@ -244,16 +249,16 @@ def measure(server: EmbeddedServer, folder: Path, chosen: argparse.Namespace) ->
             note(f"sync, {name}", *measured(few, environment(server, folder, "sync", url)))
     with free_service(*size, "--rows", str(chosen.rows), "--latency-ms", "50") as url:
         note("sync, 50 ms a request", *measured(sync, environment(server, folder, "sync", url)))
-    show(found, rows)
+    show(figures, rows)
 
 
-def show(found: dict[str, list[tuple[float, int]]], rows: int) -> None:
+def show(figures: dict[str, list[tuple[float, int]]], rows: int) -> None:
     """Print medians, and the ratio of each to the floor."""
     table = Table(title=f"{rows:,} rows; medians", title_justify="left")
     for name in ("what", "seconds", "x floor", "MiB", "runs"):
         table.add_column(name, justify="left" if name == "what" else "right")
-    floor = statistics.median(seconds for seconds, _ in found["floor: COPY alone"])
-    for name, runs in found.items():
+    floor = statistics.median(seconds for seconds, _ in figures["floor: COPY alone"])
+    for name, runs in figures.items():
         seconds = statistics.median(seconds for seconds, _ in runs)
         mib = max(mib for _, mib in runs)
         table.add_row(name, f"{seconds:.2f}", f"{seconds / floor:.2f}", str(mib or "–"), str(len(runs)))

@@ -34,7 +34,7 @@ class Calls:
 
     Attributes:
         entries: How often each function was entered.
-        deepest: The functions above one another where they were most, the innermost first.
+        deepest: The functions of the deepest stack, the innermost first.
     """
 
     entries: Counter[CodeType]
@@ -91,7 +91,7 @@ def _upstream() -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Stay silent."""
+            """Write no log line."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)

@@ -1,7 +1,9 @@
-"""Refreshing: `python -m seller_platform_tests.benchmarks.refreshing [--rounds 300]` prints one table.
+"""Sends the same refresh token in eight requests at once, and counts the answers.
 
-Each round, eight threads with connections of their own spend the same refresh token at the same time, over real HTTP.
-One of them must win and all others be refused; and because a token was spent twice, the family must be dead then.
+`python -m seller_platform_tests.benchmarks.refreshing [--rounds 300]` prints one table.
+
+In each round, eight threads with their own HTTP connections send the same refresh token at the same time. One request
+must succeed and all others must be refused. Because the token was used twice, its family must be revoked afterwards.
 """
 
 import argparse
@@ -26,7 +28,7 @@ AT_ONCE = 8
 
 
 def issue_refresh_token(service: Served) -> str:
-    """Return the refresh token of a new family, without the way through the pages."""
+    """Return the refresh token of a new family, stored without the pages."""
     token = secrets.token_urlsafe(32)
     execute(
         service.database,
@@ -41,10 +43,10 @@ def issue_refresh_token(service: Served) -> str:
 
 
 def race(service: Served, rounds: int) -> Counter[tuple[int, ...]]:
-    """Return how often the eight requests of a round ended with which statuses, sorted.
+    """Return the number of rounds for each sorted tuple of statuses.
 
     Raises:
-        AssertionError: The winner's tokens outlived the round.
+        AssertionError: The tokens of the successful request were still valid after the round.
     """
     ends: Counter[tuple[int, ...]] = Counter()
     browsers = [httpx.Client(base_url=service.base_url, timeout=30) for _ in range(AT_ONCE)]

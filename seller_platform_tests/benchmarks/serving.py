@@ -1,17 +1,20 @@
-"""Serving: `python -m seller_platform_tests.benchmarks.serving [--rows 1000000] [--months 12]` prints two tables.
+"""Measures lists and statistics over HTTP, compared with PostgreSQL alone.
+
+`python -m seller_platform_tests.benchmarks.serving [--rows 1000000] [--months 12]` prints two tables.
 
 One account has a million order rows in one month, stored as loads store them. One worker serves them on one core, 2,000
-on a page. Measured in turns, in one run, so that ratios can be trusted on a noisy machine; they are medians of ratios:
+on a page. The measurements alternate within one run, so that ratios are reliable on a busy machine. The figures are
+medians of ratios:
 
-- PostgreSQL alone: it finds, sorts and encodes the rows of that very page, told on which day they lie
-- PostgreSQL alone, with the total: it counts the rows of the list as well, in the plainest words
+- PostgreSQL alone: it selects, sorts and encodes the rows of the same page, with their days as a condition
+- PostgreSQL alone, with the total: it also counts the rows of the list, with a plain query
 - first, middle and last page of the list, over HTTP
 - memory of the service before and after every page of the list was read
-- 64 readers at the same time, each reading one day page by page: their answers are compared
+- 64 readers at the same time: each reads one day page by page, and their answers are compared
 
 Another account is the sandbox's largest, with 2,000 products that sell for 12 months. Every combination of the
-statistics dashboard is asked for all of them, 500 rows on a page: the first page for the first time and again, and a
-page in the middle. The time is that over HTTP, beside the time that the processes of PostgreSQL computed.
+statistics dashboard is requested with 500 rows on a page: the first page twice, and a page in the middle. The table
+shows the time over HTTP and the processor time of PostgreSQL.
 """
 
 import argparse
@@ -87,7 +90,7 @@ SELECT count(*) FROM seller.orders WHERE account = 'S1.US' AND local_day BETWEEN
 
 @contextmanager
 def service(url: str, folder: Path) -> Iterator[tuple[str, int]]:
-    """Run one worker of the service on one core, and yield its URL and its process id."""
+    """Run a worker of the service on one core; yield its URL and process id."""
     port = free_port()
     command = [*COMMAND, "service", "run", "--no-worker", "--port", str(port)]
     with (folder / "log").open("w") as log:
@@ -109,7 +112,7 @@ def service(url: str, folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def measured(turns: int, *works: Callable[[], object]) -> list[list[float]]:
-    """Return the milliseconds of each piece of work, done in turns."""
+    """Return the milliseconds of each function, called in turns."""
     times: list[list[float]] = [[] for _ in works]
     for _ in range(turns):
         for work, taken in zip(works, times, strict=True):
@@ -118,14 +121,14 @@ def measured(turns: int, *works: Callable[[], object]) -> list[list[float]]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return how many milliseconds a piece of work takes."""
+    """Return how many milliseconds a function takes."""
     began = time.perf_counter()
     work()
     return 1_000 * (time.perf_counter() - began)
 
 
 def times_as_long(taken: Sequence[float], *compared: Sequence[float]) -> float:
-    """Return the median of how many times as long something takes as other work takes together, turn by turn."""
+    """Return the median ratio of times to the sums of other times, turn by turn."""
     ratios: list[float] = [mine / sum(theirs) for mine, *theirs in zip(taken, *compared, strict=True)]
     return statistics.median(ratios)
 
@@ -137,16 +140,16 @@ def memory_of(pid: int) -> int:
 
 
 class Reader:
-    """Reads over HTTP with the least that Python needs for it, so that it is the service that is measured."""
+    """Reads over HTTP with little work of its own, so that the service is measured."""
 
     def __init__(self, base_url: str, token: str) -> None:
         address = urlsplit(base_url)
         self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=600)
-        # Over a loopback interface compression only costs.
+        # Compression only takes time on a loopback interface.
         self._headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
 
     def get(self, path: str, **query: object) -> bytes:
-        """Return the body of an answer, decoded by nobody."""
+        """Return the body of an answer without decoding it."""
         self._connection.request("GET", f"{path}?{urlencode(query)}", headers=self._headers)
         answer = self._connection.getresponse()
         body = answer.read()
@@ -155,7 +158,7 @@ class Reader:
 
 
 class Bench:
-    """The list, asked for over HTTP and of PostgreSQL itself."""
+    """The list, read over HTTP and from PostgreSQL."""
 
     def __init__(self, base_url: str, token: str, connection: psycopg.Connection, rows: int) -> None:
         self._base_url, self._token = base_url, token
@@ -167,46 +170,46 @@ class Bench:
             self.before.append(self.before[-1] + amount)
 
     def open_reader(self) -> Reader:
-        """Return a reader with a connection of its own."""
+        """Return a reader with its own connection."""
         return Reader(self._base_url, self._token)
 
     def page(
         self, number: int, reader: Reader | None = None, *, first: date = FIRST_DAY, last: date = LAST_DAY
     ) -> bytes:
-        """Return the body that is a page."""
+        """Return the body of a page."""
         return (reader or self.reader).get(
             "/sales/orders", account_title="Large", per_page=PAGE, page=number, start_date=first, end_date=last
         )
 
     def alone(self, number: int) -> int:
-        """Let PostgreSQL produce the rows of a page; return how many bytes they are."""
+        """Read the rows of a page from PostgreSQL, and return their number of bytes."""
         offset = (number - 1) * PAGE
         end = min(offset + PAGE, self.rows) - 1
-        days = [next(day for day in range(DAYS) if self.before[day + 1] > place) for place in (offset, end)]
+        days = [next(day for day in range(DAYS) if self.before[day + 1] > position) for position in (offset, end)]
         values = {
             "first_day": FIRST_DAY + timedelta(days=days[0]),
             "last_day": FIRST_DAY + timedelta(days=days[1]),
             "skipped": offset - self.before[days[0]],
             "limit": PAGE,
         }
-        found = self.connection.execute(_ALONE, values).fetchone()
-        assert found is not None
-        return len(found[0])
+        row = self.connection.execute(_ALONE, values).fetchone()
+        assert row is not None
+        return len(row[0])
 
     def total(self) -> None:
-        """Let PostgreSQL count the rows of the list."""
+        """Count the rows of the list in PostgreSQL."""
         assert self.connection.execute(_TOTAL).fetchone() == (self.rows,)
 
     def read_day(self, start: threading.Barrier) -> tuple[int, int, str]:
-        """Read the middle day; return the rows it announced, those it listed, and a digest of them."""
+        """Read the middle day, and return announced and listed rows and their digest."""
         day = FIRST_DAY + timedelta(days=DAYS // 2)
         digest, listed, number, total = sha256(), 0, 1, 1
         reader = self.open_reader()
         start.wait()
         while listed < total:
-            told = json.loads(self.page(number, reader, first=day, last=day))
-            digest.update(repr(told["data"]).encode())
-            listed, number, total = listed + len(told["data"]), number + 1, told["total"]
+            page = json.loads(self.page(number, reader, first=day, last=day))
+            digest.update(repr(page["data"]).encode())
+            listed, number, total = listed + len(page["data"]), number + 1, page["total"]
         return total, listed, digest.hexdigest()
 
 
@@ -225,8 +228,10 @@ def run(bench: Bench, pid: int) -> Sequence[Line]:
         with_total = middle_of(alone) + middle_of(count)
         lines.append((f"page {number:,}: PostgreSQL alone", f"{middle_of(alone):.1f} ms", ""))
         lines.append((f"page {number:,}: PostgreSQL alone, with the total", f"{with_total:.1f} ms", ""))
-        told = f"{times_as_long(served, alone):.2f} x alone, {times_as_long(served, alone, count):.2f} x with the total"
-        lines.append((f"page {number:,}: over HTTP", f"{middle_of(served):.1f} ms", told))
+        compared = (
+            f"{times_as_long(served, alone):.2f} x alone, {times_as_long(served, alone, count):.2f} x with the total"
+        )
+        lines.append((f"page {number:,}: over HTTP", f"{middle_of(served):.1f} ms", compared))
     lines.append(("last page against first", "", f"{times_as_long(times[-1], times[1]):.2f} x"))
     before = memory_of(pid)
     began = time.perf_counter()
@@ -241,8 +246,8 @@ def run(bench: Bench, pid: int) -> Sequence[Line]:
         answers = list(threads.map(lambda _: bench.read_day(start), range(READERS)))
         seconds = time.perf_counter() - began
     complete = sum(total == listed for total, listed, _ in answers)
-    told = f"{complete} complete, {len({digest for *_, digest in answers})} different answer(s)"
-    lines.append((f"{READERS} readers of {answers[0][0]:,} rows each", f"{seconds:.1f} s", told))
+    compared = f"{complete} complete, {len({digest for *_, digest in answers})} different answer(s)"
+    lines.append((f"{READERS} readers of {answers[0][0]:,} rows each", f"{seconds:.1f} s", compared))
     lines.append(("memory after them", f"{memory_of(pid)} MiB", ""))
     return lines
 
@@ -280,13 +285,13 @@ def _pair(taken: float, computed: float) -> str:
 
 
 def month_before(day: date, months: int) -> date:
-    """Return the first day of the month so many months before that of a day which begins one."""
-    place = day.year * 12 + day.month - 1 - months
-    return date(place // 12, place % 12 + 1, 1)
+    """Return the first day of the month that is a number of months before."""
+    month_number = day.year * 12 + day.month - 1 - months
+    return date(month_number // 12, month_number % 12 + 1, 1)
 
 
 def seconds_computed(pids: Sequence[int]) -> float:
-    """Return the processor time of processes so far."""
+    """Return the seconds of processor time that processes have used."""
     ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -295,7 +300,7 @@ def seconds_computed(pids: Sequence[int]) -> float:
 
 
 def backends_of_the_service(connection: psycopg.Connection) -> list[int]:
-    """Return the processes that work for the service, on this machine."""
+    """Return the ids of the PostgreSQL processes that work for the service."""
     statement = (
         "SELECT pid FROM pg_stat_activity "
         "WHERE datname = current_database() AND application_name = 'seller-platform service'"
@@ -304,7 +309,7 @@ def backends_of_the_service(connection: psycopg.Connection) -> list[int]:
 
 
 def measure_pages(server: EmbeddedServer, folder: Path, rows: int) -> Sequence[Line]:
-    """Fill a database with orders, serve it, and measure."""
+    """Fill a database with orders, serve it, and measure its pages."""
     url = server.database("serving")
     with Database(url) as database, psycopg.connect(url, autocommit=True) as connection:
         database.migrate()
@@ -319,7 +324,7 @@ def measure_pages(server: EmbeddedServer, folder: Path, rows: int) -> Sequence[L
 
 
 def measure_statistics(server: EmbeddedServer, folder: Path, months: int) -> tuple[Sequence[Line], Sequence[Line]]:
-    """Fill a database with the sandbox, serve it, and measure: in the account's currency, and in another."""
+    """Fill a database with the sandbox, serve it, and measure statistics in two currencies."""
     url = server.database("statistics")
     with Database(url) as database, psycopg.connect(url, autocommit=True) as connection:
         database.migrate()
@@ -352,10 +357,10 @@ def main() -> None:
     for line in pages:
         table.add_row(*line)
     console.print(table)
-    for told, lines in (("in its own currency", own), (f"in {OTHER_CURRENCY}", other)):
+    for currency, lines in (("in its own currency", own), (f"in {OTHER_CURRENCY}", other)):
         table = Table(
             *("statistics", "first page, first time", "first page again", "middle page"),
-            title=f"{asked.months} months of 2,000 products, {told}: over HTTP (computed by PostgreSQL)",
+            title=f"{asked.months} months of 2,000 products, {currency}: over HTTP (computed by PostgreSQL)",
         )
         for line in lines:
             table.add_row(*line)
