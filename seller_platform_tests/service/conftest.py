@@ -1,4 +1,4 @@
-"""Services for tests: one to read, one whose rows are known, and one of the test's own."""
+"""Fixtures of running services: with many rows, with fixed values, and empty."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from seller_platform_tests.support.served import ACCOUNTS, Served, insert_rows, 
 
 @pytest.fixture(scope="session")
 def reading(postgres: EmbeddedServer) -> Iterator[Served]:
-    """A service full of rows, for tests that change nothing."""
+    """A service with many rows, for tests that change nothing."""
     url = postgres.database("test_service_reading", template="template_seller")
     with Database(url) as database, served(database, url) as running:
         for key in ACCOUNTS:
@@ -24,9 +24,9 @@ def reading(postgres: EmbeddedServer) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="session")
-def known(postgres: EmbeddedServer) -> Iterator[Served]:
-    """A service with a worker, full of rows of which every value is known, for tests that change none of them."""
-    url = postgres.database("test_service_known", template="template_seller")
+def filled(postgres: EmbeddedServer) -> Iterator[Served]:
+    """A service with a worker and fixed values, for tests that do not change them."""
+    url = postgres.database("test_service_filled", template="template_seller")
     with Database(url) as database, served(database, url, worker_pace=Pace(poll_seconds=0.2)) as running:
         fill(running)
         yield running
@@ -34,6 +34,6 @@ def known(postgres: EmbeddedServer) -> Iterator[Served]:
 
 @pytest.fixture
 def service(database: Database, database_url: str) -> Iterator[Served]:
-    """A service of the test's own, without rows."""
+    """A service without rows that only this test uses."""
     with served(database, database_url) as running:
         yield running

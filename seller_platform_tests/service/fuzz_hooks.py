@@ -1,6 +1,6 @@
-"""What schemathesis is told of our data (SCHEMATHESIS_HOOKS): half of its requests select an account that exists.
+"""Hooks of schemathesis (SCHEMATHESIS_HOOKS): half of its requests select an existing account.
 
-Left alone, random titles would end almost every request with 404, before the other parameters are looked at.
+With random titles almost every request would end with 404, before the other parameters are checked.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ _NAMES = ("account_title", "seller_id", "marketplace_id", "group_title")
 
 @schemathesis.hook
 def map_query(context: schemathesis.HookContext, query: Any) -> Any:
-    """Return the query of a case, with a legal selection in place of its own in half of the cases."""
+    """Return the query of a case, with a valid selection in half of the cases."""
     if not isinstance(query, dict) or not any(name in query for name in _NAMES):
         return query
     choice = sum(map(len, map(repr, query.items()))) % (2 * len(_SELECTIONS))

@@ -1,4 +1,4 @@
-"""Each parameter that the contract lists for an endpoint, one test for each: what it takes, refuses and changes."""
+"""Tests each parameter of the contract: accepted values, refused values and effects."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +107,7 @@ _ROWS = [
         _DASHBOARD,
         "units_ordered",
         {"product": [2, 4]},
-        refuses=("sku", "Product", "", "date"),  # by date nothing can be grouped by sku, which is told of group_by
+        refuses=("sku", "Product", "", "date"),  # for `date`, the error names group_by
         required=True,
     ),
     Row(
@@ -347,8 +347,8 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def ann(known: Served) -> Iterator[httpx.Client]:
-    with known.client(ANN) as client:
+def ann(filled: Served) -> Iterator[httpx.Client]:
+    with filled.client(ANN) as client:
         yield client
 
 
@@ -413,10 +413,12 @@ def test_every_parameter_of_a_list_has_a_row(ann: httpx.Client) -> None:
 def test_an_account_is_selected_by(ann: httpx.Client, path: str, query: Mapping[str, str], method: str) -> None:
     currency = {"currency": "USD"} if path in (DASHBOARD, DAILY) else {}
 
-    by_title, found = (ann.get(path, params={**each, **query, **currency}).json() for each in (US, _METHODS[method]))
+    by_title, by_method = (
+        ann.get(path, params={**each, **query, **currency}).json() for each in (US, _METHODS[method])
+    )
 
-    assert found["data"]
-    assert found == by_title
+    assert by_method["data"]
+    assert by_method == by_title
 
 
 @pytest.mark.parametrize(("path", "query"), _SELECTABLE, ids=[path.strip("/") for path, _ in _SELECTABLE])
@@ -473,8 +475,8 @@ def test_limit_of_pages_is_told_by_the_document_too(ann: httpx.Client, path: str
     allowed = described["per_page"]["schema"]["enum"]
     refused = ann.get(path, params={**US, **query, "per_page": "7"}).json()["errors"]["per_page"][0]
 
-    wanted = next(row for row in _ROWS if row.path == path and row.parameter == "per_page")
-    assert [str(size) for size in allowed] == [size for size in wanted.effect if size != _NONE]
+    row_of_page_sizes = next(row for row in _ROWS if row.path == path and row.parameter == "per_page")
+    assert [str(size) for size in allowed] == [size for size in row_of_page_sizes.effect if size != _NONE]
     assert all(str(size) in refused for size in allowed)
 
 
@@ -515,10 +517,10 @@ def test_a_cost_is_written_with(ann: httpx.Client, name: str, element: dict[str,
 def _body(change: tuple[Any, ...]) -> dict[str, Any]:
     body: dict[str, Any] = {"sku": BOWL, "data": [{"dates": dict(_PERIOD), "cost_elements": [dict(_ELEMENT)]}]}
     *path, value = change
-    place: Any = body
+    target: Any = body
     for part in path[:-1]:
-        place = place[part]
-    place[path[-1]] = value
+        target = target[part]
+    target[path[-1]] = value
     return body
 
 
@@ -564,8 +566,8 @@ def test_amounts_are_numbers_of_json(ann: httpx.Client, amount: str) -> None:
     headers = {"Content-Type": "application/json"}
     try:
         assert ann.post(COSTS, params=US, content=content, headers=headers).status_code == 200
-        found = json.loads(ann.get(COSTS, params={**US, "sku": BOWL}).text, parse_float=Decimal)["data"]
+        periods = json.loads(ann.get(COSTS, params={**US, "sku": BOWL}).text, parse_float=Decimal)["data"]
     finally:
         ann.request("DELETE", COSTS, params={**US, "sku": BOWL})
 
-    assert found[0]["cost_elements"][0]["amount"] == Decimal(amount)
+    assert periods[0]["cost_elements"][0]["amount"] == Decimal(amount)

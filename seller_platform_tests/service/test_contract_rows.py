@@ -1,4 +1,4 @@
-"""Each field that the contract lists for an answer, one test for each: its name, its type and its value."""
+"""Tests each field of the contract's answers: its name, type and value."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -262,8 +262,8 @@ _ROWS: list[Row] = [
 
 
 @pytest.fixture(scope="module")
-def ann(known: Served) -> Iterator[httpx.Client]:
-    with known.client(ANN) as client:
+def ann(filled: Served) -> Iterator[httpx.Client]:
+    with filled.client(ANN) as client:
         yield client
 
 
@@ -280,22 +280,22 @@ def _ask(client: httpx.Client, path: str, query: Mapping[str, str]) -> Any:
 
 @pytest.mark.parametrize("row", _ROWS, ids=str)
 def test_a_field_has_its_type_and_its_value(ann: httpx.Client, row: Row) -> None:
-    found = _ask(ann, row.path, row.query)
+    value = _ask(ann, row.path, row.query)
     for part in row.at:
-        found = found[part]
+        value = value[part]
 
-    assert isinstance(found, _KINDS[row.kind])
-    assert isinstance(found, bool) is (row.kind == "truth")
+    assert isinstance(value, _KINDS[row.kind])
+    assert isinstance(value, bool) is (row.kind == "truth")
     if row.value is not None:
-        assert (str(found) if isinstance(row.value, str) else found) == row.value
+        assert (str(value) if isinstance(row.value, str) else value) == row.value
 
 
 @pytest.mark.parametrize("table", [table for table in _LISTS if table != "statistics"])
 def test_every_field_of_a_list_has_a_row(ann: httpx.Client, table: str) -> None:
     path, query = _LISTS[table]
 
-    told = {row.at[-1] for row in _ROWS if row.path == path and row.at[0] == "data" and len(row.at) > 1}
-    assert set(_ask(ann, path, {**US, **query})["data"][0]) == told
+    tested = {row.at[-1] for row in _ROWS if row.path == path and row.at[0] == "data" and len(row.at) > 1}
+    assert set(_ask(ann, path, {**US, **query})["data"][0]) == tested
 
 
 def test_notifications_have_no_envelope(ann: httpx.Client) -> None:
@@ -320,9 +320,12 @@ def test_the_combined_view_does_not_have_a_field_of_today(ann: httpx.Client, fie
     assert "date" not in plain
 
 
-def _named(each: object) -> str:
-    """Return a text that does not depend on the order of a set: every worker must name its tests alike."""
-    return ", ".join(sorted(map(str, each))) if isinstance(each, set) else str(each)
+def _named(values: object) -> str:
+    """Return a text that does not depend on the order of a set.
+
+    All processes of pytest-xdist must give a test the same name.
+    """
+    return ", ".join(sorted(map(str, values))) if isinstance(values, set) else str(values)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the contract says of states, tokens, reports, limits and errors, one test for each row of its tables."""
+"""Tests the contract's tables of states, tokens, reports, limits and errors, row by row."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,20 +28,20 @@ REQUEST, STATUS, DOWNLOAD = "/reports/request", "/reports/status", "/reports/dow
 
 @pytest.fixture
 def idle(service: Served) -> Served:
-    """A service full of known rows in which nobody writes reports."""
+    """A service with fixed values, without a worker that writes reports."""
     fill(service)
     return service
 
 
 @pytest.fixture(scope="module")
-def ann(known: Served) -> Iterator[httpx.Client]:
-    with known.client(ANN) as client:
+def ann(filled: Served) -> Iterator[httpx.Client]:
+    with filled.client(ANN) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def completed(ann: httpx.Client) -> Mapping[str, str]:
-    """Reports of each selector, all of them completed: their numbers."""
+    """The ids of completed reports, one for each selector."""
     selectors = {"dps_date": "2026-03-05", "product_sku": MUG, "last_updated_date": "2026-03-05"}
     reports = {
         name: ann.post(REQUEST, params={**US, name: value}).json()["report_id"] for name, value in selectors.items()
@@ -52,17 +52,17 @@ def completed(ann: httpx.Client) -> Mapping[str, str]:
 
 
 def _progress_until_done(client: httpx.Client, report_id: str) -> list[int]:
-    """Return the progress that was told until the report was completed."""
-    told: list[int] = []
+    """Poll until the report is completed, and return the progress of each answer."""
+    progress: list[int] = []
 
     def is_completed() -> bool:
         status = client.get(STATUS, params={**US, "report_id": report_id}).json()
-        told.append(status["progress"])
+        progress.append(status["progress"])
         assert status["status"] in ("processing", "completed"), status
         return bool(status["status"] == "completed")
 
     wait_for(is_completed, pause_seconds=0.02)
-    return told
+    return progress
 
 
 def _rows(client: httpx.Client, report_id: str) -> list[dict[str, Any]]:
@@ -73,15 +73,17 @@ def _rows(client: httpx.Client, report_id: str) -> list[dict[str, Any]]:
 # Reports
 
 
-@pytest.mark.parametrize("place", ["query", "body"])
+@pytest.mark.parametrize("carrier", ["query", "body"])
 @pytest.mark.parametrize(
     ("selector", "value"),
     [("product_sku", MUG), ("dps_date", "2026-03-05"), ("last_updated_date", "2026-03-05")],
 )
-def test_a_report_is_requested_by(ann: httpx.Client, place: str, selector: str, value: str) -> None:
+def test_a_report_is_requested_by(ann: httpx.Client, carrier: str, selector: str, value: str) -> None:
     asked = {selector: value}
 
-    answer = ann.post(REQUEST, params={**US, **asked}) if place == "query" else ann.post(REQUEST, params=US, json=asked)
+    answer = (
+        ann.post(REQUEST, params={**US, **asked}) if carrier == "query" else ann.post(REQUEST, params=US, json=asked)
+    )
 
     assert answer.status_code == 200, answer.text
 
@@ -97,24 +99,24 @@ def test_a_report_is_requested_by(ann: httpx.Client, place: str, selector: str, 
 def test_a_report_holds_what_its_selector_says(
     ann: httpx.Client, completed: Mapping[str, str], selector: str, rows: list[tuple[str, str]]
 ) -> None:
-    found = _rows(ann, completed[selector])
+    rows_of_report = _rows(ann, completed[selector])
 
     key = "platform_order_id" if selector == "last_updated_date" else "date"
-    assert [(row[key], row["sku"]) for row in found] == rows
+    assert [(row[key], row["sku"]) for row in rows_of_report] == rows
 
 
 @pytest.mark.parametrize(
-    ("selectors", "told"),
+    ("selectors", "field"),
     [({}, "selector"), ({**_DPS, "product_sku": MUG}, "selector"), ({"last_updated_date": "March"}, None),
      ({"dps_date": "2026-13-01"}, None), ({"product_sku": ""}, None)],
     ids=str,
 )  # fmt: skip
 def test_a_report_has_exactly_one_valid_selector(
-    ann: httpx.Client, selectors: dict[str, str], told: str | None
+    ann: httpx.Client, selectors: dict[str, str], field: str | None
 ) -> None:
     answer = ann.post(REQUEST, params={**US, **selectors})
 
-    assert (answer.status_code, list(answer.json()["errors"])) == (422, [told or next(iter(selectors))])
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [field or next(iter(selectors))])
 
 
 @pytest.mark.parametrize("path", [REQUEST, STATUS, DOWNLOAD])
@@ -144,10 +146,10 @@ def test_report_row_of_the_request(ann: httpx.Client, field: str, value: str | N
 def test_report_row_of_the_status(
     ann: httpx.Client, completed: Mapping[str, str], field: str, kind: type, value: object
 ) -> None:
-    found: object = ann.get(STATUS, params={**US, "report_id": completed["dps_date"]}).json()[field]
+    answered: object = ann.get(STATUS, params={**US, "report_id": completed["dps_date"]}).json()[field]
 
-    assert type(found) is kind
-    assert found == value if value is not None else "ready" in str(found)
+    assert type(answered) is kind
+    assert answered == value if value is not None else "ready" in str(answered)
 
 
 @pytest.mark.parametrize("path", [STATUS, DOWNLOAD])
@@ -204,11 +206,11 @@ def test_report_state_processing_lasts_while_written_then_is_completed(idle: Ser
         report_id = client.post(REQUEST, params={**US, "product_sku": MUG}).json()["report_id"]
         before = client.get(STATUS, params={**US, "report_id": report_id}).json()["progress"]
         with running_app(database_url, worker_pace=_PACE):
-            told = [before, *_progress_until_done(client, report_id)]
+            progress = [before, *_progress_until_done(client, report_id)]
         status = client.get(STATUS, params={**US, "report_id": report_id}).json()
 
-    assert told == sorted(told)
-    assert (told[0], told[-1]) == (0, 100)
+    assert progress == sorted(progress)
+    assert (progress[0], progress[-1]) == (0, 100)
     assert "ready" in status["message"]
 
 

@@ -1,6 +1,6 @@
-"""No user sees a row, a title or the existence of what is another's, on any endpoint, by any selector.
+"""Tests that no endpoint shows a user anything that belongs to other users.
 
-The endpoints and their parameters are read from the OpenAPI document: one that is added is asked here too.
+The endpoints and their parameters are read from the OpenAPI document, so that new endpoints are tested too.
 """
 
 import ast
@@ -53,7 +53,7 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 
 @dataclass(frozen=True)
 class Person:
-    """A user, what they may read, and their groups."""
+    """A user with their accounts, groups, reports and client."""
 
     email: str
     token: str
@@ -64,7 +64,10 @@ class Person:
 
 
 class World:
-    """Many users over one service; accounts by number. No dataclass: hypothesis would print all of it."""
+    """Many users and accounts of one service.
+
+    It is no dataclass, because hypothesis would print all of it.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class World:
         self.client, self.accounts, self.people, self.operations = client, accounts, people, operations
 
     def chosen(self, person: Person, selection: Mapping[str, str]) -> frozenset[int]:
-        """Return the accounts that a selection means to a person."""
+        """Return the accounts that a selection selects for a person."""
         if "group_title" in selection:
             return person.groups.get(selection["group_title"], frozenset())
         return frozenset(
@@ -102,7 +105,7 @@ def _world(chance: random.Random, database: Database, client: httpx.Client) -> W
     list_accounts(database, {account.key: account for account in accounts.values()})
     for number, account in accounts.items():
         for dataset in (*SERVED, COST_PERIODS):
-            insert_rows(database, dataset, account.key, [_row(dataset, number, place) for place in range(_ROWS)])
+            insert_rows(database, dataset, account.key, [_row(dataset, number, position) for position in range(_ROWS)])
         execute(
             database,
             "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) VALUES (%s, %s, %s, %s, %s)",
@@ -141,7 +144,7 @@ def _person(chance: random.Random, database: Database, accounts: Mapping[int, Ac
     grant_accounts(database, email, [accounts[each].key for each in own])
     groups: dict[str, frozenset[int]] = {}
     for title in chance.sample(["Everything", "Europe", f"group-of-{number}-"], chance.randint(0, 3)):
-        # Members that are not the user's must not be seen: somebody may have been, before access was taken away.
+        # Members that the user may not read must not be shown: their access may have been removed.
         members = frozenset(chance.sample(sorted(accounts), chance.randint(0, 5))) | own
         execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
         for member in members:
@@ -158,7 +161,7 @@ def _person(chance: random.Random, database: Database, accounts: Mapping[int, Ac
 
 def _with_reports(person: Person, accounts: Mapping[int, Account], client: httpx.Client) -> Person:
     headers = {"Authorization": f"Bearer {person.token}"}
-    found = [
+    reports = [
         client.post(
             "/reports/request",
             headers=headers,
@@ -170,28 +173,28 @@ def _with_reports(person: Person, accounts: Mapping[int, Account], client: httpx
         ).json()["report_id"]
         for number in sorted(person.accounts)[:2]
     ]
-    return Person(person.email, person.token, person.accounts, person.groups, tuple(found), person.client_id)
+    return Person(person.email, person.token, person.accounts, person.groups, tuple(reports), person.client_id)
 
 
-def _row(dataset: Dataset, number: int, place: int) -> Row:
-    day = _LAST_DAY - timedelta(days=place) if dataset.is_dated else _LAST_DAY
-    return (*(_value(dataset, column, number, place, day) for column in dataset.columns), day)
+def _row(dataset: Dataset, number: int, position: int) -> Row:
+    day = _LAST_DAY - timedelta(days=position) if dataset.is_dated else _LAST_DAY
+    return (*(_value(dataset, column, number, position, day) for column in dataset.columns), day)
 
 
-def _value(dataset: Dataset, column: Column, number: int, place: int, day: date) -> object:  # noqa: PLR0911  # one for each kind
+def _value(dataset: Dataset, column: Column, number: int, position: int, day: date) -> object:  # noqa: PLR0911  # one for each kind
     if dataset.split_by is not None and column.name == dataset.split_by.field:
-        return dataset.split_by.values[place % len(dataset.split_by.values)]
+        return dataset.split_by.values[position % len(dataset.split_by.values)]
     if "currency" in column.name:
         return "EUR"
     match column.kind:
         case Kind.TEXT:
-            return f"mark-of-{number}-{column.name}-{place}"
+            return f"mark-of-{number}-{column.name}-{position}"
         case Kind.INTEGER | Kind.MONEY | Kind.NUMBER:
-            return number * 1000 + place
+            return number * 1000 + position
         case Kind.BOOLEAN:
             return True
         case Kind.DATE:
-            return day + timedelta(days=place) if column.name == "to_date" else day
+            return day + timedelta(days=position) if column.name == "to_date" else day
         case Kind.TIMESTAMP:
             return f"{day}T12:00:00+01:00"
         case Kind.JSON:
@@ -200,7 +203,7 @@ def _value(dataset: Dataset, column: Column, number: int, place: int, day: date)
 
 @dataclass(frozen=True)
 class Asked:
-    """One request of one person."""
+    """A request of a person."""
 
     person: Person
     method: str
@@ -210,14 +213,14 @@ class Asked:
     body: Mapping[str, Any] | None
 
     def send(self, world: World, **changed: str) -> httpx.Response:
-        # Selectors stand in the query or in the body; here always in the query.
+        # Selectors may be in the query or in the body; here they are always in the query.
         params = {**self.params, **self.selection, **changed}
         headers = {"Authorization": f"Bearer {self.person.token}"}
         return world.client.request(self.method, self.path, params=params, json=self.body, headers=headers)
 
 
 def _request(chance: random.Random, world: World) -> Asked:
-    """Return any request of anybody: to any endpoint, selecting anybody's account or group, or none that exists."""
+    """Return a random request: any person, endpoint, and account or group, also missing ones."""
     person, other = chance.choice(world.people), chance.choice(world.people)
     method, path, operation = chance.choice(world.operations)
     named = {each["name"]: each for each in operation.get("parameters", []) if each.get("in") == "query"}
@@ -249,7 +252,7 @@ def _request(chance: random.Random, world: World) -> Asked:
 
 
 def _facts(number: int, other: Person) -> dict[str, str]:
-    """Return values that mean something to somebody."""
+    """Return values of an account and of another person's reports."""
     return {
         "sku": f"mark-of-{number}-sku-0",
         "asin": f"mark-of-{number}-asin",
@@ -276,21 +279,21 @@ def test_no_request_shows_what_is_anothers(world: World, seed: int) -> None:
     answer = asked.send(world)
 
     sent = " ".join([*asked.selection.values(), *asked.params.values(), str(asked.body)])
-    told = answer.text
+    body = answer.text
     for word in sorted({*asked.selection.values(), *asked.params.values()}, key=len, reverse=True):
         if answer.is_error and len(word) > 5:  # refusals repeat what was sent
-            told = told.replace(word, "")
+            body = body.replace(word, "")
     needs_selection = any(each["name"] in _SELECTION for each in _operation(world, asked).get("parameters", []))
     allowed = world.chosen(asked.person, asked.selection) if needs_selection else asked.person.accounts
-    seen = {int(mark) for mark in _MARK.findall(told)} - {int(mark) for mark in _MARK.findall(sent)}
+    seen = {int(mark) for mark in _MARK.findall(body)} - {int(mark) for mark in _MARK.findall(sent)}
     if answer.is_error:
-        allowed = asked.person.accounts  # an ambiguous title is told which of one's own it may mean
-    assert seen <= allowed, (asked, told[:500])
-    assert answer.status_code < 500, (asked, told)
+        allowed = asked.person.accounts  # the error of an ambiguous title lists the person's own accounts
+    assert seen <= allowed, (asked, body[:500])
+    assert answer.status_code < 500, (asked, body)
     foreign_groups = {title for person in world.people if person is not asked.person for title in person.groups}
-    assert not [title for title in foreign_groups if title.startswith("group-of") and title in told], (asked, told)
+    assert not [title for title in foreign_groups if title.startswith("group-of") and title in body], (asked, body)
     if answer.status_code == 200 and needs_selection and not world.chosen(asked.person, asked.selection):
-        assert asked.selection.get("group_title") in asked.person.groups, (asked, told[:500])
+        assert asked.selection.get("group_title") in asked.person.groups, (asked, body[:500])
 
 
 @_THOROUGH
@@ -371,7 +374,7 @@ def _without(text: str, words: Iterable[str]) -> str:
     return text
 
 
-# What runs at the console of those who run the service, and speaks for no user.
+# Commands of the operator that act for no user.
 _OF_OPERATORS = {"users.groups", "users.store", "oauth.temporary_access"}
 
 
@@ -410,12 +413,12 @@ def test_whatever_reads_rows_takes_selected_accounts() -> None:
     assert "lists.sql.read_page" in readers
     assert "costs.store.read_stored" in readers
     careless = {name for name, taken in readers.items() if "Connection" in taken and "SelectedAccounts" not in taken}
-    # Whether a currency can be converted concerns no account.
+    # The check of a currency needs no account.
     assert careless == {"lists.sql.knows_currency"}
 
 
 def test_only_modules_of_queries_name_the_tables_of_rows() -> None:
-    """An endpoint asks them, with the accounts that it selected."""
+    """Endpoints call these modules with the selected accounts."""
     naming = {name for name, tree, _ in _modules() for node in ast.walk(tree) if _names_table(node)}
     routing = {name for name, tree, _ in _modules() for node in ast.walk(tree) if _is_route(node)}
     assert naming

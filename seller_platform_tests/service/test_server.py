@@ -1,4 +1,4 @@
-"""The service as a process: it announces itself, keeps secrets out of its log and of sight, and ends in order."""
+"""Tests the process of the service: its address, its log without secrets, and its end."""
 
 import signal
 import subprocess

@@ -391,12 +391,12 @@ def test_products_are_found_by_asin_and_by_parent(ann: httpx.Client) -> None:
     for number in (1, 2, 3):
         _write(ann, _period(), sku=f"SKU-{number}")
 
-    found = [
+    counts = [
         len(ann.get(PATH, params={**US, name: value}).json()["data"])
         for name, value in (("sku", "SKU-3"), ("asin", "ASIN-2"), ("parent_asin", "P1"))
     ]
 
-    assert found == [1, 1, 2]
+    assert counts == [1, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Compression: for large answers of the API, on demand, and never where an answer holds a secret."""
+"""Tests that large answers are compressed on request, except answers with secrets."""
 
 import gzip
 import json

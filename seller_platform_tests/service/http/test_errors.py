@@ -1,4 +1,4 @@
-"""Errors: JSON always, the right status, and nothing that a request can hold ever causes a 500."""
+"""Tests that errors are JSON with the right status, and that no request causes a 500."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What is done around every request, seen from outside: ids, the access log, and failures."""
+"""Tests the middleware of every request: ids, the access log, and failures."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ def test_the_access_log_has_a_line_for_each_request_and_no_secret(
         browser.get("/log%0ainjected%1b%0d")
 
     lines = [record.getMessage() for record in caplog.records if record.name == "seller_platform.service.access"]
-    told = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("seller_platform"))
+    messages = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("seller_platform"))
     assert any(line.startswith("POST /oauth/token 200 ") for line in lines)
     assert any(line.startswith("GET /user/me 401 ") and line.endswith(" an-id") for line in lines)
     assert all(len(line.splitlines()) == 1 for line in lines)
@@ -81,7 +81,7 @@ def test_the_access_log_has_a_line_for_each_request_and_no_secret(
         "secret-state",
         "in-the-query",
     ):
-        assert str(secret) not in told or secret in ("Bearer", 1_296_000), secret
+        assert str(secret) not in messages or secret in ("Bearer", 1_296_000), secret
 
 
 def _paths(reading: Served) -> dict[str, Any]:

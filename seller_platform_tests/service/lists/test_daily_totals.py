@@ -1,4 +1,4 @@
-"""Daily counts and fees: every answer is that of the rows stored at that moment, whoever loads meanwhile."""
+"""Tests that daily counts and fees agree with the stored rows, also during loads."""
 
 import json
 import threading
@@ -76,8 +76,8 @@ def _figures(served: Served, *names: str, **query: object) -> list[tuple[Any, ..
 def _kept(database: Database) -> dict[tuple[str, str], int]:
     """Return how many loads are in the sums of each account's dataset."""
     with database.begin() as connection:
-        found = connection.exec_driver_sql("SELECT account, dataset, cardinality(loads) FROM service.summaries")
-        return {(account, dataset): loads for account, dataset, loads in found}
+        summaries = connection.exec_driver_sql("SELECT account, dataset, cardinality(loads) FROM service.summaries")
+        return {(account, dataset): loads for account, dataset, loads in summaries}
 
 
 @contextmanager
@@ -270,11 +270,11 @@ def test_a_replica_without_costs_answers_no_product_costs(service: Served, query
     copied = _figures(service, *names, **query)
     _store(service.database, COSTS, US, day, [("SKU", FIRST, None, json.dumps([{"amount": 1.5}]), SECOND)])
 
-    known = _figures(service, *names, **query)
+    all_costs = _figures(service, *names, **query)
 
     assert own == [(Decimal("10.00"), Decimal("0.00"), Decimal("10.00"), None, Decimal("100.00"))]
     assert copied == [(Decimal(f"{amount}.00"), None, None, None, None) for amount in (10, 20)]
-    assert known[1] == (Decimal("20.00"), Decimal("3.00"), Decimal("17.00"), Decimal("566.67"), Decimal("85.00"))
+    assert all_costs[1] == (Decimal("20.00"), Decimal("3.00"), Decimal("17.00"), Decimal("566.67"), Decimal("85.00"))
 
 
 def test_the_trend_of_a_profit_is_not_known_where_costs_are_not(service: Served) -> None:

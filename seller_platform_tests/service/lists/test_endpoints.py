@@ -1,4 +1,4 @@
-"""What holds for every list: pages, order, selection, dates, parts, and values that are exact."""
+"""Tests every list: pages, order, selection, dates, filters and exact values."""
 
 import json
 from collections import Counter
@@ -81,7 +81,7 @@ def test_the_pages_of_a_list_are_the_list_exactly(reading: Served, dataset: Data
     expected = _expected(dataset, "S1.US")
 
     with reading.client(ANN) as client:
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for page in range(1, 10):
             body = _body(client.get(dataset.path, params=_query(dataset, page=page)))
             if dataset.announces_total:
@@ -90,11 +90,11 @@ def test_the_pages_of_a_list_are_the_list_exactly(reading: Served, dataset: Data
                 assert list(body) == ["current_page", "data", "total", "per_page", "last_page"]
             else:
                 assert list(body) == ["data"]
-            found += body["data"]
+            rows += body["data"]
             if not body["data"]:
                 break
 
-    assert Counter(_spelled(dataset, row) for row in found) == expected
+    assert Counter(_spelled(dataset, row) for row in rows) == expected
 
 
 @every_list
@@ -118,14 +118,14 @@ def test_a_page_past_the_last_is_empty_and_knows_the_total(reading: Served, data
 def test_a_group_has_the_rows_of_all_its_accounts(reading: Served, dataset: Dataset) -> None:
     expected = _expected(dataset, "S1.US") + _expected(dataset, "S1.DE")
 
-    found: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
     for page in range(1, 20):
         body = _body(_get(reading, dataset, account_title=None, group_title="World", page=page))
-        found += Counter(_spelled(dataset, row) for row in body["data"])
+        rows += Counter(_spelled(dataset, row) for row in body["data"])
         if not body["data"]:
             break
 
-    assert found == expected
+    assert rows == expected
 
 
 @every_list
@@ -147,10 +147,10 @@ def test_what_is_anothers_answers_like_what_does_not_exist(
     missing = _get(reading, dataset, **{"account_title": None, **dict.fromkeys(selection, "Nobody")})
 
     assert (foreign.status_code, own.status_code, missing.status_code) == (404, 200, 404)
-    told = foreign.json()["message"]
+    message = foreign.json()["message"]
     for value in selection.values():
-        told = told.replace(ascii(value), "'Nobody'")
-    assert told == missing.json()["message"]
+        message = message.replace(ascii(value), "'Nobody'")
+    assert message == missing.json()["message"]
 
 
 def test_seller_and_marketplace_select_one_account(reading: Served) -> None:
@@ -265,15 +265,15 @@ def test_times_are_told_in_the_accounts_zone_on_days_with_25_hours_too(
     berlin = ("b", "2026-03-29T01:00:00Z", "Shipped", "1.00", "EUR", 1, "SKU", "ASIN", "Name", "2026-03-29")
     insert_rows(service.database, ORDERS, "S1.DE", [berlin])
 
-    told = []
+    dates = []
     for start, end in (("2026-03-01", "2026-04-01"), ("2026-11-01", "2026-11-01")):
         parameters = {"account_title": None, **selection, "start_date": start, "end_date": end}
-        told += [row["purchase_date"] for row in _body(_get(service, ORDERS, **parameters))["data"]]
+        dates += [row["purchase_date"] for row in _body(_get(service, ORDERS, **parameters))["data"]]
 
     expected = [answer for _, answer, _ in DST]
     if "group_title" in selection:
         expected.insert(2, "2026-03-29T03:00:00+02:00")
-    assert told == expected
+    assert dates == expected
 
 
 def test_the_zone_of_one_answer_does_not_linger_into_the_next(service: Served) -> None:
@@ -281,7 +281,7 @@ def test_the_zone_of_one_answer_does_not_linger_into_the_next(service: Served) -
         row = ("SKU", "Main", 1, "A", "available", "2026-03-01T12:00:00Z", "2026-03-01")
         insert_rows(service.database, STOCK, account, [row])
 
-    told = [
+    times = [
         _body(_get(service, STOCK, **{"account_title": None, **selection}))["data"][0]["last_updated"]
         for selection in (
             {"account_title": "Shop US"},
@@ -291,9 +291,9 @@ def test_the_zone_of_one_answer_does_not_linger_into_the_next(service: Served) -
         )
     ]
 
-    assert told[0] == told[3] == "2026-03-01T04:00:00-08:00"
-    assert told[2] == "2026-03-01T13:00:00+01:00"
-    assert told[1] in told
+    assert times[0] == times[3] == "2026-03-01T04:00:00-08:00"
+    assert times[2] == "2026-03-01T13:00:00+01:00"
+    assert times[1] in times
 
 
 def _sell(service: Served, account: str, day: str, amount: str) -> None:
@@ -314,7 +314,7 @@ def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None
         _sell(service, "S1.US", day, "100.00")
         _sell(service, "S1.DE", day, "100.00")
 
-    told = {
+    rows_by_currency = {
         currency: [
             (row["date"], str(row["product_sales"]), row["taxes"])
             for row in _body(_get(service, DAILY, **MARCH, group_title="World", currency=currency))["data"]
@@ -345,7 +345,7 @@ def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None
         },
     }
     for currency, expected in amounts.items():
-        assert told[currency] == [(day, amount, None) for (day, _), amount in sorted(expected.items())]
+        assert rows_by_currency[currency] == [(day, amount, None) for (day, _), amount in sorted(expected.items())]
 
 
 def test_amounts_in_several_currencies_need_one_to_be_named(service: Served) -> None:

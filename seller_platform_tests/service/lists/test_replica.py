@@ -1,4 +1,4 @@
-"""Copies: what was read of them is answered, and what never was is refused by name."""
+"""Tests that a replica answers what was loaded, and refuses everything else by name."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -52,7 +52,7 @@ def _list(client: httpx.Client, dataset: Dataset, **query: object) -> httpx.Resp
 
 
 def _refusal(answer: httpx.Response) -> str:
-    """Return what a refusal says, after looking whether a program can tell it from others."""
+    """Check that an answer is a refusal of a replica, and return its message."""
     body: dict[str, Any] = answer.json()
     assert (answer.status_code, body.get("reason")) == (422, "replica"), answer.text
     (problem,) = (problem for problems in body["errors"].values() for problem in problems)

@@ -1,4 +1,4 @@
-"""What the service measures of itself, as Prometheus reads it: right over all processes, and silent about people."""
+"""Tests the metrics for Prometheus: correct over all processes, without personal values."""
 
 import os
 import re
@@ -77,16 +77,16 @@ def _samples(text: str) -> dict[str, float]:
 
 
 def test_requests_are_counted_by_the_path_of_their_route_method_and_status(measured: Measured) -> None:
-    with measured.service.client(ANN) as ann, measured.service.client() as nobody:
+    with measured.service.client(ANN) as ann, measured.service.client() as anonymous:
         for _ in range(3):
             ann.get("/sales/orders", params={"account_title": "Shop US", "per_page": SIZE})
         ann.get("/sales/orders", params={"account_title": "No such shop", "per_page": SIZE})
         ann.head("/user/me")
-        nobody.get("/user/me")
-        nobody.get("/admin/developers/some-client-id/delete")
-        nobody.get("/no/such/path")
-        nobody.request("PATCH", "/user/me")
-        nobody.request("PROPFIND", "/user/me")
+        anonymous.get("/user/me")
+        anonymous.get("/admin/developers/some-client-id/delete")
+        anonymous.get("/no/such/path")
+        anonymous.request("PATCH", "/user/me")
+        anonymous.request("PROPFIND", "/user/me")
 
     assert measured["requests_total /sales/orders GET 200"] == 3
     assert measured["requests_total /sales/orders GET 404"] == 1
@@ -147,11 +147,11 @@ def test_reports_that_nobody_writes_grow_old(database: Database, database_url: s
         asked = ann.post("/reports/request", params={"account_title": "Shop US", "dps_date": "2026-03-01"})
         assert asked.status_code == 200
         time.sleep(0.05)
-        found = Measured(running, registry)
+        metrics = Measured(running, registry)
 
-        assert found["reports processing"] == 1
-        assert 0.05 <= found["oldest_open_report_seconds"] < PATIENCE_SECONDS
-        assert found["database_up"] == 1
+        assert metrics["reports processing"] == 1
+        assert 0.05 <= metrics["oldest_open_report_seconds"] < PATIENCE_SECONDS
+        assert metrics["database_up"] == 1
 
 
 def test_without_postgresql_the_page_tells_so_and_all_the_rest() -> None:
@@ -164,15 +164,15 @@ def test_without_postgresql_the_page_tells_so_and_all_the_rest() -> None:
         asked = httpx.get(f"{base_url}/user/me", headers={"Authorization": "Bearer x"}, timeout=PATIENCE_SECONDS)
         text = httpx.get(url, timeout=PATIENCE_SECONDS).text
 
-    found = _samples(text)
+    samples = _samples(text)
     assert asked.status_code == 503
-    assert found["database_up"] == 0
-    assert found["requests_total /user/me GET 503"] == 1
-    assert found["connections_denied_total"] == 1
-    assert found["connection_wait_seconds_count"] == 1
-    assert found["connection_wait_seconds_sum"] > 0.1
-    assert found["connections_lent"] == 0
-    assert "reports processing" not in found
+    assert samples["database_up"] == 0
+    assert samples["requests_total /user/me GET 503"] == 1
+    assert samples["connections_denied_total"] == 1
+    assert samples["connection_wait_seconds_count"] == 1
+    assert samples["connection_wait_seconds_sum"] > 0.1
+    assert samples["connections_lent"] == 0
+    assert "reports processing" not in samples
     assert "canary" not in text
 
 
@@ -190,15 +190,15 @@ def test_no_label_tells_of_a_person(measured: Measured) -> None:
     text = measured.text
     assert canary not in text.lower()
     assert token not in text
-    told = re.findall(r'"([^"]*)"', text)
+    labels = re.findall(r'"([^"]*)"', text)
     named = {value for account in ACCOUNTS.values() for value in (account.title, account.seller_id, account.key)}
-    assert named.isdisjoint(told)
-    assert not re.search("ann|bob|shop", " ".join(told), re.IGNORECASE)
+    assert named.isdisjoint(labels)
+    assert not re.search("ann|bob|shop", " ".join(labels), re.IGNORECASE)
 
 
 @contextmanager
 def _process(database_url: str, home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str, str, Path]]:
-    """Run the service as a person does; yield it, where it serves and where its measures are, and its log."""
+    """Run the service, and yield its process, URL, metrics URL and log."""
     log = home / "log"
     variables = environment(home, SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url)
     command = [*COMMAND, "service", "run", "--port", "0", "--metrics-port", "0", *options]
@@ -233,7 +233,7 @@ def test_all_processes_are_counted_together(database_url: str, tmp_path: Path, w
     assert _samples(text)["request_seconds_count /service-status GET"] == 120
     assert _samples(text)["database_up"] == 1
     assert metrics.startswith("http://127.0.0.1:")
-    assert api.status_code == 404, "the API itself must not tell measures"
+    assert api.status_code == 404, "the API must not serve metrics"
     assert ended == 0, log.read_text()
 
 
@@ -263,7 +263,10 @@ def test_counters_do_not_fall_with_a_worker_that_dies_and_its_gauges_go(database
 
 
 def _environment(process_id: int) -> list[str]:
-    """Return the values of the variables of a process's children, of which they got those that it set itself."""
+    """Return the values of the environment variables of a process's children.
+
+    They inherit the variables that the process sets itself.
+    """
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
     raw = b"".join(Path(f"/proc/{child}/environ").read_bytes() for child in children)
     return [entry.partition("=")[2] for entry in raw.decode().split("\0")]

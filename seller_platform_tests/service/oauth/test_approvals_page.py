@@ -1,4 +1,4 @@
-"""The pages of the applications with access: what they tell, whose they are, and what ending an access ends."""
+"""Tests the pages of applications with access, and the end of an access."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The pages under Admin, Developers: whose clients, what protects them, and what a new client is worth."""
+"""Tests the pages under Admin, Developers: a user's clients, protection, and new clients."""
 
 import re
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ def _log_in(service: Served, email: str = ANN) -> Iterator[httpx.Client]:
 def _create(browser: httpx.Client, name: str = "My app", redirect_uri: str = CALLBACK) -> tuple[str, str]:
     answer = submit(browser, browser.get(NEW), name=name, redirect_uri=redirect_uri)
     assert answer.status_code == 200, answer.text
-    found = [re.search(f'id="{field}">([^<]+)<', answer.text) for field in ("client_id", "client_secret")]
-    assert found[0]
-    assert found[1]
-    return found[0][1], found[1][1]
+    fields = [re.search(f'id="{field}">([^<]+)<', answer.text) for field in ("client_id", "client_secret")]
+    assert fields[0]
+    assert fields[1]
+    return fields[0][1], fields[1][1]
 
 
 @pytest.mark.parametrize("path", [HOME, NEW, f"{HOME}/x/delete"])
@@ -146,7 +146,7 @@ def test_forms_of_another_session_change_nothing(service: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "redirect_uri", "told"),
+    ("name", "redirect_uri", "problem"),
     [
         ("", CALLBACK, "The name must have 1 to 100 printable characters."),
         ("   ", CALLBACK, "The name must have"),
@@ -166,7 +166,7 @@ def test_forms_of_another_session_change_nothing(service: Served) -> None:
     ids=lambda text: ascii(text)[:30],
 )
 def test_a_client_that_cannot_be_is_refused_with_what_is_wrong(
-    reading: Served, name: str, redirect_uri: str, told: str
+    reading: Served, name: str, redirect_uri: str, problem: str
 ) -> None:
     with _log_in(reading) as browser:
         before = browser.get(HOME)
@@ -174,7 +174,7 @@ def test_a_client_that_cannot_be_is_refused_with_what_is_wrong(
         after = browser.get(HOME)
 
     assert answer.status_code == 422
-    assert told in answer.text
+    assert problem in answer.text
     assert after.text == before.text
 
 

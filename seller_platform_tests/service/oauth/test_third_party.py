@@ -1,4 +1,4 @@
-"""Clients that others wrote complete the flow and read every resource, as they are."""
+"""Tests that unchanged third-party clients complete the flow and read every resource."""
 
 import re
 import time
@@ -37,7 +37,7 @@ _ACCOUNT: dict[str, Any] = {"account_title": "Shop US"}
 
 
 def _approve(url: str) -> str:
-    """Do in a browser what the person does, and return the address that they are sent back to."""
+    """Log in and approve as a person does, and return the redirect URL."""
     with httpx.Client(timeout=PATIENCE_SECONDS) as browser:
         page = browser.get(url, follow_redirects=True)
         page = submit(browser, page, email=ANN, password=PASSWORD)
@@ -97,11 +97,11 @@ def test_authlib_refreshes_by_itself_when_a_token_has_expired(service: Served) -
 
 
 def test_authlib_configures_itself_from_the_metadata_and_revokes(service: Served) -> None:
-    told = httpx.get(f"{service.base_url}/.well-known/oauth-authorization-server").json()
+    metadata = httpx.get(f"{service.base_url}/.well-known/oauth-authorization-server").json()
     with AuthlibSession(service.client_id, service.client_secret, redirect_uri=CALLBACK) as client:
-        url, _ = client.create_authorization_url(told["authorization_endpoint"])
-        client.fetch_token(told["token_endpoint"], authorization_response=_approve(url))
-        revoked = client.revoke_token(told["revocation_endpoint"], token_type_hint="refresh_token")
+        url, _ = client.create_authorization_url(metadata["authorization_endpoint"])
+        client.fetch_token(metadata["token_endpoint"], authorization_response=_approve(url))
+        revoked = client.revoke_token(metadata["revocation_endpoint"], token_type_hint="refresh_token")
         me = client.get(f"{service.base_url}/user/me")
 
     assert (revoked.status_code, me.status_code) == (200, 401)
@@ -125,7 +125,7 @@ def test_requests_oauthlib_completes_the_flow_and_refreshes(service: Served, pkc
 
 
 class _OtherNames(HTTPAdapter):
-    """What lies between that client's service and ours: a path prefix, and `amazon` in place of `platform`."""
+    """Rewrites requests of that client: without its path prefix, and `platform` for `amazon`."""
 
     def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
         assert request.url is not None
@@ -220,9 +220,9 @@ def test_their_client_reads_notifications(client: SellerLegendClient, database: 
     notifications = dataset_named("notifications")
     insert_rows(database, notifications, _KEY, rows_of(notifications, _KEY))
 
-    found = [client.notifications.get_list(kind, **_ACCOUNT)["data"] for kind in ("price_alerts", "restock_alerts")]
+    lists = [client.notifications.get_list(kind, **_ACCOUNT)["data"] for kind in ("price_alerts", "restock_alerts")]
 
-    assert [{row["type"] for row in rows} for rows in found] == [{"price_alerts"}, {"restock_alerts"}]
+    assert [{row["type"] for row in rows} for rows in lists] == [{"price_alerts"}, {"restock_alerts"}]
 
 
 @pytest.mark.parametrize(
@@ -233,12 +233,12 @@ def test_their_client_reads_statistics(client: SellerLegendClient, database: Dat
     rows: list[Any] = rows_of(daily, _KEY)[:200]
     insert_rows(database, daily, _KEY, rows)
 
-    found = client.sales.get_statistics_dashboard(
+    dashboard = client.sales.get_statistics_dashboard(
         view, group, start_date=FIRST_DAY, end_date=LAST_DAY, currency="USD", **_ACCOUNT
     )
 
-    place = [column.name for column in daily.columns].index("units_ordered")
-    assert sum(row["units_ordered"] for row in found["data"]) == sum(row[place] or 0 for row in rows)
+    position = [column.name for column in daily.columns].index("units_ordered")
+    assert sum(row["units_ordered"] for row in dashboard["data"]) == sum(row[position] or 0 for row in rows)
 
 
 def test_their_client_writes_reads_and_deletes_costs(client: SellerLegendClient, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: valid, complete, and equal to the contract and to what is served."""
+"""Tests that the OpenAPI document is valid, complete, and agrees with contract and service."""
 
 import json
 import re
@@ -47,8 +47,8 @@ _PAGES = {HOME, LOGIN, LOGOUT, DEVELOPERS, NEW, DELETE, APPROVALS, END, STYLE, S
 def document(reading: Served) -> dict[str, Any]:
     answer = httpx.get(f"{reading.base_url}/openapi.json")
     assert answer.status_code == 200
-    found: dict[str, Any] = answer.json()
-    return found
+    openapi: dict[str, Any] = answer.json()
+    return openapi
 
 
 @pytest.fixture(scope="module")
@@ -120,14 +120,14 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
     for column in dataset.columns:
         assert fields[column.name]["description"] == column.doc
         if column.kind in _TYPES:
-            wanted = [_TYPES[column.kind], "null"] if column.nullable else _TYPES[column.kind]
-            assert fields[column.name]["type"] == wanted
+            expected = [_TYPES[column.kind], "null"] if column.nullable else _TYPES[column.kind]
+            assert fields[column.name]["type"] == expected
             assert fields[column.name].get("format") == _FORMATS.get(column.kind)
     assert {"200", "401", "404", "422", "503"} <= set(operation["responses"])
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "sentence"),
     [
         ("list_statistics", "Fees that name no SKU count in the date views, and in the product views not at all"),
         ("list_statistics", "compared with the calendar period before"),
@@ -145,51 +145,51 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
     ],
 )
 def test_the_rules_that_a_caller_must_know_stand_in_the_description(
-    document: dict[str, Any], reading: Served, name: str, told: str
+    document: dict[str, Any], reading: Served, name: str, sentence: str
 ) -> None:
     [description] = [each["description"] for _, _, each in operations(document) if each["operationId"] == name]
     page = unescape(re.sub("<[^>]+>", "", httpx.get(f"{reading.base_url}/docs").text))
 
-    assert told in description
-    assert told.replace("`", "") in page
+    assert sentence in description
+    assert sentence.replace("`", "") in page
 
 
 def test_the_velocity_names_30_days_only_by_default(
     document: dict[str, Any],
 ) -> None:
-    told = document["components"]["schemas"]["InventoryRow"]["properties"]["velocity_30_days"]["description"]
+    description = document["components"]["schemas"]["InventoryRow"]["properties"]["velocity_30_days"]["description"]
 
-    assert "unless others were asked for" in told
+    assert "unless others were asked for" in description
 
 
 def test_a_row_of_statistics_tells_the_label_of_every_kind_of_period(document: dict[str, Any]) -> None:
-    told = document["components"]["schemas"]["StatisticsRow"]["properties"]["date"]["description"]
+    description = document["components"]["schemas"]["StatisticsRow"]["properties"]["date"]["description"]
 
-    assert all(label_of(period, date(2025, 3, 14)) in told for period in PERIODS), told
+    assert all(label_of(period, date(2025, 3, 14)) in description for period in PERIODS), description
 
 
 def test_every_parameter_and_every_field_has_a_sentence(document: dict[str, Any]) -> None:
     said = dict(_described(document, "", document["components"]["schemas"]))
 
     assert len(said) > 300
-    assert [place for place, sentence in said.items() if not sentence.endswith(".")] == []
+    assert [path for path, sentence in said.items() if not sentence.endswith(".")] == []
 
 
-def _described(found: Any, place: str, schemas: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield where each parameter and each field of each schema stands, and what is said of it."""
-    if isinstance(found, list):
-        for number, each in enumerate(found):
-            yield from _described(each, f"{place}[{number}]", schemas)
-    if not isinstance(found, dict):
+def _described(node: Any, path: str, schemas: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the path and the description of each parameter and each field."""
+    if isinstance(node, list):
+        for number, element in enumerate(node):
+            yield from _described(element, f"{path}[{number}]", schemas)
+    if not isinstance(node, dict):
         return
-    for each in found.get("parameters", ()):
-        yield f"{place} {each['name']}", each.get("description", "")
-    properties = found.get("properties", {})
-    for name, each in properties.items() if "type" in found else ():
-        schema = schemas[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
-        yield f"{place}.{name}", schema.get("description", "")
-    for name, each in found.items():
-        yield from _described(each, f"{place}/{name}", schemas)
+    for parameter in node.get("parameters", ()):
+        yield f"{path} {parameter['name']}", parameter.get("description", "")
+    properties = node.get("properties", {})
+    for name, field in properties.items() if "type" in node else ():
+        schema = schemas[field["$ref"].rpartition("/")[2]] if "$ref" in field else field
+        yield f"{path}.{name}", schema.get("description", "")
+    for name, child in node.items():
+        yield from _described(child, f"{path}/{name}", schemas)
 
 
 def test_rows_bodies_and_errors_are_schemas_with_a_name(document: dict[str, Any]) -> None:
@@ -314,12 +314,12 @@ def test_the_commands_on_the_documentation_page_work(service: Served) -> None:
 
     # Two of the user, the statistics, three of costs, three of reports.
     assert len(statuses) == len(SERVED) + 9
-    assert statuses.pop("GET /reports/download") == 409  # nobody writes reports here
+    assert statuses.pop("GET /reports/download") == 409  # no worker writes reports here
     assert {name: status for name, status in statuses.items() if status != 200} == {}
 
 
 def _run(client: httpx.Client, command: str) -> httpx.Response:
-    """Send what a curl command would send, with the token of the client."""
+    """Send the request of a curl command with the token of the client."""
     words = shlex.split(command)
     options = dict(pairwise(words))
     headers = {"Content-Type": "application/json"} if "-d" in options else {}

@@ -1,4 +1,4 @@
-"""Login and consent pages: who gets in, what a page is protected by, and what it says."""
+"""Tests the pages of login and consent: access, protection and content."""
 
 import asyncio
 import re

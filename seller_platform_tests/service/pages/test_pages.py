@@ -43,7 +43,10 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def context(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
-    """A browser of its own, with the options of the test's parameter; it fails where a page breaks its policy."""
+    """A new browser context with the options of the test's parameter.
+
+    The test fails if a page violates its content security policy.
+    """
     options = getattr(request, "param", {})
     context = chromium.new_context(**options)
     context.set_default_timeout(15_000)
@@ -55,7 +58,7 @@ def context(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Brows
     context.on("weberror", lambda error: complaints.append(str(error.error)))
     yield context
     context.close()
-    # A page that answers 4xx is told as an error, too, and is what the test is about.
+    # The browser reports expected 4xx answers as errors, too.
     assert [complaint for complaint in complaints if not complaint.startswith("Failed to load resource")] == []
 
 
@@ -86,7 +89,7 @@ def _ask(page: Page, service: Served, redirect_uri: str = CALLBACK) -> None:
 
 
 def _decide(page: Page, name: str) -> str:
-    """Press a button of the consent page and return the address that it leads to, where nobody listens."""
+    """Press a button of the consent page and return the address of the failed redirect."""
     with page.expect_event("requestfailed") as failed:
         page.get_by_role("button", name=name, exact=True).click()
     return str(failed.value.url)
@@ -169,7 +172,7 @@ def test_a_person_sees_what_has_access_and_ends_it(page: Page, service: Served) 
     page.go_back()
     _decide(page, "Approve")
 
-    page = page.context.new_page()  # the other one is busy telling that nobody listens at the redirect URL
+    page = page.context.new_page()  # the other one shows the error of the redirect URL
     page.goto(service.base_url)
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Applications", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Applications with access")

@@ -1,4 +1,4 @@
-"""What is over is deleted by the worker, and what the detection of a second use needs is kept."""
+"""Tests that the worker deletes expired rows, except those that detect a second use."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Reports: requested, written by a worker that may die, downloaded as JSON and CSV, and never changed."""
+"""Tests requests, workers that are killed, and downloads of reports as JSON and CSV."""
 
 import asyncio
 import csv
@@ -218,10 +218,10 @@ def test_a_csv_holds_the_values_of_the_json(shop: Served) -> None:
 
     assert answer.headers["content-type"] == "text/csv; charset=utf-8; header=present"
     assert answer.headers["content-disposition"] == f'attachment; filename="report-{report_id}.csv"'
-    found = list(csv.DictReader(io.StringIO(answer.text, newline="")))
-    assert found == [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
-    assert found[1]["rebates"] == "-0.50"
-    assert found[1]["shipping_credits"] == "1.234"
+    lines = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert lines == [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
+    assert lines[1]["rebates"] == "-0.50"
+    assert lines[1]["shipping_credits"] == "1.234"
     assert answer.content.count(b"\r\n") == 1 + len(rows)
 
 
@@ -700,7 +700,7 @@ def test_the_server_writes_reports_unless_it_is_told_not_to(
 
 @contextmanager
 def _lock_on_daily_sales(database_url: str) -> Iterator[psycopg.Connection]:
-    """Let whoever writes a report of daily sales wait, until the transaction ends."""
+    """Make the worker wait for daily sales until the transaction ends."""
     with psycopg.connect(conninfo(database_url)) as connection:
         connection.execute("LOCK TABLE seller.daily_product_sales IN ACCESS EXCLUSIVE MODE")
         yield connection
@@ -709,33 +709,33 @@ def _lock_on_daily_sales(database_url: str) -> Iterator[psycopg.Connection]:
 def _assert_whole(database: Database, rows: int) -> None:
     """Fail unless every report is there as a whole or not at all."""
     with database.begin() as connection:
-        found = connection.exec_driver_sql(
+        jobs = connection.exec_driver_sql(
             "SELECT job.state, job.rows, count(chunk.position), max(chunk.position), job.chunks "
             "FROM service.report_jobs AS job LEFT JOIN service.report_chunks AS chunk ON chunk.report_id = job.id "
             "GROUP BY job.id"
         ).all()
-    for state, written, chunks, last, announced in found:
+    for state, written, chunks, last, announced in jobs:
         assert (written, chunks, last) == ((rows, announced, announced) if state == "completed" else (None, 0, None))
 
 
 @contextmanager
 def _worker(database_url: str) -> Iterator[subprocess.Popen[str]]:
-    with _program(_WORKER, database_url) as (worker, told):
-        assert told == "ready"
+    with _program(_WORKER, database_url) as (worker, first_line):
+        assert first_line == "ready"
         yield worker
 
 
 @contextmanager
 def _server(database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Serve from a process of its own, which writes reports as well, and yield it with its base URL."""
-    with _program(_SERVER, database_url) as (server, told):
-        assert told.startswith("http://")
-        yield server, told
+    """Run a process that serves and writes reports; yield it with its base URL."""
+    with _program(_SERVER, database_url) as (server, first_line):
+        assert first_line.startswith("http://")
+        yield server, first_line
 
 
 @contextmanager
 def _program(source: str, database_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a program over a database, and yield it with the first line that it prints."""
+    """Run a program with a database URL, and yield it with its first printed line."""
     program = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert program.stdin

@@ -1,4 +1,4 @@
-"""The statistics dashboard against a recomputation in Python, row by row, over the sandbox's rows."""
+"""Tests the statistics dashboard against a computation in Python, over the sandbox's rows."""
 
 import json
 from collections import defaultdict
@@ -257,10 +257,10 @@ def test_every_combination_has_the_sums_of_its_rows(
         per_page=500,
     )
 
-    found = {(row.get(group) if dimension else None, row.get("date")): row for row in rows}
-    assert len(found) == len(rows)
-    assert set(found) == set(expected)
-    for key, row in found.items():
+    by_key = {(row.get(group) if dimension else None, row.get("date")): row for row in rows}
+    assert len(by_key) == len(rows)
+    assert set(by_key) == set(expected)
+    for key, row in by_key.items():
         _check(row, expected[key])
 
 
@@ -500,11 +500,11 @@ def test_velocity_over_the_days_asked_for_changes_what_follows_from_it(
         return list(json.loads(answer.text, parse_float=Decimal)["data"])
 
     ends = {} if window[1] is None else {"velocity_end_date": last}
-    found = rows(velocity_start_date=first, **ends)
+    with_window = rows(velocity_start_date=first, **ends)
 
     computed = {"velocity_30_days", "days_of_stock", "restock_date", "restock_quantity_suggested"}
-    assert [_without(row, computed) for row in found] == [_without(row, computed) for row in rows()]
-    for row in found:
+    assert [_without(row, computed) for row in with_window] == [_without(row, computed) for row in rows()]
+    for row in with_window:
         units = sum(
             sold
             for key, day, sku, sold, _ in stored.sold

@@ -1,4 +1,4 @@
-"""Statistics of a service that knows only what it read, and of rows written one by one."""
+"""Tests statistics of a replica, and of rows that a test inserts one by one."""
 
 import json
 from collections.abc import Sequence
