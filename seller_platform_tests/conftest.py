@@ -52,7 +52,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark journeys and browser tests as slow, and distribute the journeys over the processes.
+    """Mark journeys and browser tests as slow, and distribute journeys over the processes.
 
     Each process runs its journeys first. pytest-xdist gives the first share of the tests to the first process, the
     second share to the second process, and so on.

@@ -1,4 +1,4 @@
-"""The generated parts of the documents: tables of the README, and the tree of ARCHITECTURE.md."""
+"""The generated parts of documents: tables of the README and the tree of ARCHITECTURE.md."""
 
 import ast
 import inspect
@@ -47,12 +47,12 @@ def sections() -> Mapping[str, Callable[[], str]]:
 
 def found_in(text: str, name: str) -> str | None:
     """Return the part of a text between the marks of that name."""
-    found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", text, re.DOTALL)
-    return found[1] if found else None
+    match = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", text, re.DOTALL)
+    return match[1] if match else None
 
 
 def written(text: str) -> str:
-    """Return the text with every generated part made anew."""
+    """Return the text with every generated part written again."""
     for name, make in sections().items():
         part = f"<!-- {name} -->\n{make()}\n<!-- /{name} -->"
         text = re.sub(rf"<!-- {name} -->\n.*?<!-- /{name} -->", lambda _, part=part: part, text, flags=re.DOTALL)  # type: ignore[misc]  # re's callback
@@ -60,7 +60,7 @@ def written(text: str) -> str:
 
 
 def _tree() -> str:
-    """Return the folders of the package, floor by floor, each with the first sentence of its docstring."""
+    """Return the folders of the package with the first sentence of their docstrings."""
 
     def lines(folder: Path, depth: int) -> Iterator[str]:
         name = f"{'  ' * depth}{folder.name}/"
@@ -94,7 +94,7 @@ def _specs() -> list[dg.AssetSpec]:
 
 
 def _datasets() -> str:
-    """Return one row for each dataset: asset and table, endpoint, partitions, and what a row is."""
+    """Return a row for each dataset: asset, endpoint, partitions, and meaning of a row."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         for dataset in DATASETS:
@@ -130,8 +130,8 @@ def _checks() -> str:
     graph = _definitions().resolve_asset_graph()
     of_check: dict[tuple[str, str], list[str]] = {}
     for key in graph.asset_check_keys:
-        told = (key.name, _sentence(graph.get_check_spec(key).description))
-        of_check.setdefault(told, []).append(key.asset_key.to_user_string())
+        check = (key.name, _sentence(graph.get_check_spec(key).description))
+        of_check.setdefault(check, []).append(key.asset_key.to_user_string())
 
     def rows() -> Iterator[tuple[str, ...]]:
         for (name, sentence), assets in sorted(of_check.items()):

@@ -1,4 +1,4 @@
-"""Files: replaced whole or not at all, with the permissions that were asked for, and nothing left beside them."""
+"""Tests that files are replaced atomically, with the requested permissions."""
 
 import os
 import stat

@@ -7,7 +7,7 @@ from seller_platform.cli.keys import keys
 
 
 def test_a_key_is_printed_that_fernet_takes_and_each_is_another() -> None:
-    told = [CliRunner().invoke(keys, ["generate"]).output.strip() for _ in range(2)]
+    printed = [CliRunner().invoke(keys, ["generate"]).output.strip() for _ in range(2)]
 
-    assert told[0] != told[1]
-    assert all(Fernet(key) for key in told)
+    assert printed[0] != printed[1]
+    assert all(Fernet(key) for key in printed)

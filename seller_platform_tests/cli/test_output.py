@@ -81,7 +81,7 @@ def test_status_of_a_fresh_installation_says_how_to_begin(tmp_path: Path, databa
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, Exception)]
+    "name", [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
 )
 def test_every_error_is_ours_documented_and_has_an_exit_code(name: str) -> None:
     error = getattr(errors, name)

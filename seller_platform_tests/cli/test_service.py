@@ -1,4 +1,4 @@
-"""`seller-platform service`: what the operator types, on a database that is named."""
+"""Tests the commands of `seller-platform service` with a database URL."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def _tell(url: str, *words: str, typed: str = "") -> dict[str, Any]:
 
 @pytest.fixture
 def url(database: Database) -> str:
-    """The URL of a service with two accounts and a user who may read one of them."""
+    """The URL of a database with two accounts and a user of one of them."""
     list_accounts(database, {f"S{n}.US": Account(n, f"Shop {n}", "US", "USD", "UTC", "US", f"S{n}") for n in (1, 2)})
     _tell(database.url, "user", "add", ANN, typed="a password\n")
     _tell(database.url, "user", "grant", ANN, "S1.US")
@@ -35,12 +35,12 @@ def url(database: Database) -> str:
 def test_a_group_is_set_listed_and_removed(url: str) -> None:
     made = _tell(url, "group", "set", ANN, "My shop", "S1.US")
     listed = _tell(url, "group", "list", ANN)
-    told = CliRunner().invoke(service, ["group", "list", ANN, "--database-url", url]).output
+    output = CliRunner().invoke(service, ["group", "list", ANN, "--database-url", url]).output
     _tell(url, "group", "remove", ANN, "My shop")
 
     assert made == {"email": ANN, "title": "My shop", "accounts": ["S1.US"]}
     assert listed == {"groups": [{"title": "My shop", "accounts": ["S1.US"]}]}
-    assert "My shop" in told
+    assert "My shop" in output
     assert _tell(url, "group", "list", ANN) == {"groups": []}
 
 
@@ -71,15 +71,15 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
 
     before = password_hash()
     _tell(url, "user", "password", ANN, typed="another\n")
-    told = CliRunner().invoke(service, ["user", "list", "--database-url", url]).output
+    output = CliRunner().invoke(service, ["user", "list", "--database-url", url]).output
 
     assert password_hash() != before
     assert verify_password(password_hash(), "another")
     assert _tell(url, "user", "list") == {
         "users": [{"email": ANN, "name": "ann", "status": "active", "accounts": ["S1.US"]}]
     }
-    assert ANN in told
-    assert "S1.US" in told
+    assert ANN in output
+    assert "S1.US" in output
 
 
 def test_a_public_application_gets_no_secret(url: str) -> None:

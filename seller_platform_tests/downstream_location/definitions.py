@@ -39,7 +39,7 @@ def monthly_revenue(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
     ins={"orders": dg.AssetIn(["seller", "orders"])},
 )
 def whole_history(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
-    """All months of an account, which Dagster maps to the account by the name of the dimension."""
+    """All months of an account; Dagster maps them by the name of the dimension."""
     days = orders["local_day"]
     return dg.MaterializeResult(
         metadata={"orders": len(orders), "first_day": str(days.min().date()), "last_day": str(days.max().date())}
@@ -80,7 +80,7 @@ def ledger_total(ledger: pa.Table) -> dg.MaterializeResult[None]:
 def outlook(
     orders: pd.DataFrame, stock: pd.DataFrame, accounts: pd.DataFrame, profit: pd.DataFrame
 ) -> dg.MaterializeResult[None]:
-    """A month and the one before, beside the account's newest stock, every account, and a mart."""
+    """Two months of orders, the account's newest stock, all accounts, and a mart."""
     return dg.MaterializeResult(
         metadata={
             "orders": len(orders),

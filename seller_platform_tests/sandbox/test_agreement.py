@@ -1,4 +1,4 @@
-"""The numbers of the sandbox agree with each other: each test is a query for rows that do not."""
+"""Tests that no rows of the sandbox contradict each other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Local days: every second of them is written with the offset it has, also where clocks change."""
+"""Tests that every second of a local day has the right offset."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""The sandbox holds what real accounts hold, and what breaks careless programs."""
+"""Tests that the sandbox has the variety of real accounts, and difficult values."""
 
 from collections import Counter
 
@@ -28,14 +28,14 @@ def test_order_lines_are_unique_in_both_channels_together(sandbox: Database) -> 
 
 
 def test_the_default_is_three_accounts_of_different_size_zone_and_currency(sandbox: Database) -> None:
-    found = rows(
+    accounts = rows(
         sandbox,
         "SELECT timezone, a.currency_code, count(*) FROM seller.accounts a JOIN seller.orders USING (account) "
         "GROUP BY 1, 2 ORDER BY 3",
     )
 
-    sizes = [row[2] for row in found]
-    assert len({row[0] for row in found}) == len({row[1] for row in found}) == 3
+    sizes = [row[2] for row in accounts]
+    assert len({row[0] for row in accounts}) == len({row[1] for row in accounts}) == 3
     assert 100 < sizes[0] < 1_000
     assert 10_000 < sum(sizes) < 15_000
 
@@ -72,9 +72,9 @@ def test_every_month_has_equal_ledger_entries_that_concern_no_order(sandbox: Dat
 
 
 def test_orders_have_every_state_in_every_channel(sandbox: Database) -> None:
-    found = rows(sandbox, "SELECT DISTINCT order_status, sales_channel FROM seller.orders")
+    pairs = rows(sandbox, "SELECT DISTINCT order_status, sales_channel FROM seller.orders")
 
-    assert set(found) == {
+    assert set(pairs) == {
         (status, channel) for status in ("Shipped", "Pending", "Cancelled") for channel in SALES_CHANNEL.values
     }
 
@@ -94,16 +94,16 @@ def test_orders_have_several_lines_and_units(sandbox: Database) -> None:
 
 
 def test_shipments_are_in_every_stage(sandbox: Database) -> None:
-    found = rows(sandbox, "SELECT DISTINCT status FROM seller.inbound_shipments")
+    statuses = rows(sandbox, "SELECT DISTINCT status FROM seller.inbound_shipments")
 
-    assert {row[0] for row in found} == set(STATUSES)
+    assert {row[0] for row in statuses} == set(STATUSES)
 
 
 def test_every_account_has_every_type_of_notification(sandbox: Database) -> None:
     assert NOTIFICATIONS.split_by is not None
-    found = rows(sandbox, "SELECT account, type, bool_or(read) FROM seller.notifications GROUP BY 1, 2")
+    lists = rows(sandbox, "SELECT account, type, bool_or(read) FROM seller.notifications GROUP BY 1, 2")
 
-    assert Counter(row[1] for row in found) == dict.fromkeys(NOTIFICATIONS.split_by.values, 3)
+    assert Counter(row[1] for row in lists) == dict.fromkeys(NOTIFICATIONS.split_by.values, 3)
 
 
 def test_some_lists_of_notifications_are_longer_than_a_page(sandbox: Database) -> None:
@@ -164,16 +164,16 @@ def test_a_sku_does_not_tell_the_account(sandbox: Database) -> None:
     "text", ["\t", "\n", "\r\n", '"', "'", "\\", ",", "🎉", "<b>", "%", "茶", "=HYPERLINK", "None"]
 )
 def test_names_that_break_careless_programs_are_sold(sandbox: Database, text: str) -> None:
-    found = rows(sandbox, "SELECT FROM seller.orders WHERE strpos(product_name, :text) > 0 LIMIT 1", text=text)
+    orders = rows(sandbox, "SELECT FROM seller.orders WHERE strpos(product_name, :text) > 0 LIMIT 1", text=text)
 
-    assert found
+    assert orders
 
 
 @pytest.mark.parametrize("text", [" ", "/", "+", "&", "%", "#", "?", "=", "\\", "🎉", "ö"])
 def test_skus_that_break_careless_programs_are_sold(sandbox: Database, text: str) -> None:
-    found = rows(sandbox, "SELECT FROM seller.orders WHERE strpos(sku, :text) > 0 LIMIT 1", text=text)
+    orders = rows(sandbox, "SELECT FROM seller.orders WHERE strpos(sku, :text) > 0 LIMIT 1", text=text)
 
-    assert found
+    assert orders
 
 
 def test_rows_say_that_no_load_brought_them(sandbox: Database) -> None:

@@ -66,7 +66,7 @@ def _fresh_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> Finding:
-    """Return the one finding of a verdict, which must name a next step unless all is well."""
+    """Return the only finding of a verdict, and check its next step."""
     matching = [finding for finding in findings if finding.verdict is verdict]
     assert len(matching) == 1, matching
     assert bool(matching[0].next_step) == (verdict is not FindingLevel.OK)
@@ -251,18 +251,18 @@ class Connected:
     """A connection to the independent upstream, and what `doctor` says of it."""
 
     upstream: independent_upstream.IndependentUpstream
-    known: Upstream
+    stored_upstream: Upstream
     database: Database
     box: SecretBox
     home: Path
 
-    def store(self, known: Upstream | None = None) -> None:
-        store_upstream(known or self.known, "ana", self.database, self.box)
+    def store(self, upstream: Upstream | None = None) -> None:
+        store_upstream(upstream or self.stored_upstream, "ana", self.database, self.box)
 
     def adopt(self, *, age: timedelta = timedelta()) -> None:
         tokens = self.upstream.issue()
         pair = TokenPair(tokens["access_token"], tokens["refresh_token"], datetime.now(UTC) - age, 1_296_000)
-        open_keeper(self.known, "ana", self.database, self.box, self.home).adopt(pair)
+        open_keeper(self.stored_upstream, "ana", self.database, self.box, self.home).adopt(pair)
 
     def change(self, statement: str) -> None:
         with self.database.begin() as connection:
@@ -276,10 +276,10 @@ class Connected:
 def connected(database: Database, tmp_path: Path) -> Iterator[Connected]:
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
         url = f"{upstream.url}/api"
-        known = Upstream(
+        stored_upstream = Upstream(
             url, url, independent_upstream.CLIENT_ID, independent_upstream.CLIENT_SECRET, upstream.redirect_uri
         )
-        built = Connected(upstream, known, database, secret_box(tmp_path / "home", None), tmp_path / "home")
+        built = Connected(upstream, stored_upstream, database, secret_box(tmp_path / "home", None), tmp_path / "home")
         built.store()
         built.adopt()
         save_accounts(database, "ana", [("S1.DE", SHOP)])
@@ -343,7 +343,7 @@ def test_a_grant_that_is_dying_is_rejected_or_was_not_tried(connected: Connected
 
 
 def test_a_redirect_port_that_is_taken_matters_to_those_who_must_connect(connected: Connected) -> None:
-    port = int(connected.known.redirect_uri.split(":")[2].split("/")[0])
+    port = int(connected.stored_upstream.redirect_uri.split(":")[2].split("/")[0])
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
@@ -406,7 +406,7 @@ def _date(ahead: timedelta) -> str:
 def test_clocks_that_differ(connected: Connected, ahead: timedelta, verdict: FindingLevel, message: str) -> None:
     connected.adopt(age=timedelta(days=16))  # no request needs its token
     with answering(200, Date=_date(ahead)) as url:
-        connected.store(replace(connected.known, base_url=url))
+        connected.store(replace(connected.stored_upstream, base_url=url))
 
         assert message in only(connected.findings(), verdict).message
 
@@ -417,7 +417,7 @@ def test_an_upstream_that_answers_is_there_whatever_it_says(
 ) -> None:
     connected.adopt(age=timedelta(days=16))
     with answering(status) as url:
-        connected.store(replace(connected.known, base_url=url))
+        connected.store(replace(connected.stored_upstream, base_url=url))
         findings = connected.findings()
 
     assert [finding.verdict for finding in findings if finding.verdict is not FindingLevel.OK] == (
@@ -430,7 +430,7 @@ def test_an_upstream_that_answers_is_there_whatever_it_says(
 )
 def test_a_grant_that_is_of_no_use(connected: Connected, status: int, verdict: FindingLevel, message: str) -> None:
     with answering(status) as url:
-        connected.store(replace(connected.known, base_url=url))
+        connected.store(replace(connected.stored_upstream, base_url=url))
         findings = [finding for finding in connected.findings() if "grant" in finding.message]
 
     assert message in only(findings, verdict).message
@@ -440,7 +440,7 @@ def test_before_the_first_connection_the_settings_are_looked_at(
     connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without = only(examine_settings_to_connect(read_settings()), FindingLevel.WARN)
-    monkeypatch.setenv("SELLER_API_BASE_URL", connected.known.base_url)
+    monkeypatch.setenv("SELLER_API_BASE_URL", connected.stored_upstream.base_url)
     monkeypatch.setenv("SELLER_API_CLIENT_ID", "id")
     monkeypatch.setenv("SELLER_API_CLIENT_SECRET", "canary")
     monkeypatch.setenv("SELLER_API_REDIRECT_URI", "https://elsewhere.example/back")

@@ -1,4 +1,4 @@
-"""Pages decode to the same rows in every spelling, and are refused where values are wrong."""
+"""Tests that every spelling of a page has the same rows, and that wrong values fail."""
 
 import json
 from collections.abc import Callable

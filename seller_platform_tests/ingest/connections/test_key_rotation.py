@@ -1,4 +1,4 @@
-"""Keys: changed while other processes read and write what they encrypt, and never a failed read."""
+"""Tests that keys can be rotated while other processes read and write secrets."""
 
 import select
 import subprocess

@@ -1,4 +1,4 @@
-"""Rotation: one process refreshes, and whatever ends it in between, no pair that was received is lost."""
+"""Tests that one process refreshes, and that no received token pair is lost."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -159,10 +159,10 @@ def test_a_pair_that_was_received_and_never_committed_is_found_again(bench: Benc
     lost = bench.grants.current("default")[0].generation
     left_behind = bench.files()
 
-    found = bench.keeper().token()
+    pair = bench.keeper().token()
 
     assert (lost, left_behind) == (1, ["default.intent", "default.pair"])
-    assert found.access_token == "access-2"
+    assert pair.access_token == "access-2"
     assert bench.grants.current("default")[0].generation == 2
     assert bench.files() == []
     assert bench.issuer.requests == 1

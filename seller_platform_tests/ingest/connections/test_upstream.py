@@ -1,4 +1,4 @@
-"""What a connection is called with: what is stored of it, and only where that is missing what is set."""
+"""Tests that a connection uses its stored values first, and settings for missing ones."""
 
 from pathlib import Path
 
@@ -53,10 +53,10 @@ def test_an_old_connection_takes_its_secret_from_matching_settings(
         upstream_of("old", read_settings(), database, BOX)
 
     alone = _set(monkeypatch, CLIENT_SECRET="canary")
-    found = upstream_of("old", alone, database, BOX)
+    upstream = upstream_of("old", alone, database, BOX)
     elsewhere = _set(monkeypatch, BASE_URL="http://api.two")
 
-    assert (found.client_secret, found.redirect_uri) == ("canary", alone.redirect_uri)
+    assert (upstream.client_secret, upstream.redirect_uri) == ("canary", alone.redirect_uri)
     with pytest.raises(MissingSettingError):
         upstream_of("old", elsewhere, database, BOX)
 
@@ -103,6 +103,6 @@ def test_what_is_not_told_of_a_connection_stays_as_it_was(stored: Database) -> N
 
     save_connection(stored, KnownConnection("ana", "http://moved", "http://auth.one", "one"))
 
-    (found,) = connections(stored)
-    assert found == KnownConnection("ana", "http://moved", "http://auth.one", "one", 7, "Ana", STORED.redirect_uri)
+    (connection,) = connections(stored)
+    assert connection == KnownConnection("ana", "http://moved", "http://auth.one", "one", 7, "Ana", STORED.redirect_uri)
     assert upstream_of("ana", read_settings(), stored, BOX).client_secret == "canary-one"

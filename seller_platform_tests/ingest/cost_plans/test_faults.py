@@ -1,4 +1,4 @@
-"""Cost plans against upstreams that behave otherwise than ours, and that fail in the middle: no SKU loses its costs."""
+"""Tests that no SKU loses its costs with failing or unusual upstreams."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -39,9 +39,9 @@ class Shop:
     Attributes:
         replaces_all: What is posted replaces all periods of the SKU; otherwise those of the same days, and an overlap
             with others is refused.
-        reads_until_applied: How often it still tells the old costs after a change.
-        deletes: Whether it has DELETE; `everything`: it pays no heed to the dates.
-        faults: Consulted before each request, one after the other; what they return is the answer.
+        reads_until_applied: How many reads return the old costs after a change.
+        deletes: Whether it has DELETE; `everything`: it ignores the dates.
+        faults: One is called before each request; its result is the answer, unless it is None.
     """
 
     costs: dict[str, Costs] = field(default_factory=lambda: {"A": dict(OLD)})
@@ -50,7 +50,7 @@ class Shop:
     deletes: str = "by date"
     faults: dict[str, list[Fault | None]] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
-    _told: dict[str, Costs] = field(default_factory=dict)
+    _outdated: dict[str, Costs] = field(default_factory=dict)
     _reads_left: int = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -63,15 +63,15 @@ class Shop:
 
     def _get(self, request: httpx.Request) -> httpx.Response:
         sku = request.url.params["sku"]
-        told = self.costs
+        listed = self.costs
         if self._reads_left:
-            self._reads_left, told = self._reads_left - 1, self._told
+            self._reads_left, listed = self._reads_left - 1, self._outdated
         periods = [
             {
                 "dates": dict(zip(("from_date", "to_date"), days.split(".."), strict=True)),
                 "cost_elements": [{"cost_element": "Freight", "amount": amount, "currency": "EUR", "notes": ""}],
             }
-            for days, amount in told.get(sku, {}).items()
+            for days, amount in listed.get(sku, {}).items()
         ]
         return httpx.Response(200, json=periods)
 
@@ -101,7 +101,7 @@ class Shop:
 
     def _change(self) -> None:
         if self.reads_until_applied and not self._reads_left:
-            self._told = {sku: dict(costs) for sku, costs in self.costs.items()}
+            self._outdated = {sku: dict(costs) for sku, costs in self.costs.items()}
             self._reads_left = self.reads_until_applied
 
 
@@ -127,7 +127,7 @@ def kill(request: httpx.Request) -> httpx.Response:
 
 
 class Watch:
-    """A clock that moves on when somebody sleeps."""
+    """A clock whose `sleep` moves its time forward."""
 
     def __init__(self) -> None:
         self.seconds, self.pauses = 0.0, list[float]()
@@ -143,14 +143,14 @@ class Watch:
 
 @dataclass
 class Desk:
-    """A person who plans and applies, over an upstream that can be told how to behave."""
+    """Makes and applies plans with the upstream of a test."""
 
     database: Database
     shop: Shop
     api: SellerApi
     watch: Watch
 
-    def plan(self, **wanted: Costs) -> CostPlan:
+    def plan(self, **target: Costs) -> CostPlan:
         periods = {
             ("S1.DE", sku): tuple(
                 CostPeriod(
@@ -160,7 +160,7 @@ class Desk:
                 )
                 for days, amount in costs.items()
             )
-            for sku, costs in wanted.items()
+            for sku, costs in target.items()
         }
         planned = make_plan(lambda _: self.api, self.database, periods, source="a test", made_by="ann")
         assert planned.plan is not None

@@ -1,4 +1,4 @@
-"""Cost plans against our own service: reviewed, written, read back, taken up again, and taken back."""
+"""Tests cost plans with the service: review, writes, reads, continuation and undo."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def costs(dates: tuple[date, date], *amounts: str, currency: str = "USD", **elem
 
 
 class Desk:
-    """A person at a desk who plans and applies."""
+    """Makes and applies plans with the service."""
 
     def __init__(self, shop: Shop, apis: dict[str, SellerApi]) -> None:
         self.shop, self._apis = shop, apis
@@ -54,11 +54,11 @@ class Desk:
     def api(self, connection: str) -> SellerApi:
         return self._apis[connection]
 
-    def plan(self, wanted: dict[Product, Periods]) -> Planned:
-        return make_plan(self.api, self.shop.warehouse, wanted, source="costs.csv", made_by="ann")
+    def plan(self, target: dict[Product, Periods]) -> Planned:
+        return make_plan(self.api, self.shop.warehouse, target, source="costs.csv", made_by="ann")
 
-    def planned(self, wanted: dict[Product, Periods]) -> CostPlan:
-        plan = self.plan(wanted).plan
+    def planned(self, target: dict[Product, Periods]) -> CostPlan:
+        plan = self.plan(target).plan
         assert plan is not None
         return plan
 
@@ -137,8 +137,8 @@ def test_an_unknown_product_is_reported_and_stops_no_other(desk: Desk) -> None:
 
 def test_an_applied_plan_holds_and_its_proof_is_kept(desk: Desk) -> None:
     desk.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
-    wanted = (costs(YEAR, "1234.50", "0.125", provider="椿", notes="a\nb"),)
-    plan = desk.planned({(US, SKU): wanted})
+    target = (costs(YEAR, "1234.50", "0.125", provider="椿", notes="a\nb"),)
+    plan = desk.planned({(US, SKU): target})
 
     applied = desk.apply(plan, run_id="run 7")
 
@@ -147,7 +147,7 @@ def test_an_applied_plan_holds_and_its_proof_is_kept(desk: Desk) -> None:
     (write,) = applied.plan.writes
     assert write.state is WriteState.HOLDS
     assert write.read_back is not None
-    assert periods_agree(write.read_back, wanted)
+    assert periods_agree(write.read_back, target)
     assert [each.dates for each in write.before] == [JANUARY, FEBRUARY]
     assert write.written_at is not None
     assert write.read_back_at is not None
@@ -156,17 +156,17 @@ def test_an_applied_plan_holds_and_its_proof_is_kept(desk: Desk) -> None:
 
 
 def test_several_accounts_and_connections_are_written_by_one_plan(desk: Desk) -> None:
-    wanted: dict[Product, Periods] = {
-        (account, sku): (costs(YEAR, f"{place}.50", currency=currency),)
+    target: dict[Product, Periods] = {
+        (account, sku): (costs(YEAR, f"{number}.50", currency=currency),)
         for account, currency in ((US, "USD"), (DE, "EUR"), (GB, "GBP"))
-        for place, sku in enumerate(SKUS)
+        for number, sku in enumerate(SKUS)
     }
 
-    applied = desk.apply(desk.planned(wanted))
+    applied = desk.apply(desk.planned(target))
 
     assert applied.problem is None
     assert _states(applied.plan) == {WriteState.HOLDS}
-    for account, sku in wanted:
+    for account, sku in target:
         assert desk.shop.sums(sku, account) == {"2026-01-01..2026-12-31": Decimal(f"{SKUS.index(sku)}.50")}
 
 

@@ -1,4 +1,4 @@
-"""Sheets of costs: what they want, and what is told of those that cannot be planned."""
+"""Tests the costs that are read from sheets, and the problems of invalid sheets."""
 
 from datetime import date
 from decimal import Decimal
@@ -33,7 +33,7 @@ def _problems(database: Database, folder: Path, *lines: str, header: str = HEADE
 
 
 def test_the_lines_of_a_sku_are_its_periods_and_their_elements(database: Database, tmp_path: Path) -> None:
-    found = _read(
+    read = _read(
         database,
         tmp_path,
         "S1.US,A,2026-02-01,2026-02-28,Freight,0.1234567891,USD",
@@ -43,7 +43,7 @@ def test_the_lines_of_a_sku_are_its_periods_and_their_elements(database: Databas
     )
 
     january, february = (date(2026, 1, 1), date(2026, 1, 31)), (date(2026, 2, 1), date(2026, 2, 28))
-    assert found == {
+    assert read == {
         ("S1.US", "A"): (
             CostPeriod(
                 *january,
@@ -61,9 +61,9 @@ def test_optional_columns_may_stand_in_any_order_and_texts_hold_anything(databas
     header = f"\ufeffnotes,provider,{HEADER},units,total_amount,conversion_rate"
     line = '"a, ""b""\nc",Möller & Søn 椿,S1.US," Ä/1% ",2026-01-01,2026-01-31,Freight,,USD,3,100.00,1.1'
 
-    found = _read(database, tmp_path, line, header=header)
+    read = _read(database, tmp_path, line, header=header)
 
-    ((product, (period,)),) = found.items()
+    ((product, (period,)),) = read.items()
     assert product == ("S1.US", " Ä/1% ")
     assert period.cost_elements == (
         CostElement(
@@ -87,7 +87,7 @@ def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         (
             "S1.FR,A,2026-01-01,2026-01-31,Freight,1,USD",
@@ -136,15 +136,15 @@ def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
     ],
 )
 def test_what_is_wrong_is_told_by_line_column_and_value(
-    database: Database, tmp_path: Path, line: str, told: str
+    database: Database, tmp_path: Path, line: str, message: str
 ) -> None:
     (problem,) = _problems(database, tmp_path, line)
 
-    assert problem.startswith(told)
+    assert problem.startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("cells", "told"),
+    ("cells", "message"),
     [
         ("1,,2,,", "column units: it goes with total_amount, which is empty"),
         (",10,0,,", "column units: it must be more than 0"),
@@ -155,12 +155,12 @@ def test_what_is_wrong_is_told_by_line_column_and_value(
         ("1,,,,perhaps", "column remove: 'perhaps' is not yes or no"),
     ],
 )
-def test_optional_columns_are_checked_too(database: Database, tmp_path: Path, cells: str, told: str) -> None:
+def test_optional_columns_are_checked_too(database: Database, tmp_path: Path, cells: str, message: str) -> None:
     header = "account,sku,from_date,to_date,cost_element,currency,amount,total_amount,units,conversion_rate,remove"
 
     problems = _problems(database, tmp_path, f"S1.US,A,2026-01-01,2026-01-31,Freight,USD,{cells}", header=header)
 
-    assert problems[0].startswith(f"line 2, {told}"), problems
+    assert problems[0].startswith(f"line 2, {message}"), problems
 
 
 def test_duplicates_and_overlaps_are_told_by_their_lines(database: Database, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_at_most_twenty_problems_are_told(database: Database, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("header", "told"),
+    ("header", "messages"),
     [
         (HEADER.replace("sku", "SKU"), ["column 'SKU' is not one of account, sku,", "column sku is missing"]),
         (HEADER.replace(",", ";"), ["its columns are separated by semicolons; separate them by commas"]),
@@ -213,14 +213,16 @@ def test_at_most_twenty_problems_are_told(database: Database, tmp_path: Path) ->
         (f"{HEADER},amount", ["column amount occurs twice"]),
     ],
 )
-def test_a_header_that_cannot_be_used_is_told(database: Database, tmp_path: Path, header: str, told: list[str]) -> None:
+def test_a_header_that_cannot_be_used_is_told(
+    database: Database, tmp_path: Path, header: str, messages: list[str]
+) -> None:
     problems = _problems(database, tmp_path, LINE, header=header)
 
-    assert all(problem.startswith(start) for problem, start in zip(problems, told, strict=True)), problems
+    assert all(problem.startswith(start) for problem, start in zip(problems, messages, strict=True)), problems
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "column account is missing"),
         (HEADER.encode(), "it has no lines"),
@@ -232,14 +234,14 @@ def test_a_header_that_cannot_be_used_is_told(database: Database, tmp_path: Path
         ),
     ],
 )
-def test_a_file_that_is_no_sheet_is_told(database: Database, tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_file_that_is_no_sheet_is_told(database: Database, tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "costs.csv"
     file.write_bytes(content)
 
     with pytest.raises(CostSheetError) as caught:
         read_costs(database, str(file), ACCOUNTS)
 
-    assert caught.value.problems[0].startswith(told)
+    assert caught.value.problems[0].startswith(message)
 
 
 def test_a_file_or_table_that_is_not_there_is_named(database: Database, tmp_path: Path) -> None:
@@ -268,17 +270,17 @@ def test_a_view_of_the_warehouse_is_read_like_a_file(database: Database) -> None
         "FROM purchasing.costs",
     )
 
-    found = read_costs(database, "purchasing.wanted", ACCOUNTS)
+    read = read_costs(database, "purchasing.wanted", ACCOUNTS)
 
     freight = CostElement("Freight", Decimal("1.50"), "USD")
-    assert found == {
+    assert read == {
         ("S1.US", "A"): (CostPeriod(date(2026, 1, 1), date(2026, 1, 31), (freight,)),),
         ("S1.US", "B"): (),
     }
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "told"),
+    ("kind", "value", "message"),
     [
         ("double precision", "1.5", "row 1, column amount: 1.5 is a binary floating-point number"),
         ("numeric", "'NaN'", "row 1, column amount: 'NaN' is not a number"),
@@ -286,7 +288,7 @@ def test_a_view_of_the_warehouse_is_read_like_a_file(database: Database) -> None
     ],
 )
 def test_what_is_wrong_in_a_table_is_told_by_row_and_column(
-    database: Database, kind: str, value: str, told: str
+    database: Database, kind: str, value: str, message: str
 ) -> None:
     columns: dict[str, Any] = dict.fromkeys(COLUMNS[:6], "text") | {"amount": kind}
     listed = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
@@ -299,4 +301,4 @@ def test_what_is_wrong_in_a_table_is_told_by_row_and_column(
     with pytest.raises(CostSheetError) as caught:
         read_costs(database, "public.costs", ACCOUNTS)
 
-    assert caught.value.problems[0].startswith(told)
+    assert caught.value.problems[0].startswith(message)

@@ -1,4 +1,4 @@
-"""Landing costs: every product of an account, in every form upstreams send, or nothing at all."""
+"""Tests loads of cost periods: all products of an account in every form, or nothing."""
 
 import json
 import threading
@@ -138,10 +138,10 @@ def _foreign(
 
 def _stored(database: Database) -> list[Any]:
     with database.begin() as connection:
-        found = connection.execute(
+        rows = connection.execute(
             text("SELECT sku, from_date, to_date, cost_elements::text, extra FROM seller.cost_periods ORDER BY 1, 2")
         )
-        return [(*row[:3], row[3] and json.loads(row[3], parse_float=Decimal), row[4]) for row in found]
+        return [(*row[:3], row[3] and json.loads(row[3], parse_float=Decimal), row[4]) for row in rows]
 
 
 FORMS = {
@@ -215,7 +215,7 @@ def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Databa
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "message"),
     [
         ([{"to_date": "2026-01-31"}], "of SKU 'A': row 1 of the page: from_date is missing"),
         ([{"from_date": "2026-02-30"}], "from_date is a string of 10 characters, which is no date"),
@@ -225,8 +225,8 @@ def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Databa
         ([{"from_date": "2026-01-01", "sku": "other"}], "period 1 is one of another SKU"),
     ],
 )
-def test_what_cannot_be_stored_is_named_by_product_and_place(database: Database, sent: object, told: str) -> None:
-    with pytest.raises(ContractViolationError, match=told):
+def test_what_cannot_be_stored_is_named_by_product_and_place(database: Database, sent: object, message: str) -> None:
+    with pytest.raises(ContractViolationError, match=message):
         _foreign(database, lambda _: httpx.Response(200, json=sent), ("A",))
 
     assert _stored(database) == []

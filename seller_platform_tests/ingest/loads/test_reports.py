@@ -1,4 +1,4 @@
-"""Reports from request to rows, against an upstream on a socket whose hours pass in no time."""
+"""Tests reports from the request to the rows, with an upstream on a socket."""
 
 import json
 import logging
@@ -35,22 +35,22 @@ ORDER = ReportOrder("dps_date", "2026-03-09")
 
 @dataclass
 class Desk:
-    """Where reports are ordered: an upstream, a warehouse, and a clock that is moved by hand."""
+    """An upstream of reports, a warehouse, and a clock that a test moves."""
 
     upstream: ReportUpstream
     database: Database
     api: SellerApi
     now: datetime = NOON
 
-    def request(self, order: ReportOrder = ORDER, known: KnownAccount = LOS_ANGELES) -> ReportJob | None:
-        return request_report(self.api, self.database, known, order, now=self.now)
+    def request(self, order: ReportOrder = ORDER, account: KnownAccount = LOS_ANGELES) -> ReportJob | None:
+        return request_report(self.api, self.database, account, order, now=self.now)
 
     def poll(self, **after: float) -> int:
         self.now += timedelta(**after)
         return poll_due(lambda _: self.api, self.database, clock=lambda: self.now, seconds=30, limit=100)
 
     def poll_until_it_ends(self, *, ticks: int = 20_000) -> ReportJob:
-        """Poll at every tick of five seconds at which the only job is due, until it waits no more."""
+        """Poll the only job whenever it is due, in ticks of five seconds, until it ends."""
         job, last = self.job(), self.now + timedelta(seconds=5 * ticks)
         while job.state in (JobState.REQUESTED, JobState.PENDING) and self.now < last:
             self.poll(seconds=5 * max(1, math.ceil((job.next_poll_at - self.now) / timedelta(seconds=5))))
@@ -61,8 +61,8 @@ class Desk:
     def job(self, number: int = 1) -> ReportJob:
         return job_of(self.database, number)
 
-    def load(self, job: ReportJob | None = None, known: KnownAccount = LOS_ANGELES) -> Receipt | None:
-        return load_report(self.api, self.database, known, job or self.job(), clock=lambda: self.now, run_id="run")
+    def load(self, job: ReportJob | None = None, account: KnownAccount = LOS_ANGELES) -> Receipt | None:
+        return load_report(self.api, self.database, account, job or self.job(), clock=lambda: self.now, run_id="run")
 
     def rows(self) -> list[tuple[Any, ...]]:
         statement = text(
@@ -112,8 +112,8 @@ def test_a_report_is_requested_followed_and_stored(desk: Desk) -> None:
 def test_the_selector_and_the_account_are_in_the_query_and_in_the_body(desk: Desk) -> None:
     desk.request(ReportOrder("product_sku", "A & B/ü"))
 
-    wanted = {"seller_id": "S1", "marketplace_id": "US", "product_sku": "A & B/ü"}
-    assert [(asked.query, asked.body) for asked in desk.upstream.asked] == [(wanted, wanted)]
+    expected = {"seller_id": "S1", "marketplace_id": "US", "product_sku": "A & B/ü"}
+    assert [(asked.query, asked.body) for asked in desk.upstream.asked] == [(expected, expected)]
 
 
 def test_yesterday_is_that_of_each_account(desk: Desk) -> None:
@@ -146,7 +146,7 @@ def test_what_cannot_be_requested_is_refused_before_anything_is_stored(
 
 
 def test_an_open_report_is_not_requested_again_and_a_completed_one_is(desk: Desk) -> None:
-    first, same, other = desk.request(), desk.request(), desk.request(known=AUCKLAND)
+    first, same, other = desk.request(), desk.request(), desk.request(account=AUCKLAND)
     desk.poll(seconds=5)
     while_ready = desk.request()
     desk.load()
@@ -225,10 +225,10 @@ def test_a_report_that_fails_twice_has_failed_and_tells_so_once(desk: Desk) -> N
     desk.request()
 
     job = desk.poll_until_it_ends(ticks=4)
-    told, again = (take_failures(desk.database, "S1.US", now=desk.now) for _ in range(2))
+    failures, again = (take_failures(desk.database, "S1.US", now=desk.now) for _ in range(2))
 
     assert job.state is JobState.FAILED
-    assert [str(error) for error in told] == [
+    assert [str(error) for error in failures] == [
         "the report dps_date 2026-03-09 of S1.US: the upstream ended it as 'failed': the disk is full; it was "
         "requested 2 times. Nothing of it was stored; request it again with `request_reports`"
     ]
@@ -268,12 +268,12 @@ def test_a_report_that_never_ends_is_given_up(desk: Desk) -> None:
     desk.request(replace(ORDER, give_up_after=timedelta(hours=1.5)))
 
     job = desk.poll_until_it_ends()
-    told = take_failures(desk.database, "S1.US", now=desk.now)
+    failures = take_failures(desk.database, "S1.US", now=desk.now)
 
     assert job.state is JobState.GIVEN_UP
     assert timedelta(0) <= desk.now - NOON - timedelta(hours=1.5) < timedelta(seconds=10)
-    assert "it was not ready after 1.5 hours and 2" in str(told[0])
-    assert "(the last answer: processing)" in str(told[0])
+    assert "it was not ready after 1.5 hours and 2" in str(failures[0])
+    assert "(the last answer: processing)" in str(failures[0])
     assert desk.request() is not None
 
 
@@ -400,9 +400,9 @@ def test_what_was_overtaken_changes_nothing(desk: Desk) -> None:
     assert late is not None
     desk.upstream.ends = (9, "failed", "")
 
-    found = poll_report(desk.api, desk.database, LOS_ANGELES, late, now=desk.now)
+    polled = poll_report(desk.api, desk.database, LOS_ANGELES, late, now=desk.now)
 
-    assert found.state is JobState.READY
+    assert polled.state is JobState.READY
     assert len(desk.upstream.asked) == 1
 
 

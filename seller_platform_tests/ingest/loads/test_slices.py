@@ -1,4 +1,4 @@
-"""Loading: which days are read, and many slices side by side."""
+"""Tests which days are loaded, and loads of many slices in parallel."""
 
 import threading
 import time
@@ -39,15 +39,15 @@ def _read(database: Database, window: Window, at: datetime) -> None:
             load.store(LoadFacts(1, 1, 0, 0, CountVerdict.MATCH), started_at=at)
 
 
-def _window(database: Database, wanted: SliceRequest, *, whole: bool, now: datetime = NOW) -> Window | None:
-    return window_to_load(database, TOKYO, wanted, now=now, whole=whole)
+def _window(database: Database, request: SliceRequest, *, whole: bool, now: datetime = NOW) -> Window | None:
+    return window_to_load(database, TOKYO, request, now=now, whole=whole)
 
 
 def test_the_running_month_is_read_until_the_accounts_today(database: Database) -> None:
-    wanted = SliceRequest(TRANSACTIONS, TOKYO.key, MARCH)
+    request = SliceRequest(TRANSACTIONS, TOKYO.key, MARCH)
 
-    assert _window(database, wanted, whole=True) == Window(date(2026, 3, 1), date(2026, 3, 12))
-    assert _window(database, wanted, whole=False) == Window(date(2026, 3, 1), date(2026, 3, 12))
+    assert _window(database, request, whole=True) == Window(date(2026, 3, 1), date(2026, 3, 12))
+    assert _window(database, request, whole=False) == Window(date(2026, 3, 1), date(2026, 3, 12))
 
 
 def test_a_month_that_has_not_begun_for_the_account_has_nothing_to_read(database: Database) -> None:
@@ -134,9 +134,9 @@ def _wanted(count: int) -> list[SliceRequest]:
 
 
 def test_outcomes_come_in_order_and_a_failure_stops_nobody() -> None:
-    def load(each: SliceRequest) -> None:
-        time.sleep(0.02 if each.account == "S0" else 0)
-        if each.account == "S3":
+    def load(request: SliceRequest) -> None:
+        time.sleep(0.02 if request.account == "S0" else 0)
+        if request.account == "S3":
             raise ContractViolationError("it", "is broken")
 
     outcomes = list(load_each(_wanted(8), load, at_once=3))
@@ -174,9 +174,9 @@ def test_a_bug_is_raised() -> None:
 def test_a_slice_is_loaded_again_when_the_warehouse_is_back() -> None:
     absences = {"S1": 2, "S2": 3}
 
-    def load(each: SliceRequest) -> None:
-        if absences.get(each.account):
-            absences[each.account] -= 1
+    def load(request: SliceRequest) -> None:
+        if absences.get(request.account):
+            absences[request.account] -= 1
             raise WarehouseUnavailableError("/warehouse", "the server closed the connection")
 
     outcomes = list(load_each(_wanted(3), load, pauses_seconds=(0, 0)))

@@ -1,4 +1,4 @@
-"""Verification: which answers are equal, which differ, and which a replica cannot give."""
+"""Tests comparisons: equal answers, different answers, and answers a replica does not have."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -105,11 +105,11 @@ def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
 ) -> None:
     query = AccountQuery(STOCK, KNOWN, None, TODAY)
 
-    found = _compare(query, MovingList(stock(3)), _refusing(body, status))
+    comparison = _compare(query, MovingList(stock(3)), _refusing(body, status))
 
-    assert found.verdict is verdict
-    assert len(found.not_known) == (verdict is ComparisonResult.NOT_KNOWN)
-    assert len(found.differences) == (verdict is ComparisonResult.DIFFERENT)
+    assert comparison.verdict is verdict
+    assert len(comparison.not_known) == (verdict is ComparisonResult.NOT_KNOWN)
+    assert len(comparison.differences) == (verdict is ComparisonResult.DIFFERENT)
 
 
 def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
@@ -119,18 +119,18 @@ def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
     theirs["cost_elements"].append(duty)
     ours["cost_elements"].insert(0, {**duty, "amount": 1.00, "notes": ""})
 
-    found = _compare(
+    comparison = _compare(
         query,
         _selling({"A": [theirs, _period(first="2027-01-01")], "B": []}),
         _selling({"A": [_period(first="2027-01-01"), ours], "B": [], "NEW": []}),
     )
 
-    assert (found.verdict, found.rows, found.differences) == (ComparisonResult.EQUAL, 2, ())
-    assert found.asked == "cost_periods of 3 products"
+    assert (comparison.verdict, comparison.rows, comparison.differences) == (ComparisonResult.EQUAL, 2, ())
+    assert comparison.asked == "cost_periods of 3 products"
 
 
 @pytest.mark.parametrize(
-    ("ours", "told"),
+    ("ours", "message"),
     [
         ([_period(), _period()], "sku A, from_date 2026-01-01: 1 at the source, 2 at the replica"),
         ([], "sku A, from_date 2026-01-01: 1 at the source, 0 at the replica"),
@@ -139,13 +139,15 @@ def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
     ],
     ids=["twice", "lacking", "amount", "notes"],
 )
-def test_costs_that_differ_are_named_with_their_product(ours: list[dict[str, Any]], told: str) -> None:
+def test_costs_that_differ_are_named_with_their_product(ours: list[dict[str, Any]], message: str) -> None:
     query = AccountQuery(COSTS, KNOWN, None, TODAY, skus=("A", "B"))
 
-    found = _compare(query, _selling({"A": [_period()], "B": []}), _selling({"A": ours, "B": []}))
+    comparison = _compare(query, _selling({"A": [_period()], "B": []}), _selling({"A": ours, "B": []}))
 
-    assert found.verdict is ComparisonResult.DIFFERENT
-    assert any("sku A, from_date 2026-01-01" in line and told in line for line in found.differences), found.differences
+    assert comparison.verdict is ComparisonResult.DIFFERENT
+    assert any("sku A, from_date 2026-01-01" in line and message in line for line in comparison.differences), (
+        comparison.differences
+    )
 
 
 def test_what_is_stored_around_a_hole_is_asked_and_the_hole_is_named() -> None:

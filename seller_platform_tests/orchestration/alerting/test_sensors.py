@@ -1,4 +1,4 @@
-"""Tests that each cause is reported once, with its next step, and that no message is lost."""
+"""Tests that each cause is reported once with its next step, without losing messages."""
 
 import json
 import logging
@@ -35,7 +35,12 @@ Failures = dict[str, SellerPlatformError]
 
 @dataclass
 class Shop:
-    """An instance with assets that fail as `failures` and `checks` say, the sensors, and their webhook."""
+    """An instance with failing assets, the sensors, and their webhook.
+
+    Attributes:
+        failures: The error of each failing partition.
+        checks: The failing checks.
+    """
 
     instance: dg.DagsterInstance
     receiver: Receiver
@@ -55,7 +60,7 @@ class Shop:
         return dg.materialize([self._asset(name)], instance=self.instance, tags=tags, raise_on_error=False)
 
     def tick(self, sensor: str, *, later: timedelta = timedelta(seconds=30)) -> str | None:
-        """Evaluate a sensor as the daemon does, some time after the last tick, and return its skip message."""
+        """Evaluate a sensor some time after the last tick, and return its skip message."""
         self.passed += later
         definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed)
         definition = definitions.resolve_sensor_def(sensor)

@@ -39,7 +39,7 @@ KEY = asset_key(ACCOUNT_DATASET)
 
 @dataclass
 class Installation:
-    """Two users of two upstreams, one warehouse, one Dagster instance, and a clock that a test sets."""
+    """Two users of two upstreams, a warehouse, a Dagster instance, and a clock."""
 
     upstreams: dict[str, independent_upstream.IndependentUpstream]
     database: Database
@@ -68,7 +68,7 @@ class Installation:
         self.upstreams[name].refresh.clear()
 
     def tick(self, *, minutes: float = 0) -> dg.SensorResult:
-        """Evaluate the sensor as the daemon does, some minutes later, and add the partitions it requests."""
+        """Evaluate the sensor some minutes later, and add the partitions that it requests."""
         self.now += timedelta(minutes=minutes)
         sensor = self.defs.resolve_sensor_def("discover_accounts")
         with dg.build_sensor_context(

@@ -1,4 +1,4 @@
-"""Tests that the Dagster UI shows a chart in metadata as an image, as a new Dagster may not."""
+"""Tests that the UI of the installed Dagster shows a chart in metadata as an image."""
 
 import os
 import shutil

@@ -236,7 +236,7 @@ def test_nothing_is_built_before_its_inputs_are_loaded(marts: Marts) -> None:
 
 
 def _built(marts: Marts) -> None:
-    """Load and build all of the first account's January to March, so that nothing is due."""
+    """Load and build January to March of the first account, so that nothing is due."""
     for month in (JANUARY, FEBRUARY, MARCH):
         for dataset in ("daily_product_sales", "transactions", "orders"):
             marts.load(dataset, "S1.US", month, "1")

@@ -1,4 +1,4 @@
-"""Tests that failed partitions are named at the end of a loop and stop no other."""
+"""Tests that a loop names failed partitions at its end and continues after them."""
 
 import dagster as dg
 import pytest
