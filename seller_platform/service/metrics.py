@@ -3,8 +3,6 @@
 Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -80,7 +78,7 @@ class Measures:
             buckets=_REQUEST_SECONDS,
             registry=registry,
         )
-        self._under_way = Gauge(
+        self.under_way = Gauge(
             "seller_platform_service_requests_under_way",
             "Requests that are being answered.",
             multiprocess_mode="livesum",
@@ -98,31 +96,25 @@ class Measures:
             ("outcome",),
             registry=registry,
         )
-        self._lent = Gauge(
+        self.lent = Gauge(
             "seller_platform_service_connections_lent",
             "Connections to PostgreSQL that requests hold.",
             multiprocess_mode="livesum",
             registry=registry,
         )
-        self._waits = Histogram(
+        self.waits = Histogram(
             "seller_platform_service_connection_wait_seconds",
             "How long requests waited for a connection to PostgreSQL, got or not.",
             buckets=_WAIT_SECONDS,
             registry=registry,
         )
-        self._denied = Counter(
+        self.denied = Counter(
             "seller_platform_service_connections_denied",
             "Requests that waited in vain for a connection to PostgreSQL.",
             registry=registry,
         )
         for outcome in LoginOutcome:
             self._logins.labels(outcome.value)
-
-    @contextmanager
-    def request(self) -> Iterator[None]:
-        """Count a request as under way while the block runs."""
-        with self._under_way.track_inprogress():
-            yield
 
     def answered(self, scope: Scope, method: str, status: int, seconds: float) -> None:
         """Count a request that was answered; status 0 stands for one that got no answer."""
@@ -134,15 +126,3 @@ class Measures:
             self._rows.labels(endpoint).inc(notes.rows)
         if notes.login is not None:
             self._logins.labels(notes.login.value).inc()
-
-    @contextmanager
-    def wait(self) -> Iterator[None]:
-        """Measure how long the block, which waits for a connection, takes."""
-        with self._waits.time(), self._denied.count_exceptions():
-            yield
-
-    @contextmanager
-    def loan(self) -> Iterator[None]:
-        """Count a connection as lent while the block runs."""
-        with self._lent.track_inprogress():
-            yield

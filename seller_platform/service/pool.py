@@ -75,11 +75,11 @@ class Store:
             WarehouseUnavailableError: No connection was free in time, or it was lost while it was used.
         """
         try:
-            with self._measures.wait():
+            with self._measures.waits.time(), self._measures.denied.count_exceptions():
                 connection = await self._borrow()
             self._lent += 1
             try:
-                with self._measures.loan():
+                with self._measures.lent.track_inprogress():
                     yield connection
             finally:
                 self._lent -= 1

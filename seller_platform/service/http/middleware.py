@@ -59,7 +59,7 @@ class Envelop:
         inner = {**scope, "method": "GET"} if is_head else scope
         notes_of(inner)
         try:
-            with self._measures.request():
+            with self._measures.under_way.track_inprogress():
                 await self._app(inner, receive, pass_on)
         except Exception as error:
             ACCESS_LOG.exception("request %s failed", request_id)
