@@ -7,15 +7,16 @@ import hashlib
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import date, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from psycopg import errors
-from psycopg.rows import class_row
 from starlette.datastructures import Headers
 
 from seller_platform.errors import InvalidParametersError, NotFoundError, UnauthorizedError
 from seller_platform.service.http.parameters import Parameter, Query, shown, text_parameter
-from seller_platform.service.pool import Connection
+from seller_platform.service.pool import Connection, fetch_records
 
 ACCOUNT_TITLE = text_parameter("account_title", "Title of an account: selects that account.")
 SELLER_ID = text_parameter("seller_id", "Seller of an account; goes with `marketplace_id`.")
@@ -58,12 +59,25 @@ class ServedAccount:
     seller_id: str | None
     is_replica: bool
 
+    def today(self, now: datetime) -> date:
+        """Return the day of a moment in the account's time zone."""
+        return now.astimezone(ZoneInfo(self.timezone)).date()
+
 
 @dataclass(frozen=True)
 class SelectedAccounts:
     """The accounts of one request; its caller may read all of them."""
 
     accounts: tuple[ServedAccount, ...]
+
+    @property
+    def keys(self) -> list[str]:
+        return [account.key for account in self.accounts]
+
+    @property
+    def currencies(self) -> list[str]:
+        """The currencies that the accounts keep, for messages."""
+        return sorted({account.currency_code or "an unknown currency" for account in self.accounts})
 
     @property
     def has_replicas(self) -> bool:
@@ -202,6 +216,4 @@ async def accounts_of(
     connection: Connection, caller: Caller, selector: Selector = Selector()
 ) -> tuple[ServedAccount, ...]:
     """Return the accounts that a caller may read, by number; a selector restricts them."""
-    async with connection.cursor(row_factory=class_row(ServedAccount)) as cursor:
-        await cursor.execute(_ACCOUNTS, {"user": caller.id, **asdict(selector)})
-        return tuple(await cursor.fetchall())
+    return tuple(await fetch_records(connection, ServedAccount, _ACCOUNTS, {"user": caller.id, **asdict(selector)}))

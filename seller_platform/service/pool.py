@@ -1,13 +1,14 @@
 """The service's pool of connections to PostgreSQL."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from prometheus_client import CollectorRegistry
-from psycopg.rows import TupleRow
+from psycopg.abc import Params
+from psycopg.rows import TupleRow, class_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from seller_platform.errors import WarehouseUnavailableError
@@ -15,6 +16,7 @@ from seller_platform.service.metrics import Measures
 from seller_platform.warehouse.postgres.database import conninfo, driver_url
 
 Connection = psycopg.AsyncConnection[TupleRow]
+Record = TypeVar("Record")
 
 _LONGEST_QUEUE_SECONDS = 60.0
 _STATEMENT_MILLISECONDS = 120_000
@@ -95,3 +97,18 @@ class Store:
             except PoolTimeout:
                 if self._lent == 0 or time.monotonic() > deadline:
                     raise
+
+
+async def fetch_records(
+    connection: Connection, kind: type[Record], statement: LiteralString, values: Params
+) -> Sequence[Record]:
+    """Return the rows of a statement as instances of a class, whose fields are the columns."""
+    async with connection.cursor(row_factory=class_row(kind)) as cursor:
+        return await (await cursor.execute(statement, values)).fetchall()
+
+
+async def fetch_record(
+    connection: Connection, kind: type[Record], statement: LiteralString, values: Params
+) -> Record | None:
+    """Return the first row of a statement as an instance of a class; None without any."""
+    return next(iter(await fetch_records(connection, kind, statement, values)), None)

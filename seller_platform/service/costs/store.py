@@ -10,7 +10,6 @@ of this database lists it, or ever listed it; receipts do not decide that.
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from zoneinfo import ZoneInfo
 
 import msgspec
 from psycopg import sql
@@ -112,7 +111,7 @@ async def write_periods(
     async with connection.transaction():
         await _reserve(connection, selected)
         for account in selected.accounts:
-            snapshot = await _snapshot(connection, account) or now.astimezone(ZoneInfo(account.timezone)).date()
+            snapshot = await _snapshot(connection, account) or account.today(now)
             snapshot_of = {"account": account.key, "snapshot": snapshot}
             overlaps = await (await connection.execute(_OVERLAP, {**values, **snapshot_of})).fetchall()
             problems: dict[str, list[str]] = {}
@@ -162,7 +161,7 @@ async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
                 f"the rows of account {account.key} are a copy, loaded from another service: "
                 "change its costs there, and the next load brings them here"
             )
-    for key in sorted(account.key for account in selected.accounts):
+    for key in sorted(selected.keys):
         await connection.execute(LOCK, {"name": f"seller.cost_periods {key}"})
 
 

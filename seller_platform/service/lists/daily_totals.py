@@ -69,7 +69,7 @@ async def answer_from_sums(
 
 async def _bring_up_to_date(connection: Connection, dataset: Dataset, selected: SelectedAccounts) -> bool:
     """Sum what was loaded since, and return whether all sums became current."""
-    values = {"dataset": dataset.name, "accounts": [account.key for account in selected.accounts]}
+    values = {"dataset": dataset.name, "accounts": selected.keys}
     statement = sql.SQL(_STALE).format(is_current=sql.SQL(IS_CURRENT))
     stale = await (await connection.execute(statement, values)).fetchall()
     # Rows without a receipt may change without one, so that no sums of them are stored.

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 from starlette.requests import Request
@@ -195,10 +194,11 @@ async def check_currency(connection: Connection, selected: SelectedAccounts, cur
             requested currency is stored.
         UnknownToReplicaError: No rate of it is stored, and an account is a replica.
     """
-    currencies = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
-    if currency is None and len(currencies) > 1:
-        raise InvalidParametersError({CURRENCY.name: [f"is required; the accounts keep {', '.join(currencies)}"]})
-    if currency is None or currencies == [currency]:
+    if currency is None and len(selected.currencies) > 1:
+        raise InvalidParametersError(
+            {CURRENCY.name: [f"is required; the accounts keep {', '.join(selected.currencies)}"]}
+        )
+    if currency is None or selected.currencies == [currency]:
         return False
     if not await knows_currency(connection, currency):
         raise _unknown_rate(selected, f"is {currency}, of which no exchange rate is known")
@@ -234,7 +234,7 @@ def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest,
     Raises:
         InvalidParametersError: The start lies after the end, or the end too far after the start.
     """
-    end = list_request.end or now.astimezone(ZoneInfo(account.timezone)).date()
+    end = list_request.end or account.today(now)
     start = list_request.start or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
     last_day = f"{end}" if list_request.end else f"{end} (today in {account.timezone})"
     if start > end:

@@ -71,7 +71,7 @@ async def find_skus(
         NotFoundError: None of the accounts has such a product.
         UnknownToReplicaError: An account is a replica, of which the parents of products are not stored.
     """
-    values = {"accounts": [account.key for account in selected.accounts], "value": product.value}
+    values = {"accounts": selected.keys, "value": product.value}
     skus: dict[str, list[str]] = {}
     for account, sku in await (await connection.execute(_STATEMENTS[product.parameter], values)).fetchall():
         skus.setdefault(account, []).append(sku)

@@ -13,7 +13,6 @@ Receipts may be pruned, but the newest of each window stays. Other accounts need
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from zoneinfo import ZoneInfo
 
 from seller_platform.contract import Dataset
 from seller_platform.errors import NotReadError
@@ -116,7 +115,7 @@ def _needed_days(
         if not need.dataset.is_dated:
             yield account, (None, None)
             continue
-        today = now.astimezone(ZoneInfo(account.timezone)).date()
+        today = account.today(now)
         days = need.days[position] if need.days is not None else None
         if days is None:
             yield account, (None, today)

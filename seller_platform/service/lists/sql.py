@@ -274,7 +274,7 @@ async def knows_currency(connection: Connection, currency: str) -> bool:
 def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: str | None) -> dict[str, object]:
     accounts = selected.accounts
     return {
-        "accounts": [account.key for account in accounts],
+        "accounts": selected.keys,
         "zones": [account.timezone for account in accounts],
         "currencies": [account.currency_code for account in accounts],
         "first_days": [day.first for day in days] if days is not None else [None] * len(accounts),

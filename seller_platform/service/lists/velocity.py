@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import cache
 from typing import LiteralString
-from zoneinfo import ZoneInfo
 
 from psycopg import sql
 
@@ -107,7 +106,7 @@ def _days(selected: SelectedAccounts, sent: Mapping[str, date | None], now: date
     start, end = sent.get(VELOCITY_START.name), sent.get(VELOCITY_END.name)
     if start is None and end is None:
         return None
-    lasts = [end or now.astimezone(ZoneInfo(account.timezone)).date() for account in selected.accounts]
+    lasts = [end or account.today(now) for account in selected.accounts]
     firsts = [start or max(date.min + _DEFAULT_SPAN, last) - _DEFAULT_SPAN for last in lasts]
     for first, last in zip(firsts, lasts, strict=True):
         if first > last:

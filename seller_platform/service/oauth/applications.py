@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from psycopg.rows import class_row
 from sqlalchemy import insert, select
 
 from seller_platform.errors import InvalidApplicationError
 from seller_platform.service.access import hash_of
-from seller_platform.service.pool import Connection
+from seller_platform.service.pool import Connection, fetch_records
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import APPLICATIONS
 
@@ -67,19 +66,8 @@ def add_application(
     Raises:
         InvalidApplicationError: The name or the redirect URI cannot be used.
     """
-    check_application(name, redirect_uri)
-    client_id, secret = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
-    with database.begin() as connection:
-        connection.execute(
-            insert(APPLICATIONS).values(
-                client_id=client_id,
-                name=name,
-                secret_hash=hash_of(secret),
-                redirect_uri=redirect_uri,
-                owner_id=owner_id,
-            )
-        )
-    return client_id, secret
+    secret = secrets.token_urlsafe(32)
+    return _add(database, name, redirect_uri, secret_hash=hash_of(secret), owner_id=owner_id), secret
 
 
 def add_public_application(database: Database, name: str, redirect_uri: str) -> str:
@@ -91,11 +79,7 @@ def add_public_application(database: Database, name: str, redirect_uri: str) -> 
     Raises:
         InvalidApplicationError: The name or the redirect URI cannot be used.
     """
-    check_application(name, redirect_uri)
-    client_id = secrets.token_urlsafe(16)
-    with database.begin() as connection:
-        connection.execute(insert(APPLICATIONS).values(client_id=client_id, name=name, redirect_uri=redirect_uri))
-    return client_id
+    return _add(database, name, redirect_uri, secret_hash=None, owner_id=None)
 
 
 def knows_application(database: Database, client_id: str) -> bool:
@@ -144,9 +128,7 @@ def check_redirect_uri(uri: str) -> None:
 
 async def own_applications(connection: Connection, owner_id: int) -> Sequence[OwnApplication]:
     """Return the applications of a user, the newest first."""
-    async with connection.cursor(row_factory=class_row(OwnApplication)) as cursor:
-        await cursor.execute(_OWN, (owner_id,))
-        return await cursor.fetchall()
+    return await fetch_records(connection, OwnApplication, _OWN, (owner_id,))
 
 
 async def register_application(
@@ -166,6 +148,15 @@ async def delete_application(connection: Connection, client_id: str, *, owner_id
     await connection.execute(
         "DELETE FROM service.applications WHERE client_id = %s AND owner_id = %s", (client_id, owner_id)
     )
+
+
+def _add(database: Database, name: str, redirect_uri: str, *, secret_hash: bytes | None, owner_id: int | None) -> str:
+    check_application(name, redirect_uri)
+    client_id = secrets.token_urlsafe(16)
+    values = {"name": name, "secret_hash": secret_hash, "redirect_uri": redirect_uri, "owner_id": owner_id}
+    with database.begin() as connection:
+        connection.execute(insert(APPLICATIONS).values(client_id=client_id, **values))
+    return client_id
 
 
 def _is_loopback(host: str) -> bool:

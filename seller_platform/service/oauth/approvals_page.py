@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from urllib.parse import urlsplit
 
-from psycopg.rows import class_row
 from starlette.responses import Response
 
 from seller_platform.errors import NotFoundError
@@ -16,7 +15,7 @@ from seller_platform.service.access import accounts_of
 from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.signed_in import SignedInRequest
-from seller_platform.service.pool import Connection
+from seller_platform.service.pool import Connection, fetch_records
 
 END = f"{APPROVALS}/{{client_id}}/end"
 
@@ -65,9 +64,7 @@ class ApprovedApplication:
 
 async def approved_applications(connection: Connection, user_id: int) -> Sequence[ApprovedApplication]:
     """Return the applications with access to a user's accounts, the newest consent first."""
-    async with connection.cursor(row_factory=class_row(ApprovedApplication)) as cursor:
-        await cursor.execute(_APPROVED, (user_id,))
-        return await cursor.fetchall()
+    return await fetch_records(connection, ApprovedApplication, _APPROVED, (user_id,))
 
 
 async def end_access(connection: Connection, user_id: int, client_id: str) -> None:

@@ -10,11 +10,10 @@ from datetime import timedelta
 from typing import LiteralString
 
 from psycopg import sql
-from psycopg.rows import class_row
 
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from seller_platform.service.access import hash_of
-from seller_platform.service.pool import Connection
+from seller_platform.service.pool import Connection, fetch_record
 
 _RANDOM_BYTES = 32
 
@@ -40,6 +39,8 @@ class IssuedTokens:
     access_token: str
     refresh_token: str
 
+
+_FIND = "SELECT client_id, name, secret_hash, redirect_uri FROM service.applications WHERE client_id = %s"
 
 _CONSENT = """
 WITH consent AS (
@@ -110,12 +111,7 @@ WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.
 
 async def find_application(connection: Connection, client_id: str) -> RegisteredApplication | None:
     """Return the application of that id, or None where there is none."""
-    async with connection.cursor(row_factory=class_row(RegisteredApplication)) as cursor:
-        await cursor.execute(
-            "SELECT client_id, name, secret_hash, redirect_uri FROM service.applications WHERE client_id = %s",
-            (client_id,),
-        )
-        return await cursor.fetchone()
+    return await fetch_record(connection, RegisteredApplication, _FIND, (client_id,))
 
 
 async def issue_code(

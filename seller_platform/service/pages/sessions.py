@@ -6,16 +6,22 @@ import secrets
 from dataclasses import dataclass
 from datetime import timedelta
 
-from psycopg.rows import class_row
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.service.access import Caller, hash_of
-from seller_platform.service.pool import Connection
+from seller_platform.service.pool import Connection, fetch_record
 
 SESSION_HOURS = 12
 _COOKIE = "seller_platform_session"
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+_USER = """
+SELECT users.id, users.name, users.email, users.status
+FROM service.sessions AS session
+JOIN service.users AS users ON users.id = session.user_id AND users.status = 'active'
+WHERE session.session_hash = %s AND session.expires_at > now()
+"""
+_FIND_USER = "SELECT id, password_hash, status FROM service.users WHERE lower(email) = lower(%s)"
 
 
 @dataclass(frozen=True)
@@ -85,23 +91,12 @@ async def user_of(connection: Connection, session: BrowserSession | None) -> Cal
     """Return the user who is logged in with a session, or None."""
     if session is None:
         return None
-    async with connection.cursor(row_factory=class_row(Caller)) as cursor:
-        await cursor.execute(
-            "SELECT users.id, users.name, users.email, users.status FROM service.sessions AS session "
-            "JOIN service.users AS users ON users.id = session.user_id AND users.status = 'active' "
-            "WHERE session.session_hash = %s AND session.expires_at > now()",
-            (hash_of(session.secret),),
-        )
-        return await cursor.fetchone()
+    return await fetch_record(connection, Caller, _USER, (hash_of(session.secret),))
 
 
 async def find_user(connection: Connection, email: str) -> StoredUser | None:
     """Return the user with an e-mail address, or None."""
-    async with connection.cursor(row_factory=class_row(StoredUser)) as cursor:
-        await cursor.execute(
-            "SELECT id, password_hash, status FROM service.users WHERE lower(email) = lower(%s)", (email,)
-        )
-        return await cursor.fetchone()
+    return await fetch_record(connection, StoredUser, _FIND_USER, (email,))
 
 
 def _cookie_name(request: Request) -> str:

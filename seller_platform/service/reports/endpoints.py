@@ -63,9 +63,10 @@ def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
         dataset, chosen = DATASET_OF[report.selector], chosen_rows(report.selector, report.value)
         async with store.connection() as connection:
             selected = await select_accounts(connection, caller, selector)
-            currencies = sorted({account.currency_code or "an unknown currency" for account in selected.accounts})
-            if len(currencies) > 1 and keeps_own_currency(dataset):
-                problem = f"selects accounts that keep {', '.join(currencies)}; request a report for each currency"
+            if len(selected.currencies) > 1 and keeps_own_currency(dataset):
+                problem = (
+                    f"selects accounts that keep {', '.join(selected.currencies)}; request a report for each currency"
+                )
                 raise InvalidParametersError({GROUP_TITLE.name: [problem]})
             # Of a product, all days since the first that was read are needed; earlier days are unknown.
             days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)

@@ -12,12 +12,11 @@ from dataclasses import asdict, dataclass
 from functools import cache
 
 from procrastinate import App, PsycopgConnector
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
-from seller_platform.service.pool import Connection, Store
+from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
 RETENTION_DAYS = 7
@@ -91,9 +90,8 @@ async def request_report(
     connection: Connection, caller: Caller, selector: Selector, selected: SelectedAccounts, request: ReportRequest
 ) -> int:
     """Store a report to be written, with its job, and return its number."""
-    keys = [account.key for account in selected.accounts]
     async with connection.transaction():
-        values = (caller.id, Jsonb(asdict(selector)), keys, request.selector, request.value)
+        values = (caller.id, Jsonb(asdict(selector)), selected.keys, request.selector, request.value)
         row = await (await connection.execute(_INSERT, values)).fetchone()
         assert row is not None
         # procrastinate's functions name its tables without their schema.
@@ -111,15 +109,13 @@ async def find_report(
     Raises:
         NotFoundError: There is none, or it expired, or it is of another user or other accounts.
     """
-    keys = [account.key for account in selected.accounts]
-    async with connection.cursor(row_factory=class_row(ReportRequestJob)) as cursor:
-        await cursor.execute(_FIND, {"id": report_id, "user": caller.id, "accounts": keys, "kept": RETENTION_DAYS})
-        row = await cursor.fetchone()
-    if row is None:
+    values = {"id": report_id, "user": caller.id, "accounts": selected.keys, "kept": RETENTION_DAYS}
+    job = await fetch_record(connection, ReportRequestJob, _FIND, values)
+    if job is None:
         raise NotFoundError(
             f"there is no report {report_id} of the accounts selected; reports are kept for {RETENTION_DAYS} days"
         )
-    return row
+    return job
 
 
 async def read_chunks(store: Store, job: ReportRequestJob) -> AsyncIterator[bytes]:
@@ -145,9 +141,7 @@ async def reserve_report(connection: Connection, report_id: int) -> bool:
 
 async def find_open_report(connection: Connection, report_id: int) -> ReportRequestJob | None:
     """Return a report that is being written; None for any other."""
-    async with connection.cursor(row_factory=class_row(ReportRequestJob)) as cursor:
-        await cursor.execute(_OPEN, (report_id,))
-        return await cursor.fetchone()
+    return await fetch_record(connection, ReportRequestJob, _OPEN, (report_id,))
 
 
 async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
@@ -156,12 +150,10 @@ async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
     Raises:
         NotFoundError: The user may no longer use the service.
     """
-    async with connection.cursor(row_factory=class_row(Caller)) as cursor:
-        await cursor.execute(_OWNER, (job.user_id,))
-        row = await cursor.fetchone()
-    if row is None:
+    owner = await fetch_record(connection, Caller, _OWNER, (job.user_id,))
+    if owner is None:
         raise NotFoundError("the user who requested the report may no longer use the service")
-    return row
+    return owner
 
 
 async def note_progress(connection: Connection, report_id: int, percent: int) -> None:

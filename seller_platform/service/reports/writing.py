@@ -97,7 +97,7 @@ async def _write(store: Store, connection: Connection, job: ReportRequestJob) ->
     """
     owner = await find_owner(connection, job)
     selected = await select_accounts(connection, owner, Selector(**job.selection))
-    if sorted(account.key for account in selected.accounts) != sorted(job.accounts):
+    if sorted(selected.keys) != sorted(job.accounts):
         raise NotFoundError("the accounts selected are no longer those of the request; request the report again")
     dataset, chosen = DATASET_OF[job.selector], chosen_rows(job.selector, job.value)
     position, written, noted = 0, 0, time.monotonic()

@@ -96,7 +96,7 @@ LABEL: Mapping[str, LiteralString] = MappingProxyType(
 def statistics_values(selected: SelectedAccounts, spans: Sequence[ComparedDays], target: str) -> dict[str, object]:
     """Return the parameters that the statements of statistics share."""
     return {
-        "accounts": [account.key for account in selected.accounts],
+        "accounts": selected.keys,
         "currencies": [account.currency_code for account in selected.accounts],
         "first_days": [span.first for span in spans],
         "last_days": [span.last for span in spans],

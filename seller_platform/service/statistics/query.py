@@ -115,7 +115,7 @@ async def read_statistics(
 
 async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:
     """Whether the parents of all selected accounts' products are stored; a replica's are not."""
-    values = {"accounts": [account.key for account in selected.accounts]}
+    values = {"accounts": selected.keys}
     return await (await connection.execute(_WITHOUT_PRODUCTS, values)).fetchone() is None
 
 
