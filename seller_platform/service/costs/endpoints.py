@@ -16,7 +16,7 @@ from seller_platform.service.costs.openapi import DELETE, FROM_DATE, READ, TO_DA
 from seller_platform.service.costs.store import delete_periods, read_stored, write_periods
 from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.parameters import Query, shown
-from seller_platform.service.http.responses import JSON, json_answer
+from seller_platform.service.http.responses import JSON, success_answer
 from seller_platform.service.lists.products import PRODUCT, SKU, ProductSelector, find_skus, read_product
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.openapi.routes import Route
@@ -69,7 +69,7 @@ class _Costs:
                     raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
             stored = await write_periods(connection, selected, sku or "", periods, self._clock())
         message = f"{stored} cost period{'s were' if stored != 1 else ' was'} stored."
-        return _done(message, sku=sku, periods=stored)
+        return success_answer(message, sku=sku, periods=stored)
 
     async def delete(self, request: Request) -> Response:
         """Answer DELETE."""
@@ -93,8 +93,4 @@ class _Costs:
         if not deleted:
             period = f" from {first} to {last}" if dates else ""
             raise NotFoundError(f"{product.parameter} {shown(product.value)} has no cost period{period}")
-        return _done(f"{deleted} cost period{'s were' if deleted != 1 else ' was'} deleted.", deleted=deleted)
-
-
-def _done(message: str, **facts: object) -> Response:
-    return json_answer({"status": "success", "code": 200, "message": message, **facts})
+        return success_answer(f"{deleted} cost period{'s were' if deleted != 1 else ' was'} deleted.", deleted=deleted)

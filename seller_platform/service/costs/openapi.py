@@ -1,155 +1,111 @@
 """Describes the endpoints of cost periods for the OpenAPI document."""
 
-from collections.abc import Mapping
-
 from seller_platform.contract.cost_periods import LARGEST_AMOUNT, MOST_DECIMALS
 from seller_platform.service.access import SELECTION
 from seller_platform.service.http.parameters import day_parameter
 from seller_platform.service.http.responses import JSON
 from seller_platform.service.lists.products import PRODUCT, SKU
-from seller_platform.service.openapi.operations import Description
+from seller_platform.service.openapi.operations import INTEGER, TEXT, Description, object_schema, success_schema
 
 FROM_DATE = day_parameter("from_date", "First day of the one period to delete; goes with `to_date`.")
 TO_DATE = day_parameter("to_date", "Last day of the one period to delete; goes with `from_date`.")
 
 _DAY = {"type": "string", "format": "date"}
 _MONEY = {"type": ["number", "null"], "minimum": 0, "exclusiveMaximum": int(LARGEST_AMOUNT)}
+_RATE = {"type": ["string", "null"]}
+_UNITS = {"type": ["number", "null"], "exclusiveMinimum": 0}
 _TEXT = {"type": ["string", "null"], "maxLength": 1000}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 1000}
+_CURRENCY = {"type": "string", "pattern": "^[A-Z]{3}$"}
 _DOCS = {
     "cost_element": "A cost category, such as Manufacturing.",
     "currency": "ISO 4217 code of `amount`.",
     "provider": "Who is paid.",
     "notes": "Anything worth remembering.",
+    "cost_elements": "What the costs are made of.",
 }
-_ELEMENT = {
-    "title": "CostElement",
-    "type": "object",
-    "properties": {
-        "cost_element": {"type": "string", "description": _DOCS["cost_element"]},
-        "amount": {"type": "number", "description": "What it costs for one unit."},
-        "currency": {"type": "string", "description": _DOCS["currency"]},
-        "provider": {**_TEXT, "description": _DOCS["provider"]},
-        "notes": {**_TEXT, "description": _DOCS["notes"]},
+_ELEMENT = object_schema(
+    "CostElement",
+    {
+        "cost_element": (TEXT, _DOCS["cost_element"]),
+        "amount": ({"type": "number"}, "What it costs for one unit."),
+        "currency": (TEXT, _DOCS["currency"]),
+        "provider": (_TEXT, _DOCS["provider"]),
+        "notes": (_TEXT, _DOCS["notes"]),
     },
-}
-_PERIODS = {
-    "type": "object",
-    "required": ["data"],
-    "properties": {
-        "data": {
-            "type": "array",
-            "description": "The periods of each product, by their days.",
-            "items": {
-                "title": "CostPeriod",
-                "type": "object",
-                "required": ["from_date", "to_date", "cost_elements"],
-                "properties": {
-                    "from_date": {**_DAY, "description": "First day on which the costs hold."},
-                    "to_date": {**_DAY, "type": ["string", "null"], "description": "Last day on which they hold."},
-                    "cost_elements": {
-                        "type": "array",
-                        "items": _ELEMENT,
-                        "description": "What the costs are made of.",
-                    },
-                },
-            },
-        }
+    required=(),
+)
+_PERIOD = object_schema(
+    "CostPeriod",
+    {
+        "from_date": (_DAY, "First day on which the costs hold."),
+        "to_date": ({**_DAY, "type": ["string", "null"]}, "Last day on which they hold."),
+        "cost_elements": ({"type": "array", "items": _ELEMENT}, _DOCS["cost_elements"]),
     },
-}
-_ELEMENT_INPUT = {
-    "title": "CostElementInput",
-    "type": "object",
-    "required": ["cost_element", "currency"],
-    "properties": {
-        "cost_element": {**_NAME, "description": _DOCS["cost_element"]},
-        "provider": {**_TEXT, "description": _DOCS["provider"]},
-        "notes": {**_TEXT, "description": _DOCS["notes"]},
-        "currency": {"type": "string", "pattern": "^[A-Z]{3}$", "description": _DOCS["currency"]},
-        "total_amount": {**_MONEY, "description": "What all units cost; from it follows `amount`."},
-        "conversion_rate": {
-            "type": ["string", "null"],
-            "description": 'What `total_amount` is multiplied by: a positive decimal number; by default "1".',
-        },
-        "units": {
-            "type": ["number", "null"],
-            "exclusiveMinimum": 0,
-            "description": "How many units `total_amount` is for; by default 1.",
-        },
-        "amount": {
-            **_MONEY,
-            "description": "total_amount * conversion_rate / units; sent with it, both must agree to the cent.",
-        },
+)
+_PERIODS = object_schema(
+    "", {"data": {"type": "array", "description": "The periods of each product, by their days.", "items": _PERIOD}}
+)
+_ELEMENT_INPUT = object_schema(
+    "CostElementInput",
+    {
+        "cost_element": (_NAME, _DOCS["cost_element"]),
+        "provider": (_TEXT, _DOCS["provider"]),
+        "notes": (_TEXT, _DOCS["notes"]),
+        "currency": (_CURRENCY, _DOCS["currency"]),
+        "total_amount": (_MONEY, "What all units cost; from it follows `amount`."),
+        "conversion_rate": (
+            _RATE,
+            'What `total_amount` is multiplied by: a positive decimal number; by default "1".',
+        ),
+        "units": (_UNITS, "How many units `total_amount` is for; by default 1."),
+        "amount": (_MONEY, "total_amount * conversion_rate / units; sent with it, both must agree to the cent."),
     },
-}
-_INPUT = {
-    "title": "CostPeriods",
-    "type": "object",
-    "required": ["data"],
-    "examples": [
+    required=("cost_element", "currency"),
+)
+_DATES = {"from_date": (_DAY, "The first of them."), "to_date": (_DAY, "The last of them, inclusive.")}
+_PERIOD_INPUT = object_schema(
+    "CostPeriodInput",
+    {
+        "dates": object_schema("", _DATES, description="The days on which the costs hold."),
+        "cost_elements": ({"type": "array", "minItems": 1, "items": _ELEMENT_INPUT}, _DOCS["cost_elements"]),
+    },
+)
+_EXAMPLE = {
+    "account_title": "Shop US",
+    "sku": "MUG-BLUE-350",
+    "data": [
         {
-            "account_title": "Shop US",
-            "sku": "MUG-BLUE-350",
-            "data": [
+            "dates": {"from_date": "2026-03-01", "to_date": "2026-03-31"},
+            "cost_elements": [
                 {
-                    "dates": {"from_date": "2026-03-01", "to_date": "2026-03-31"},
-                    "cost_elements": [
-                        {
-                            "cost_element": "Manufacturing",
-                            "provider": "Example Pottery",
-                            "total_amount": 1250,
-                            "conversion_rate": "1.08",
-                            "units": 500,
-                            "currency": "USD",
-                        },
-                        {"cost_element": "Freight", "amount": 0.45, "currency": "USD"},
-                    ],
-                }
+                    "cost_element": "Manufacturing",
+                    "provider": "Example Pottery",
+                    "total_amount": 1250,
+                    "conversion_rate": "1.08",
+                    "units": 500,
+                    "currency": "USD",
+                },
+                {"cost_element": "Freight", "amount": 0.45, "currency": "USD"},
             ],
         }
     ],
-    "properties": {
-        **{parameter.name: {"type": "string", "description": parameter.doc} for parameter in (*SELECTION, SKU)},
+}
+_INPUT = object_schema(
+    "CostPeriods",
+    {
+        **{parameter.name: (TEXT, parameter.doc) for parameter in (*SELECTION, SKU)},
         "data": {
             "type": "array",
             "minItems": 1,
             "description": "The periods, no two of which may have a day in common.",
-            "items": {
-                "title": "CostPeriodInput",
-                "type": "object",
-                "required": ["dates", "cost_elements"],
-                "properties": {
-                    "dates": {
-                        "type": "object",
-                        "required": ["from_date", "to_date"],
-                        "description": "The days on which the costs hold.",
-                        "properties": {
-                            "from_date": {**_DAY, "description": "The first of them."},
-                            "to_date": {**_DAY, "description": "The last of them, inclusive."},
-                        },
-                    },
-                    "cost_elements": {
-                        "type": "array",
-                        "minItems": 1,
-                        "items": _ELEMENT_INPUT,
-                        "description": "What the costs are made of.",
-                    },
-                },
-            },
+            "items": _PERIOD_INPUT,
         },
     },
-}
-
-
-def _done_schema(facts: Mapping[str, object]) -> dict[str, object]:
-    common = {
-        "status": {"const": "success", "description": "Always `success`."},
-        "code": {"type": "integer", "description": "The HTTP status of the answer."},
-        "message": {"type": "string", "description": "What was done, in a sentence."},
-    }
-    properties = {**common, **facts}
-    return {"type": "object", "required": list(properties), "properties": properties}
-
+    required=("data",),
+    examples=[_EXAMPLE],
+)
+_DONE = "What was done, in a sentence."
 
 READ = Description(
     "list_cost_periods",
@@ -173,11 +129,12 @@ WRITE = Description(
     f"{MOST_DECIMALS} decimals at most; where both are sent they must agree to the cent, and `amount` is stored.\n\n"
     "The product must be known to the account. An account whose rows are copied from another service takes no costs "
     "(403): the next copy would undo them.",
-    _done_schema(
+    success_schema(
+        _DONE,
         {
-            "sku": {"type": "string", "description": "The product."},
-            "periods": {"type": "integer", "description": "How many periods were stored, in all accounts together."},
-        }
+            "sku": (TEXT, "The product."),
+            "periods": (INTEGER, "How many periods were stored, in all accounts together."),
+        },
     ),
     (*SELECTION, SKU),
     (401, 403, 404, 413, 415, 422, 503),
@@ -191,7 +148,7 @@ DELETE = Description(
     "and name one period by exactly its dates; without them all periods of the product are deleted. Where none is "
     "found the answer is 404, and nothing was deleted. Statistics follow at once. An account whose rows are copied "
     "from another service keeps its costs (403).",
-    _done_schema({"deleted": {"type": "integer", "description": "How many periods were deleted."}}),
+    success_schema(_DONE, {"deleted": (INTEGER, "How many periods were deleted.")}),
     (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE),
     (401, 403, 404, 413, 415, 422, 503),
 )

@@ -24,6 +24,11 @@ def json_answer(body: object, status: int = 200, headers: Mapping[str, str] | No
     return Response(msgspec.json.encode(body), status, headers, media_type=JSON)
 
 
+def success_answer(message: str, **facts: object) -> Response:
+    """Return the answer of an endpoint that says what was done, with facts about it."""
+    return json_answer({"status": "success", "code": 200, "message": message, **facts})
+
+
 def error_answer(error: Exception) -> Response:
     """Return the answer for an error; unexpected errors are answered without their text."""
     status, message, headers = message_of(error)

@@ -7,22 +7,20 @@ from starlette.responses import Response
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.http.responses import RETRY_SECONDS, json_answer
-from seller_platform.service.openapi.operations import Description
+from seller_platform.service.openapi.operations import INTEGER, TEXT, Description, object_schema
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
 
 _UP = "All systems are operational."
 _DOWN = "The service's store cannot be reached."
-_STATUS = {
-    "title": "ServiceStatus",
-    "type": "object",
-    "required": ["status", "code", "message"],
-    "properties": {
-        "status": {"enum": ["active", "down"], "description": "Whether the service works."},
-        "code": {"type": "integer", "description": "200 or 503, as the HTTP status of the answer."},
-        "message": {"type": "string", "description": "The same in a sentence."},
+_STATUS = object_schema(
+    "ServiceStatus",
+    {
+        "status": ({"enum": ["active", "down"]}, "Whether the service works."),
+        "code": (INTEGER, "200 or 503, as the HTTP status of the answer."),
+        "message": (TEXT, "The same in a sentence."),
     },
-}
+)
 
 
 def status_route(store: Store) -> Route:

@@ -26,33 +26,18 @@ from seller_platform.contract.wire import (
 )
 from seller_platform.service.http.parameters import Parameter
 
-_SCHEMAS: Mapping[Kind, dict[str, object]] = {
-    Kind.TEXT: {"type": "string"},
-    Kind.INTEGER: {"type": "integer"},
+TEXT: Mapping[str, object] = {"type": "string"}
+INTEGER: Mapping[str, object] = {"type": "integer"}
+
+_SCHEMAS: Mapping[Kind, Mapping[str, object]] = {
+    Kind.TEXT: TEXT,
+    Kind.INTEGER: INTEGER,
     Kind.MONEY: {"type": "number"},
     Kind.NUMBER: {"type": "number"},
     Kind.BOOLEAN: {"type": "boolean"},
     Kind.DATE: {"type": "string", "format": "date"},
     Kind.TIMESTAMP: {"type": "string", "format": "date-time"},
     Kind.JSON: {},
-}
-
-ERROR_SCHEMA = {
-    "title": "Error",
-    "type": "object",
-    "required": [STATUS, CODE, MESSAGE],
-    "properties": {
-        STATUS: {"const": "error", "description": ERROR[STATUS]},
-        CODE: {"type": "integer", "description": ERROR[CODE]},
-        MESSAGE: {"type": "string", "description": ERROR[MESSAGE]},
-        PARAMETERS: {
-            "type": "object",
-            "additionalProperties": {"type": "array", "items": {"type": "string"}},
-            "description": ERROR[PARAMETERS],
-        },
-        REASON: {"const": REPLICA, "description": ERROR[REASON]},
-    },
-    "examples": [error_body(404, "there is no such account")],
 }
 
 _REFUSALS = {
@@ -65,6 +50,64 @@ _REFUSALS = {
     422: "A parameter is missing, unknown in value, out of range or contradictory. With the reason `replica` it asks "
     "for what was never read from the service that the rows come from.",
     503: "The store is away; try again later.",
+}
+
+
+def object_schema(
+    title: str,
+    fields: Mapping[str, tuple[Mapping[str, object], str] | Mapping[str, object]],
+    *,
+    required: Sequence[str] | None = None,
+    **keywords: object,
+) -> dict[str, Any]:
+    """Return the schema of an object.
+
+    Args:
+        title: The name of the schema in the document; an empty one leaves the schema where it is used.
+        fields: Schema and description of each field, or a schema that has its description already.
+        required: By default all fields.
+        keywords: Further keywords of the schema.
+    """
+    return {
+        **({"title": title} if title else {}),
+        "type": "object",
+        **({} if required == () else {"required": list(fields if required is None else required)}),
+        **keywords,
+        "properties": {
+            name: {**field[0], "description": field[1]} if isinstance(field, tuple) else field
+            for name, field in fields.items()
+        },
+    }
+
+
+def success_schema(
+    message: str, fields: Mapping[str, tuple[Mapping[str, object], str] | Mapping[str, object]]
+) -> dict[str, Any]:
+    """Return the schema of a `success_answer`, whose message and fields are described."""
+    common = {
+        STATUS: ({"const": "success"}, "Always `success`."),
+        CODE: (INTEGER, "The HTTP status of the answer."),
+        MESSAGE: (TEXT, message),
+    }
+    return object_schema("", {**common, **fields})
+
+
+ERROR_SCHEMA = {
+    **object_schema(
+        "Error",
+        {
+            STATUS: ({"const": "error"}, ERROR[STATUS]),
+            CODE: (INTEGER, ERROR[CODE]),
+            MESSAGE: (TEXT, ERROR[MESSAGE]),
+            PARAMETERS: (
+                {"type": "object", "additionalProperties": {"type": "array", "items": TEXT}},
+                ERROR[PARAMETERS],
+            ),
+            REASON: ({"const": REPLICA}, ERROR[REASON]),
+        },
+        required=(STATUS, CODE, MESSAGE),
+    ),
+    "examples": [error_body(404, "there is no such account")],
 }
 
 
@@ -121,13 +164,13 @@ def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]], rul
 
 def row_schema(name: str, columns: Sequence[Column]) -> dict[str, object]:
     """Return the schema of a row of the list of that name."""
-    properties: dict[str, object] = {}
+    fields = {}
     for column in columns:
         schema = _SCHEMAS[column.kind]
         if column.nullable and "type" in schema:
             schema = {**schema, "type": [schema["type"], "null"]}
-        properties[column.name] = {**schema, "description": column.doc}
-    return {"title": row_title(name), "type": "object", "required": list(properties), "properties": properties}
+        fields[column.name] = (schema, column.doc)
+    return object_schema(row_title(name), fields)
 
 
 def row_title(name: str) -> str:
@@ -137,13 +180,9 @@ def row_title(name: str) -> str:
 
 def envelope_schema(row: Mapping[str, object], *, announces_total: bool) -> dict[str, object]:
     """Return the schema of a page of rows."""
-    properties: dict[str, object] = {ROWS: {"type": "array", "items": dict(row), "description": ENVELOPE[ROWS]}}
-    if announces_total:
-        properties |= {
-            name: {"type": "integer", "description": ENVELOPE[name]}
-            for name in (CURRENT_PAGE, TOTAL, PER_PAGE, LAST_PAGE)
-        }
-    return {"type": "object", "required": list(properties), "properties": properties}
+    numbers = (CURRENT_PAGE, TOTAL, PER_PAGE, LAST_PAGE) if announces_total else ()
+    rows = ({"type": "array", "items": dict(row)}, ENVELOPE[ROWS])
+    return object_schema("", {ROWS: rows, **{name: (INTEGER, ENVELOPE[name]) for name in numbers}})
 
 
 def _response(description: str, schema: Mapping[str, object]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from seller_platform.service.http.parameters import (
     text_parameter,
 )
 from seller_platform.service.http.responses import JSON
-from seller_platform.service.openapi.operations import Description, row_schema
+from seller_platform.service.openapi.operations import INTEGER, TEXT, Description, object_schema, row_schema
 from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING, RETENTION_DAYS
 from seller_platform.service.reports.writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU
 
@@ -27,28 +27,17 @@ SELECTORS: tuple[Parameter[Any], ...] = (_DPS_DATE, _PRODUCT_SKU, _LAST_UPDATED_
 REPORT_ID = count_parameter("report_id", "Number of the report.")
 FORMAT = choice_parameter("format", "The form of the rows; by default json.", ("csv", "json"), required=False)
 
-_MESSAGE = {"type": "string", "description": "How far the report is, and what to do next, in a sentence."}
-_STATUS_FIELDS = {
-    "status": {
-        "enum": [PROCESSING, COMPLETED, FAILED],
-        "description": "How the report is: still being written, ready for download, or given up.",
-    },
-    "progress": {
-        "type": "integer",
-        "minimum": 0,
-        "maximum": 100,
-        "description": "How much of it is written, in percent; never falls.",
-    },
-    "message": _MESSAGE,
-}
+_MESSAGE = (TEXT, "How far the report is, and what to do next, in a sentence.")
+_PERCENT = {**INTEGER, "minimum": 0, "maximum": 100}
+_STATE = {"enum": [PROCESSING, COMPLETED, FAILED]}
 
 _FIELDS = (*SELECTION, *SELECTORS)
-_REQUEST = {
-    "title": "ReportRequest",
-    "type": "object",
-    "examples": [{"account_title": "Shop US", "dps_date": "2026-03-01"}],
-    "properties": {parameter.name: {**parameter.schema, "description": parameter.doc} for parameter in _FIELDS},
-}
+_REQUEST = object_schema(
+    "ReportRequest",
+    {parameter.name: (parameter.schema, parameter.doc) for parameter in _FIELDS},
+    required=(),
+    examples=[{"account_title": "Shop US", "dps_date": "2026-03-01"}],
+)
 
 REQUEST = Description(
     "request_report",
@@ -59,19 +48,14 @@ REQUEST = Description(
     "days of the request. Its rows are those of one moment and never change. A request is not repeated by "
     "itself: sent twice, it makes two reports.\n\nAmounts are not converted: a group whose accounts keep "
     "several currencies can have a report only of rows that name theirs, the orders.",
-    {
-        "type": "object",
-        "required": ["report_id", "status", "message"],
-        "properties": {
-            "report_id": {
-                "type": "string",
-                "pattern": "^[0-9]+$",
-                "description": "Number of the report, for its status and its download.",
-            },
-            "status": {"const": PROCESSING, "description": "Always `processing`."},
+    object_schema(
+        "",
+        {
+            "report_id": ({**TEXT, "pattern": "^[0-9]+$"}, "Number of the report, for its status and its download."),
+            "status": ({"const": PROCESSING}, "Always `processing`."),
             "message": _MESSAGE,
         },
-    },
+    ),
     _FIELDS,
     (401, 404, 413, 415, 422, 503),
     extra={"requestBody": {"content": {JSON: {"schema": _REQUEST}}}},
@@ -84,7 +68,14 @@ STATUS = Description(
     "The accounts selected must be those of the request, or more. A report that failed stays failed: the "
     "message says why, and a new request makes another. A report that is another user's, or expired, is not "
     "found.",
-    {"type": "object", "required": list(_STATUS_FIELDS), "properties": _STATUS_FIELDS},
+    object_schema(
+        "",
+        {
+            "status": (_STATE, "How the report is: still being written, ready for download, or given up."),
+            "progress": (_PERCENT, "How much of it is written, in percent; never falls."),
+            "message": _MESSAGE,
+        },
+    ),
     (*SELECTION, replace(REPORT_ID, required=True)),
     (401, 404, 422, 503),
 )

@@ -1,56 +1,45 @@
 """The endpoints of the token's user and their accounts."""
 
+from dataclasses import asdict
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.wire import USER_ACCOUNTS, USER_ME
 from seller_platform.service.access import accounts_of, authenticate
-from seller_platform.service.http.responses import json_answer
-from seller_platform.service.openapi.operations import Description, row_schema
+from seller_platform.service.http.responses import json_answer, success_answer
+from seller_platform.service.openapi.operations import (
+    INTEGER,
+    TEXT,
+    Description,
+    object_schema,
+    row_schema,
+    success_schema,
+)
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
 
-_USER = {
-    "title": "User",
-    "type": "object",
-    "required": ["id", "name", "email", "status", "active"],
-    "description": "The user on whose behalf the token was issued.",
-    "properties": {
-        "id": {"type": "integer", "description": "The user's number."},
-        "name": {"type": "string", "description": "The user's name."},
-        "email": {"type": "string", "description": "The address with which the user logs in."},
-        "status": {"type": "string", "description": "State of the user, such as active."},
-        "active": {"type": "boolean", "description": "Whether the user may use the service."},
+_USER = object_schema(
+    "User",
+    {
+        "id": (INTEGER, "The user's number."),
+        "name": (TEXT, "The user's name."),
+        "email": (TEXT, "The address with which the user logs in."),
+        "status": (TEXT, "State of the user, such as active."),
+        "active": ({"type": "boolean"}, "Whether the user may use the service."),
     },
-}
-_ME = {
-    "type": "object",
-    "required": ["status", "code", "message", "user"],
-    "properties": {
-        "status": {"const": "success", "description": "Always `success`."},
-        "code": {"type": "integer", "description": "The HTTP status of the answer."},
-        "message": {"type": "string", "description": "What the answer holds."},
-        "user": _USER,
-    },
-}
+    description="The user on whose behalf the token was issued.",
+)
+_ME = success_schema("What the answer holds.", {"user": _USER})
 _OWN = "A token acts for the one user who approved its application, and reads what that user may read."
 _ALL = (
     "Every account that the user may read, in one answer without pages. Two may have the same title: then select "
     "them by `seller_id` with `marketplace_id`, which is the field `marketplace` here. Groups are not listed; "
     "whoever runs the service makes them, and `group_title` selects one."
 )
-_ACCOUNTS = {
-    "type": "object",
-    "required": ["accounts"],
-    "properties": {
-        "accounts": {
-            "type": "array",
-            "items": row_schema(ACCOUNTS.name, ACCOUNTS.columns),
-            "description": "Every account, by number.",
-        }
-    },
-}
+_ROWS = {"type": "array", "items": row_schema(ACCOUNTS.name, ACCOUNTS.columns)}
+_ACCOUNTS = object_schema("", {"accounts": (_ROWS, "Every account, by number.")})
 
 
 def user_routes(store: Store) -> tuple[Route, ...]:
@@ -59,14 +48,7 @@ def user_routes(store: Store) -> tuple[Route, ...]:
     async def answer_me(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers)
-        user = {
-            "id": caller.id,
-            "name": caller.name,
-            "email": caller.email,
-            "status": caller.status,
-            "active": caller.status == "active",
-        }
-        return json_answer({"status": "success", "code": 200, "message": "The user of this token.", "user": user})
+        return success_answer("The user of this token.", user={**asdict(caller), "active": caller.status == "active"})
 
     async def answer_accounts(request: Request) -> Response:
         async with store.connection() as connection:
