@@ -144,9 +144,8 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             if dataset.is_dated:
                 days = [days_of(dataset, account, list_request, now) for account in selected.accounts]
             needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
-            if rules.needs is not None:
-                needs += rules.needs(selected, list_request.own_days, now)
-            await require_read(connection, selected, needs, now)
+            source, own_needs = rules.source(selected, list_request.own_days, now) if rules.source else (None, ())
+            await require_read(connection, selected, [*needs, *own_needs], now)
             if keeps_own_currency(dataset):
                 is_converted = await check_currency(connection, selected, list_request.currency)
                 if is_converted and list_request.currency is not None:
@@ -161,7 +160,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                 days=days,
                 part=list_request.part,
                 currency=list_request.currency,
-                source=rules.source(selected, list_request.own_days, now) if rules.source is not None else None,
+                source=source,
                 page=list_request.page,
                 per_page=list_request.per_page,
             )

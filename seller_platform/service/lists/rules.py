@@ -12,13 +12,9 @@ from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter
 from seller_platform.service.lists.replica import Need
 from seller_platform.service.lists.sql import PageSource
-from seller_platform.service.lists.velocity import (
-    VELOCITY_END,
-    VELOCITY_RULES,
-    VELOCITY_START,
-    velocity_needs,
-    velocity_source,
-)
+from seller_platform.service.lists.velocity import VELOCITY_END, VELOCITY_RULES, VELOCITY_START, velocity_source
+
+SourceOf = Callable[[SelectedAccounts, Mapping[str, date | None], datetime], tuple[PageSource | None, Sequence[Need]]]
 
 
 @dataclass(frozen=True)
@@ -28,17 +24,16 @@ class ListRules:
     Attributes:
         notes: What a caller must know beside parameters and fields.
         latest_end: Returns the latest `end_date` that goes with a `start_date`; without it, any may be sent.
-        parameters: Parameters that only this list takes. The two functions below receive their values, by name.
-        needs: Returns the rows that an answer is made of, beside the list's own.
-        source: Returns what makes the pages, or None where the stored rows do.
+        parameters: Parameters that only this list takes; `source` receives their values, by name.
+        source: Returns what makes the pages, or None where the stored rows do, and the rows that this needs beside
+            the list's own.
     """
 
     dataset: Dataset
     notes: str = ""
     latest_end: Callable[[date], date] | None = None
     parameters: tuple[Parameter[date], ...] = ()
-    needs: Callable[[SelectedAccounts, Mapping[str, date | None], datetime], Sequence[Need]] | None = None
-    source: Callable[[SelectedAccounts, Mapping[str, date | None], datetime], PageSource | None] | None = None
+    source: SourceOf | None = None
 
 
 def rules_for(dataset: Dataset) -> ListRules:
@@ -66,11 +61,5 @@ _RULES = (
         "Without `sales_channel` the list has a row for each channel in which a SKU was sold.",
     ),
     ListRules(TRANSACTIONS, "Two entries may be equal in every field; both are true, and count."),
-    ListRules(
-        INVENTORY,
-        VELOCITY_RULES,
-        parameters=(VELOCITY_START, VELOCITY_END),
-        needs=velocity_needs,
-        source=velocity_source,
-    ),
+    ListRules(INVENTORY, VELOCITY_RULES, parameters=(VELOCITY_START, VELOCITY_END), source=velocity_source),
 )

@@ -75,43 +75,29 @@ _COMPUTED: Mapping[str, LiteralString] = {
 }
 
 
-def velocity_needs(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> tuple[Need, ...]:
-    """Return the rows that the velocity needs, if days for it were sent.
+def velocity_source(
+    selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime
+) -> tuple[PageSource | None, Sequence[Need]]:
+    """Return the SQL of the inventory's pages and the rows it needs, if days for the velocity were sent.
 
     Raises:
         InvalidParametersError: The first day lies after the last.
     """
-    days = _days(selected, sent, now)
-    return () if days is None else (Need(DAILY_PRODUCT_SALES, VELOCITY_START.name, days),)
-
-
-def velocity_source(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> PageSource | None:
-    """Return the SQL of the inventory's pages, if days for the velocity were sent.
-
-    Raises:
-        InvalidParametersError: The first day lies after the last.
-    """
-    days = _days(selected, sent, now)
-    if days is None:
-        return None
-    values = {
-        "velocity_first": [span.first for span in days],
-        "velocity_last": [span.last for span in days],
-        "velocity_days": [(span.last - span.first).days + 1 for span in days],
-    }
-    return PageSource(_source(), values)
-
-
-def _days(selected: SelectedAccounts, sent: Mapping[str, date | None], now: datetime) -> Sequence[Days] | None:
     start, end = sent.get(VELOCITY_START.name), sent.get(VELOCITY_END.name)
     if start is None and end is None:
-        return None
+        return None, ()
     lasts = [end or account.today(now) for account in selected.accounts]
     firsts = [start or max(date.min + _DEFAULT_SPAN, last) - _DEFAULT_SPAN for last in lasts]
     for first, last in zip(firsts, lasts, strict=True):
         if first > last:
             raise InvalidParametersError({VELOCITY_START.name: [f"is {first}, after the last day, {last}"]})
-    return [Days(first, last) for first, last in zip(firsts, lasts, strict=True)]
+    values = {
+        "velocity_first": firsts,
+        "velocity_last": lasts,
+        "velocity_days": [(last - first).days + 1 for first, last in zip(firsts, lasts, strict=True)],
+    }
+    needs = Need(DAILY_PRODUCT_SALES, VELOCITY_START.name, list(map(Days, firsts, lasts)))
+    return PageSource(_source(), values), (needs,)
 
 
 @cache
