@@ -129,22 +129,20 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                     "were read from another service, which does not tell them. Group by sku or asin"
                 )
                 raise UnknownToReplicaError(_GROUP.name, problem)
-            spans = await read_spans(connection, selected, grouping, days, now)
+            known = await read_spans(connection, selected, grouping, days, now)
             target = currency or next((account.currency_code or "" for account in selected.accounts), "")
             statistics = await read_statistics(
                 connection,
                 selected,
                 grouping,
-                spans=spans.spans,
+                known,
                 target=target,
                 is_converted=is_converted,
-                knows_costs=spans.knows_costs,
-                knows_fees=spans.knows_fees,
                 page=list_request.page,
                 per_page=list_request.per_page,
             )
             if statistics.lacks_rates:
-                missing = await rates_lacking(connection, selected, spans.spans, target)
+                missing = await rates_lacking(connection, selected, known.spans, target)
                 require_rates(selected, currency, missing)
         return page_answer(request, SALES_BY_DATE, statistics.page, list_request)
 

@@ -5,7 +5,6 @@ agree. They agree after a conversion, too: an amount is converted at the rate of
 is summed, for each row of the daily product sales, and for fees by day and SKU.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,9 +20,10 @@ from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from
 from seller_platform.service.lists.sql import RowPage, newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.output import answered_rows
-from seller_platform.service.statistics.plan import ComparedDays, Grouping, Plan, statistics_values
+from seller_platform.service.statistics.plan import Grouping, Plan, statistics_values
 from seller_platform.service.statistics.products import COSTS, NUMBER, named_products
 from seller_platform.service.statistics.rates import RATES
+from seller_platform.service.statistics.spans import ReadSpans
 from seller_platform.service.statistics.sums import fees, sums
 
 # The sums of a year of days and products stay in memory. Compiling a statement that runs half a second costs more than
@@ -70,30 +70,26 @@ async def read_statistics(
     connection: Connection,
     selected: SelectedAccounts,
     grouping: Grouping,
+    known: ReadSpans,
     *,
-    spans: Sequence[ComparedDays],
     target: str,
     is_converted: bool,
-    knows_costs: bool,
-    knows_fees: bool,
     page: int,
     per_page: int,
 ) -> Statistics:
     """Return a page of statistics; total and rows are of one moment.
 
     Args:
-        spans: The days of each selected account.
+        known: The days of each selected account; costs and fees that were not read are null.
         target: The currency of all amounts.
         is_converted: Whether some of the accounts keep another one.
-        knows_costs: Whether the costs of the products were read; without, they are null.
-        knows_fees: Whether the fees of all days were read; without, they are null.
         page: Counted from 1; a page past the last is empty.
     """
     values = {
-        **statistics_values(selected, spans, target),
+        **statistics_values(selected, known.spans, target),
         "number": NUMBER,
-        "knows_costs": knows_costs,
-        "knows_fees": knows_fees,
+        "knows_costs": known.knows_costs,
+        "knows_fees": known.knows_fees,
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
         "limit": per_page,
     }

@@ -15,6 +15,7 @@ from seller_platform.sandbox import load_sandbox
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.statistics.plan import ComparedDays, Grouping
 from seller_platform.service.statistics.query import read_statistics
+from seller_platform.service.statistics.spans import ReadSpans
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.marts.builds import Build, build_partition
 from seller_platform.warehouse.postgres.database import Database, conninfo
@@ -146,11 +147,9 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
                 connection,
                 SelectedAccounts((served,)),
                 grouping,
-                spans=[ComparedDays(month.start, month.last_day)],
+                ReadSpans([ComparedDays(month.start, month.last_day)], knows_costs=True, knows_fees=True),
                 target=served.currency_code or "",
                 is_converted=False,
-                knows_costs=True,
-                knows_fees=True,
                 page=1,
                 per_page=2_000,
             )
