@@ -15,9 +15,9 @@ from seller_platform.service.costs.bodies import read_periods
 from seller_platform.service.costs.openapi import DELETE, FROM_DATE, READ, TO_DATE, WRITE
 from seller_platform.service.costs.store import delete_periods, read_stored, write_periods
 from seller_platform.service.http.bodies import read_json
-from seller_platform.service.http.parameters import Query, shown
+from seller_platform.service.http.parameters import Query, SentParameter, shown
 from seller_platform.service.http.responses import JSON, success_answer
-from seller_platform.service.lists.products import PRODUCT, SKU, ProductSelector, find_skus, read_product
+from seller_platform.service.lists.products import PRODUCT, SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
@@ -42,7 +42,7 @@ class _Costs:
         async with self._store.connection() as connection:
             caller = await authenticate(connection, request.headers)
             query = Query(request.scope["query_string"])
-            selector, product = read_selector(query), read_product(query)
+            selector, product = read_selector(query), query.only_one(PRODUCT, "product", rule="must be named by")
             query.check()
             selected = await select_accounts(connection, caller, selector)
             await require_read(connection, selected, [Need(COST_PERIODS, ACCOUNT)], self._clock())
@@ -63,7 +63,7 @@ class _Costs:
         query.check()
         async with self._store.connection() as connection:
             selected = await select_accounts(connection, caller, selector)
-            skus = await find_skus(connection, selected, ProductSelector(SKU.name, sku or ""))
+            skus = await find_skus(connection, selected, SentParameter(SKU.name, sku or ""))
             for account in selected.accounts:
                 if account.key not in skus:
                     raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
@@ -77,7 +77,7 @@ class _Costs:
             caller = await authenticate(connection, request.headers)
         query = Query(request.scope["query_string"])
         query.join(await read_json(request), (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE))
-        selector, product = read_selector(query), read_product(query)
+        selector, product = read_selector(query), query.only_one(PRODUCT, "product", rule="must be named by")
         first, last = query.value(FROM_DATE), query.value(TO_DATE)
         if query.has(FROM_DATE) != query.has(TO_DATE):
             missing = (TO_DATE if query.has(FROM_DATE) else FROM_DATE).name
@@ -92,5 +92,5 @@ class _Costs:
             deleted = await delete_periods(connection, selected, skus, dates)
         if not deleted:
             period = f" from {first} to {last}" if dates else ""
-            raise NotFoundError(f"{product.parameter} {shown(product.value)} has no cost period{period}")
+            raise NotFoundError(f"{product.name} {shown(product.value)} has no cost period{period}")
         return success_answer(f"{deleted} cost period{'s were' if deleted != 1 else ' was'} deleted.", deleted=deleted)

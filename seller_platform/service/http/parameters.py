@@ -46,6 +46,14 @@ class Parameter(Generic[Value]):
         }
 
 
+@dataclass(frozen=True)
+class SentParameter:
+    """The name and the value of a parameter that was sent."""
+
+    name: str
+    value: str
+
+
 class Query:
     """The parameters of one request, and the problems with them.
 
@@ -102,6 +110,16 @@ class Query:
                 problem = str(error)
         self.refuse(parameter.name, problem)
         return None
+
+    def only_one(self, parameters: Sequence[Parameter[Any]], subject: str, *, rule: str = "must be") -> SentParameter:
+        """Return which one of these parameters was sent; none or several are a problem of the subject."""
+        sent = [parameter for parameter in parameters if self.has(parameter)]
+        values = [str(self.value(parameter)) for parameter in sent]
+        if len(sent) != 1:
+            allowed = ", ".join(parameter.name for parameter in parameters)
+            names = ", ".join(parameter.name for parameter in sent) or "none of them"
+            self.refuse(subject, f"{rule} exactly one of {allowed}; {names} was sent")
+        return SentParameter(sent[0].name, values[0]) if sent else SentParameter(parameters[0].name, "")
 
     def refuse(self, name: str, problem: str) -> None:
         """Add a problem with a parameter."""

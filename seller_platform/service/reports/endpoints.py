@@ -19,10 +19,10 @@ from seller_platform.service.access import (
     select_accounts,
 )
 from seller_platform.service.http.bodies import read_json
-from seller_platform.service.http.parameters import Query
+from seller_platform.service.http.parameters import Query, SentParameter
 from seller_platform.service.http.responses import JSON, json_answer
 from seller_platform.service.lists.endpoints import keeps_own_currency
-from seller_platform.service.lists.products import SKU, ProductSelector, find_skus
+from seller_platform.service.lists.products import SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.routes import Route
@@ -33,14 +33,13 @@ from seller_platform.service.reports.jobs import (
     FAILED,
     PROCESSING,
     RETENTION_DAYS,
-    ReportRequest,
     ReportRequestJob,
     find_report,
     read_chunks,
     request_report,
 )
 from seller_platform.service.reports.openapi import DOWNLOAD, FORMAT, REPORT_ID, REQUEST, SELECTORS, STATUS
-from seller_platform.service.reports.writing import DATASET_OF, DPS_DATE, chosen_rows
+from seller_platform.service.reports.writing import DATASET_OF, chosen_rows
 
 _RETRY_SECONDS = 2
 _MESSAGES = {
@@ -58,9 +57,9 @@ def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
             caller = await authenticate(connection, request.headers)
         query = Query(request.scope["query_string"])
         query.join(await read_json(request), (*SELECTION, *SELECTORS))
-        selector, report = read_selector(query), _read_request(query)
+        selector, report = read_selector(query), query.only_one(SELECTORS, "selector")
         query.check()
-        dataset, chosen = DATASET_OF[report.selector], chosen_rows(report.selector, report.value)
+        dataset, chosen = DATASET_OF[report.name], chosen_rows(report.name, report.value)
         async with store.connection() as connection:
             selected = await select_accounts(connection, caller, selector)
             if len(selected.currencies) > 1 and keeps_own_currency(dataset):
@@ -70,9 +69,9 @@ def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
                 raise InvalidParametersError({GROUP_TITLE.name: [problem]})
             # Of a product, all days since the first that was read are needed; earlier days are unknown.
             days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)
-            await require_read(connection, selected, [Need(dataset, report.selector, days)], clock())
+            await require_read(connection, selected, [Need(dataset, report.name, days)], clock())
             if chosen.sku is not None:
-                await find_skus(connection, selected, ProductSelector(SKU.name, chosen.sku))
+                await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
             report_id = await request_report(connection, caller, selector, selected, report)
         return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": _MESSAGES[PROCESSING]})
 
@@ -102,17 +101,6 @@ def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
         Route(REPORT_STATUS, answer_status, STATUS),
         Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD),
     )
-
-
-def _read_request(query: Query) -> ReportRequest:
-    sent = [parameter for parameter in SELECTORS if query.has(parameter)]
-    values = [query.value(parameter) for parameter in sent]
-    if len(sent) != 1:
-        names = ", ".join(parameter.name for parameter in sent) or "none of them"
-        allowed = ", ".join(parameter.name for parameter in SELECTORS)
-        query.refuse("selector", f"must be exactly one of {allowed}; {names} was sent")
-        return ReportRequest(DPS_DATE, "")
-    return ReportRequest(sent[0].name, str(values[0]))
 
 
 async def _find(store: Store, request: Request) -> tuple[str, ReportRequestJob]:

@@ -10,12 +10,14 @@ jobs back, which is no failure.
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from typing import LiteralString
 
 from procrastinate import App, PsycopgConnector
 from psycopg.types.json import Jsonb
 
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
+from seller_platform.service.http.parameters import SentParameter
 from seller_platform.service.pool import Connection, Store, fetch_record
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 
@@ -24,14 +26,6 @@ QUEUE = "reports"
 TASK = "write_report"
 
 PROCESSING, COMPLETED, FAILED = "processing", "completed", "failed"
-
-
-@dataclass(frozen=True)
-class ReportRequest:
-    """The parameter that selects the rows of a report, and its value."""
-
-    selector: str
-    value: str
 
 
 @dataclass(frozen=True)
@@ -55,17 +49,15 @@ _INSERT = """
 INSERT INTO service.report_jobs (user_id, selection, accounts, selector, value)
 VALUES (%s, %s, %s, %s, %s) RETURNING id
 """
-_FIND = """
+_JOB: LiteralString = """
 SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, rows, chunks
 FROM service.report_jobs
+"""
+_FIND: LiteralString = f"""{_JOB}
 WHERE id = %(id)s AND user_id = %(user)s AND accounts <@ %(accounts)s
   AND requested_at > now() - %(kept)s * interval '1 day'
 """
-_OPEN = """
-SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, rows, chunks
-FROM service.report_jobs
-WHERE id = %s AND state = 'processing'
-"""
+_OPEN: LiteralString = f"{_JOB} WHERE id = %s AND state = 'processing'"
 _OWNER = "SELECT id, name, email, status FROM service.users WHERE id = %s AND status = 'active'"
 # PostgreSQL ends the transaction of a worker that hangs or is lost, and releases the lock with it.
 _RESERVE = f"{TRY_LOCK}, set_config('idle_in_transaction_session_timeout', '60s', true)"
@@ -87,11 +79,15 @@ _COUNT_FAILURE = "UPDATE service.report_jobs SET failures = failures + 1 WHERE i
 
 
 async def request_report(
-    connection: Connection, caller: Caller, selector: Selector, selected: SelectedAccounts, request: ReportRequest
+    connection: Connection, caller: Caller, selector: Selector, selected: SelectedAccounts, report: SentParameter
 ) -> int:
-    """Store a report to be written, with its job, and return its number."""
+    """Store a report to be written, with its job, and return its number.
+
+    Args:
+        report: The parameter that selects its rows.
+    """
     async with connection.transaction():
-        values = (caller.id, Jsonb(asdict(selector)), selected.keys, request.selector, request.value)
+        values = (caller.id, Jsonb(asdict(selector)), selected.keys, report.name, report.value)
         row = await (await connection.execute(_INSERT, values)).fetchone()
         assert row is not None
         # procrastinate's functions name its tables without their schema.
