@@ -13,7 +13,7 @@ from starlette.responses import Response
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import accounts_of
 from seller_platform.service.pages.login import APPROVALS
-from seller_platform.service.pages.rendering import redirect, render
+from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Connection, fetch_records
 
@@ -40,7 +40,7 @@ GROUP BY application.client_id
 ORDER BY since DESC, application.client_id
 """
 
-_END = """
+_REVOKE = """
 UPDATE service.authorizations SET revoked_at = now()
 WHERE user_id = %s AND client_id = %s AND revoked_at IS NULL
 """
@@ -67,38 +67,25 @@ async def approved_applications(connection: Connection, user_id: int) -> Sequenc
     return await fetch_records(connection, ApprovedApplication, _APPROVED, (user_id,))
 
 
-async def end_access(connection: Connection, user_id: int, client_id: str) -> None:
-    """Revoke every consent of a user to an application, with its codes and tokens."""
-    await connection.execute(_END, (user_id, client_id))
-
-
 async def show_applications(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications."""
-    values = {
-        "here": "applications",
-        "applications": await approved_applications(request.connection, request.user.id),
-        "accounts": await accounts_of(request.connection, request.user),
-        "notice": _NOTICES.get(request.http.query_params.get("notice", "")),
-        "user": request.user,
-        "csrf_token": request.session.csrf_token,
-    }
-    return render("applications.html", values)
+    return request.render(
+        "applications.html",
+        applications=await approved_applications(request.connection, request.user.id),
+        accounts=await accounts_of(request.connection, request.user),
+        notice=_NOTICES.get(request.http.query_params.get("notice", "")),
+    )
 
 
 async def show_end(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications/{client_id}/end."""
-    values = {
-        "here": "applications",
-        "application": await _approved_application(request),
-        "csrf_token": request.session.csrf_token,
-    }
-    return render("applications_end.html", values)
+    return request.render("applications_end.html", application=await _approved_application(request))
 
 
 async def end_application(request: SignedInRequest) -> Response:
     """Answer POST /admin/applications/{client_id}/end."""
     application = await _approved_application(request)
-    await end_access(request.connection, request.user.id, application.client_id)
+    await request.connection.execute(_REVOKE, (request.user.id, application.client_id))
     return redirect(f"{APPROVALS}?notice=ended")
 
 

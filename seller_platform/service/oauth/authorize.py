@@ -70,7 +70,6 @@ class ConsentPage:
         # A policy cannot name an IPv6 address, only its scheme.
         form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
         values = {
-            "here": "consent",
             "application": authorization.application,
             "accounts": accounts,
             "user": user,

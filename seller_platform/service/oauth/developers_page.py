@@ -20,8 +20,7 @@ from seller_platform.service.oauth.applications import (
     register_application,
 )
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
-from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.sessions import BrowserSession
+from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import SignedInRequest
 
 NEW = f"{DEVELOPERS}/new"
@@ -38,19 +37,16 @@ _NOTICES = {
 
 async def show_clients(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers."""
-    values = {
-        "here": "developers",
-        "applications": await own_applications(request.connection, request.user.id),
-        "notice": _NOTICES.get(request.http.query_params.get("notice", "")),
-        "user": request.user,
-        "csrf_token": request.session.csrf_token,
-    }
-    return render("developers.html", values)
+    return request.render(
+        "developers.html",
+        applications=await own_applications(request.connection, request.user.id),
+        notice=_NOTICES.get(request.http.query_params.get("notice", "")),
+    )
 
 
 async def show_form(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers/new."""
-    return _form(request.session)
+    return _form(request)
 
 
 async def create_client(request: SignedInRequest) -> Response:
@@ -63,7 +59,7 @@ async def create_client(request: SignedInRequest) -> Response:
     try:
         check_application(name, redirect_uri)
     except InvalidApplicationError as error:
-        return _form(request.session, name, redirect_uri, is_public=is_public, error=error)
+        return _form(request, name, redirect_uri, is_public=is_public, error=error)
     # The id is derived from session and form: the same form gives the same id, and other users cannot choose it.
     digest = hmac.new(request.session.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
     client_id = urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
@@ -77,18 +73,14 @@ async def create_client(request: SignedInRequest) -> Response:
         request.connection, client_id, secret, name, redirect_uri, owner_id=request.user.id
     ):
         return redirect(f"{DEVELOPERS}?notice=repeated")
-    values = {"name": name, "client_id": client_id, "client_secret": secret, "redirect_uri": redirect_uri}
-    return render("developers_created.html", {"here": "developers", **values})
+    return request.render(
+        "developers_created.html", name=name, client_id=client_id, client_secret=secret, redirect_uri=redirect_uri
+    )
 
 
 async def show_deletion(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers/{client_id}/delete."""
-    values = {
-        "here": "developers",
-        "application": await _own_application(request),
-        "csrf_token": request.session.csrf_token,
-    }
-    return render("developers_delete.html", values)
+    return request.render("developers_delete.html", application=await _own_application(request))
 
 
 async def delete_client(request: SignedInRequest) -> Response:
@@ -106,25 +98,21 @@ async def _own_application(request: SignedInRequest) -> OwnApplication:
 
 
 def _form(
-    session: BrowserSession,
+    request: SignedInRequest,
     name: str = "",
     redirect_uri: str = "",
     *,
     is_public: bool = False,
     error: InvalidApplicationError | None = None,
 ) -> Response:
-    values = {
-        "here": "developers",
-        "csrf_token": session.csrf_token,
-        "form_id": secrets.token_urlsafe(16),
-        "name": name,
-        "redirect_uri": redirect_uri,
-        "is_public": is_public,
-        "problem": None,
-        "wrong": None,
-    }
-    if error is None:
-        return render("developers_new.html", values)
-    values["wrong"] = "name" if error.field == "name" else "redirect_uri"
-    values["problem"] = f"{'The name' if error.field == 'name' else 'The redirect URL'} {error.problem}."
-    return render("developers_new.html", values, status=422)
+    is_name = error is not None and error.field == "name"
+    return request.render(
+        "developers_new.html",
+        status=422 if error else 200,
+        form_id=secrets.token_urlsafe(16),
+        name=name,
+        redirect_uri=redirect_uri,
+        is_public=is_public,
+        wrong=("name" if is_name else "redirect_uri") if error else None,
+        problem=f"{'The name' if is_name else 'The redirect URL'} {error.problem}." if error else None,
+    )

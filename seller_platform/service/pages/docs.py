@@ -28,7 +28,6 @@ def docs_text(document: Mapping[str, Any]) -> str:
         for tag in document["tags"]
     ]
     values = {
-        "here": "docs",
         "about": document["info"]["description"].split("\n\n"),
         "version": document["info"]["version"],
         "base_url": document["servers"][0]["url"],

@@ -58,7 +58,7 @@ class Login:
         if user is not None and session is not None:
             if destination != LOGIN:
                 return redirect(destination)
-            return render("logged_in.html", {"here": "login", "user": user, "csrf_token": session.csrf_token})
+            return render("logged_in.html", {"user": user, "csrf_token": session.csrf_token})
         return self._form(request, session, destination)
 
     async def submit(self, request: Request) -> Response:
@@ -123,13 +123,7 @@ class Login:
         headers: dict[str, str] | None = None,
     ) -> Response:
         kept = session or new_session()
-        values = {
-            "here": "login",
-            "problem": problem,
-            "email": email,
-            "next": destination,
-            "csrf_token": kept.csrf_token,
-        }
+        values = {"problem": problem, "email": email, "next": destination, "csrf_token": kept.csrf_token}
         response = render("login.html", values, status=status, headers=headers)
         keep_session(request, response, kept)
         return response

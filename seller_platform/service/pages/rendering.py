@@ -61,7 +61,7 @@ def page_with_script(text: str) -> Response:
 def render_message(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return a page with the reason for an error."""
     title = _TITLES.get(status, "This did not work")
-    values = {"here": "message", "title": title, "message": message, "advice": _ADVICE.get(status)}
+    values = {"title": title, "message": message, "advice": _ADVICE.get(status)}
     return render("message.html", values, status=status, headers=headers)
 
 
@@ -84,7 +84,7 @@ def page_of(answer: Page) -> Page:
 
 async def answer_home(_: Request) -> Response:
     """Answer GET / with a description of the service and links."""
-    return render("home.html", {"here": "home"})
+    return render("home.html", {})
 
 
 async def answer_static(request: Request) -> Response:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from seller_platform.service.access import Caller
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.pages.login import ForeignFormError, login_for
-from seller_platform.service.pages.rendering import Page, redirect
+from seller_platform.service.pages.rendering import Page, redirect, render
 from seller_platform.service.pages.sessions import BrowserSession, session_of, user_of
 from seller_platform.service.pool import Connection, Store
 
@@ -30,6 +30,10 @@ class SignedInRequest:
     session: BrowserSession
     user: Caller
     form: Mapping[str, str]
+
+    def render(self, template: str, *, status: int = 200, **values: object) -> Response:
+        """Return a page for the user, whose forms carry the token of the session."""
+        return render(template, {**values, "user": self.user, "csrf_token": self.session.csrf_token}, status=status)
 
 
 Answer = Callable[[SignedInRequest], Awaitable[Response]]
