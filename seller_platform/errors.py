@@ -364,7 +364,6 @@ class ApiError(RequestError):
     """The service refuses a request; the error is its HTTP answer."""
 
     next_step = "Fix the request as `message` and `errors` of the answer say."
-
     status = 400
     reason: str | None = None
     """A code by which programs recognise the refusal where its status is not enough."""
@@ -386,7 +385,6 @@ class UnauthorizedError(ApiError):
     """The request carries no valid bearer token (RFC 6750)."""
 
     next_step = "Refresh the access token, or authorise again."
-
     status = 401
 
     def __init__(self, message: str, *, error: str | None = None) -> None:
@@ -403,7 +401,6 @@ class NotFoundError(ApiError):
     """
 
     next_step = "Ask for something that exists and that the token's user may read."
-
     status = 404
 
 
@@ -411,7 +408,6 @@ class ReplicaError(ApiError):
     """A replica refuses a change that its next load would undo; only the upstream can make it."""
 
     next_step = "Send it to the upstream that the replica was loaded from."
-
     status = 403
     reason = "replica"
 
@@ -420,7 +416,6 @@ class UnknownToReplicaError(ReplicaError):
     """The answer needs facts that no list contains, so that a replica does not have them."""
 
     next_step = "Ask for something else, or ask the upstream that the replica was loaded from."
-
     status = 422
 
     def __init__(self, parameter: str, problem: str) -> None:
@@ -459,7 +454,6 @@ class ReportNotReadyError(ApiError):
     """The report cannot be downloaded: it is being written, or writing it failed."""
 
     next_step = "Wait as long as `Retry-After` says, and ask again."
-
     status = 409
 
     def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:
@@ -471,7 +465,6 @@ class BodyTooLargeError(ApiError):
     """The body is larger than the endpoint accepts."""
 
     next_step = "Send less at once."
-
     status = 413
 
     def __init__(self, largest: int) -> None:
@@ -483,7 +476,6 @@ class WrongContentTypeError(ApiError):
     """The endpoint does not read this content type."""
 
     next_step = "Send the content type that the message names."
-
     status = 415
 
     def __init__(self, found: str, wanted: str) -> None:
@@ -495,7 +487,6 @@ class InvalidParametersError(ApiError):
     """Parameters are missing, unknown in value, out of range or contradictory."""
 
     next_step = "Fix the parameters that `errors` lists."
-
     status = 422
 
     def __init__(self, parameters: Mapping[str, Sequence[str]]) -> None:
@@ -507,7 +498,6 @@ class TooManyAttemptsError(ApiError):
     """A client tries too often."""
 
     next_step = "Wait as long as `Retry-After` says."
-
     status = 429
 
     def __init__(self, message: str, *, retry_after_seconds: int) -> None:

@@ -40,11 +40,7 @@ from seller_platform.contract.cost_periods import (
 )
 from seller_platform.contract.datasets.costs import COST_PERIODS, PERIODS_OF_ONE_SKU
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import (
-    ContractViolationError,
-    RequestRefusedError,
-    UpstreamUnavailableError,
-)
+from seller_platform.errors import ContractViolationError, RequestRefusedError, UpstreamUnavailableError
 
 LOOK_AHEAD = 8
 _NOT_FOUND = 404

@@ -34,11 +34,7 @@ class Standing(Enum):
     UNKNOWN = "unknown"
 
 
-_STANDINGS = {
-    Standing.COMPLETED: COMPLETED_WORDS,
-    Standing.FAILED: FAILED_WORDS,
-    Standing.PENDING: PENDING_WORDS,
-}
+_STANDINGS = {Standing.COMPLETED: COMPLETED_WORDS, Standing.FAILED: FAILED_WORDS, Standing.PENDING: PENDING_WORDS}
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,6 @@ class RowSink(Protocol):
         """Forget every row."""
 
     def write(
-        self,
-        rows: Sequence[tuple[Any, ...]],
-        *,
-        tags: Sequence[str | None],
-        extras: Mapping[int, str],
-        page: int,
+        self, rows: Sequence[tuple[Any, ...]], *, tags: Sequence[str | None], extras: Mapping[int, str], page: int
     ) -> None:
         """Append the rows of one page."""

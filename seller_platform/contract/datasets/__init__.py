@@ -18,15 +18,7 @@ from seller_platform.contract.datasets.sales import SALES
 from seller_platform.contract.datasets.user import USER
 from seller_platform.contract.datasets.warehouse import WAREHOUSE
 
-DATASETS: tuple[Dataset, ...] = (
-    *USER,
-    *SALES,
-    *INVENTORY_AREA,
-    *WAREHOUSE,
-    *NOTIFICATIONS_AREA,
-    *COSTS,
-    *REPORTS,
-)
+DATASETS: tuple[Dataset, ...] = (*USER, *SALES, *INVENTORY_AREA, *WAREHOUSE, *NOTIFICATIONS_AREA, *COSTS, *REPORTS)
 """Every dataset, in the order of tables and documents."""
 
 LISTS: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.source is Source.LIST)

@@ -19,11 +19,7 @@ COST_PERIODS = Dataset(
         Column(SKU, Kind.TEXT, "Seller SKU.", key=True, example="MUG-BLUE-350"),
         Column(FROM_DATE, Kind.DATE, "First day on which the costs hold.", key=True),
         Column(TO_DATE, Kind.DATE, "Last day on which the costs hold."),
-        Column(
-            COST_ELEMENTS,
-            Kind.JSON,
-            "The elements: cost_element, amount, currency, provider and notes of each.",
-        ),
+        Column(COST_ELEMENTS, Kind.JSON, "The elements: cost_element, amount, currency, provider and notes of each."),
     ),
 )
 

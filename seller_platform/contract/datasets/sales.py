@@ -60,12 +60,7 @@ DAILY_PRODUCT_SALES = Dataset(
         Column("product_sales", Kind.MONEY, "Revenue from the product, without tax and shipping."),
         Column("taxes", Kind.MONEY, "Tax collected on the sales.", aliases=("product_sales_tax",)),
         Column("shipping_credits", Kind.MONEY, "Shipping that the buyers paid."),
-        Column(
-            "rebates",
-            Kind.MONEY,
-            "Promotional rebates granted to the buyers.",
-            aliases=("promotional_rebates",),
-        ),
+        Column("rebates", Kind.MONEY, "Promotional rebates granted to the buyers.", aliases=("promotional_rebates",)),
     ),
 )
 
@@ -144,11 +139,7 @@ SALES_BY_DATE = Dataset(
     day="date",
     order=("date",),
     lookback_days=30,
-    columns=(
-        Column("date", Kind.DATE, "The day, in the account's time zone.", key=True),
-        *_STATISTICS,
-        TREND,
-    ),
+    columns=(Column("date", Kind.DATE, "The day, in the account's time zone.", key=True), *_STATISTICS, TREND),
 )
 
 SALES = (ORDERS, DAILY_PRODUCT_SALES, TRANSACTIONS, SALES_BY_PRODUCT, SALES_BY_DATE)

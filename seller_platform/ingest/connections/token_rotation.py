@@ -123,13 +123,7 @@ class GrantKeeper:
     """Gives the tokens of one connection to any number of threads and processes."""
 
     def __init__(
-        self,
-        connection: str,
-        grants: Grants,
-        endpoint: TokenEndpoint,
-        spool: PairSpool,
-        *,
-        now: Clock = utc_now,
+        self, connection: str, grants: Grants, endpoint: TokenEndpoint, spool: PairSpool, *, now: Clock = utc_now
     ) -> None:
         self.connection = connection
         self._grants, self._endpoint, self._spool, self._now = grants, endpoint, spool, now

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from seller_platform.errors import (
-    InvalidCostPlanError,
-)
+from seller_platform.errors import InvalidCostPlanError
 from seller_platform.warehouse.jobs.cost_plans import (
     CostPlan,
     CostWrite,

@@ -15,17 +15,10 @@ from seller_platform.client.endpoints.cost_periods import (
 )
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
-from seller_platform.errors import (
-    InvalidCostPlanError,
-    OpenCostPeriodError,
-)
+from seller_platform.errors import InvalidCostPlanError, OpenCostPeriodError
 from seller_platform.ingest.cost_plans.sheets import Product, ProductCosts
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
-from seller_platform.warehouse.jobs.cost_plans import (
-    CostPlan,
-    CostWrite,
-    save_plan,
-)
+from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, save_plan
 from seller_platform.warehouse.postgres.database import Database
 
 Apis = Callable[[str], SellerApi]

@@ -22,13 +22,7 @@ from pydantic import SecretStr
 from seller_platform.client.endpoints.webhook import post_message
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.errors import WebhookError
-from seller_platform.orchestration.alerting.causes import (
-    Alerts,
-    failure_text,
-    more_text,
-    resolved_text,
-    slack_payload,
-)
+from seller_platform.orchestration.alerting.causes import Alerts, failure_text, more_text, resolved_text, slack_payload
 from seller_platform.orchestration.alerting.event_log import (
     EventReader,
     newest_evaluation,

@@ -47,10 +47,7 @@ _CONNECTIONS_AT_ONCE = 4
 
 def discovery_definitions(*, clock: Clock = utc_now, tick_seconds: float = _TICK_SECONDS) -> dg.Definitions:
     """Return the asset and the sensor of discovery, without the resources `warehouse` and `seller_api`."""
-    return dg.Definitions(
-        assets=[accounts_asset(ACCOUNTS)],
-        sensors=[_discovery_sensor(ACCOUNTS, clock, tick_seconds)],
-    )
+    return dg.Definitions(assets=[accounts_asset(ACCOUNTS)], sensors=[_discovery_sensor(ACCOUNTS, clock, tick_seconds)])
 
 
 def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:

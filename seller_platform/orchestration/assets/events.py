@@ -46,12 +46,7 @@ def definition_metadata(dataset: Dataset) -> dict[str, object]:
 
 
 def materialization(
-    dataset: Dataset,
-    receipt: Receipt,
-    *,
-    partition: str | None,
-    endpoint_url: str,
-    table_uri: str,
+    dataset: Dataset, receipt: Receipt, *, partition: str | None, endpoint_url: str, table_uri: str
 ) -> dg.AssetMaterialization:
     """Return the materialization of a loaded slice, with the facts of its receipt."""
     tags = {"dagster/data_version": receipt.digest.hex(), **partition_tags(partition)}

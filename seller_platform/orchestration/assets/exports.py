@@ -39,15 +39,10 @@ def export_definitions(history_start: date, folder: Path | None) -> dg.Definitio
     """
     if folder is None:
         return dg.Definitions()
+    description = "Writes the Parquet files of slices that were loaded and have changed."
     return dg.Definitions(
         assets=[export_asset(dataset, history_start, folder) for dataset in EXPORTED],
-        sensors=[
-            following_sensor(
-                SENSOR,
-                group=GROUP,
-                description="Writes the Parquet files of slices that were loaded and have changed.",
-            )
-        ],
+        sensors=[following_sensor(SENSOR, group=GROUP, description=description)],
     )
 
 

@@ -36,15 +36,10 @@ _MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 35, 99
 
 def mart_definitions(history_start: date) -> dg.Definitions:
     """Return the assets and the sensor of marts, without the resource `warehouse`."""
+    description = "Builds the partitions of marts whose inputs were loaded and have changed."
     return dg.Definitions(
         assets=[mart_asset(mart, history_start) for mart in MARTS],
-        sensors=[
-            following_sensor(
-                SENSOR,
-                group=GROUP,
-                description="Builds the partitions of marts whose inputs were loaded and have changed.",
-            )
-        ],
+        sensors=[following_sensor(SENSOR, group=GROUP, description=description)],
     )
 
 
