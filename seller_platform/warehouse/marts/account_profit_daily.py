@@ -5,11 +5,9 @@ from dataclasses import replace
 from psycopg import sql
 
 from seller_platform.contract import Kind
-from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import FIGURES, MONTH_COSTED
+from seller_platform.warehouse.marts.common_queries import COST_INPUTS, FIGURES, MONTH_COSTED
 from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Input, Mart, MartCheck, MartColumn
 
 _QUERY = """
@@ -125,12 +123,7 @@ ACCOUNT_PROFIT_DAILY = Mart(
         columns.UNITS_WITHOUT_COST,
         replace(columns.SALES_WITHOUT_COST, doc="The part of `product_sales` that those units made."),
     ),
-    inputs=(
-        Input(DAILY_PRODUCT_SALES),
-        Input(TRANSACTIONS),
-        Input(COST_PERIODS, required=False),
-        Input(ACCOUNTS, required=False),
-    ),
+    inputs=(Input(DAILY_PRODUCT_SALES), Input(TRANSACTIONS), *COST_INPUTS),
     query=sql.SQL(_QUERY).format(costed=MONTH_COSTED, figures=FIGURES),
     checks=(
         MartCheck(

@@ -1,11 +1,17 @@
-"""Parts of queries that several marts begin with: items of WITH, all of one account."""
+"""Parts of queries that several marts begin with, and the datasets that they read.
+
+The parts are items of WITH, all of one account.
+"""
 
 from psycopg import sql
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
+from seller_platform.warehouse.marts.declaration import Input
 from seller_platform.warehouse.schema.tables import SELLER
 
 NO_CURRENCY = "XXX"
@@ -134,8 +140,14 @@ COSTED = sql.SQL(_COSTED)
 MONTH_COSTED = sql.SQL(", ").join([OWN_CURRENCY, COSTS, SOLD, COSTED])
 """`own`, `costs`, `sold` and `costed`."""
 
+COST_INPUTS = (Input(COST_PERIODS, required=False), Input(ACCOUNTS, required=False))
+"""What `MONTH_COSTED` reads beside the sales."""
+
 FIGURES = sql.SQL(_FIGURES)
 """Sums over `costed`: what was sold, what it cost as far as is known, and what has no valid cost."""
 
 STOCK = sql.SQL(_STOCK).format(inventory_day=newest_day(INVENTORY), shelf_day=newest_day(WAREHOUSE_STOCK))
 """`stock`: the newest snapshot of the inventory with what sold in the 30 and 90 days before it, by SKU."""
+
+STOCK_INPUTS = (Input(INVENTORY), Input(DAILY_PRODUCT_SALES, required=False), Input(WAREHOUSE_STOCK, required=False))
+"""What `STOCK` reads."""

@@ -3,11 +3,9 @@
 from psycopg import sql
 
 from seller_platform.contract import Kind
-from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import FIGURES, MONTH_COSTED
+from seller_platform.warehouse.marts.common_queries import COST_INPUTS, FIGURES, MONTH_COSTED
 from seller_platform.warehouse.marts.declaration import (
     Chart,
     ChartForm,
@@ -126,7 +124,7 @@ COST_COVERAGE = Mart(
             nullable=True,
         ),
     ),
-    inputs=(Input(DAILY_PRODUCT_SALES), Input(COST_PERIODS, required=False), Input(ACCOUNTS, required=False)),
+    inputs=(Input(DAILY_PRODUCT_SALES), *COST_INPUTS),
     parameters=(
         MartParameter("least_percent", 80, "Percent of the sales that should have a valid cost; fewer are a warning."),
     ),

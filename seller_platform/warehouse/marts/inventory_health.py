@@ -3,20 +3,9 @@
 from psycopg import sql
 
 from seller_platform.contract import Kind
-from seller_platform.contract.datasets.inventory import INVENTORY
-from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
-from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import STOCK
-from seller_platform.warehouse.marts.declaration import (
-    Chart,
-    ChartForm,
-    Input,
-    Mart,
-    MartCheck,
-    MartColumn,
-    MartParameter,
-)
+from seller_platform.warehouse.marts.common_queries import STOCK, STOCK_INPUTS
+from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Mart, MartCheck, MartColumn, MartParameter
 
 _OF_UNITS = ("daily_product_sales.units_ordered", "daily_product_sales.date")
 _OF_COVER = ("inventory.afn_fulfillable_quantity", *_OF_UNITS)
@@ -212,11 +201,7 @@ INVENTORY_HEALTH = Mart(
         ),
         MartColumn("snapshot_days", Kind.INTEGER, "How many snapshots of those 30 days there are.", ("inventory.sku",)),
     ),
-    inputs=(
-        Input(INVENTORY),
-        Input(DAILY_PRODUCT_SALES, required=False),
-        Input(WAREHOUSE_STOCK, required=False),
-    ),
+    inputs=STOCK_INPUTS,
     parameters=(
         MartParameter("critical_days", 14, "Cover below which the risk is `critical`: what a shipment takes at best."),
         MartParameter("low_days", 30, "Cover below which the risk is `low`."),

@@ -5,11 +5,9 @@ from dataclasses import replace
 from psycopg import sql
 
 from seller_platform.contract import Kind
-from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
-from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import FIGURES, MONTH_COSTED
+from seller_platform.warehouse.marts.common_queries import COST_INPUTS, FIGURES, MONTH_COSTED
 from seller_platform.warehouse.marts.declaration import (
     Chart,
     ChartForm,
@@ -197,12 +195,7 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
             nullable=True,
         ),
     ),
-    inputs=(
-        Input(DAILY_PRODUCT_SALES, required=False, months_before=1),
-        Input(TRANSACTIONS),
-        Input(COST_PERIODS, required=False),
-        Input(ACCOUNTS, required=False),
-    ),
+    inputs=(Input(DAILY_PRODUCT_SALES, required=False, months_before=1), Input(TRANSACTIONS), *COST_INPUTS),
     parameters=(
         MartParameter("a_percent", 80, "Percent of the sales that the SKUs of class A make together."),
         MartParameter("b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together."),

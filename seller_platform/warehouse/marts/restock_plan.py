@@ -3,20 +3,9 @@
 from psycopg import sql
 
 from seller_platform.contract import Kind
-from seller_platform.contract.datasets.inventory import INVENTORY
-from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
-from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import STOCK
-from seller_platform.warehouse.marts.declaration import (
-    Chart,
-    ChartForm,
-    Input,
-    Mart,
-    MartCheck,
-    MartColumn,
-    MartParameter,
-)
+from seller_platform.warehouse.marts.common_queries import STOCK, STOCK_INPUTS
+from seller_platform.warehouse.marts.declaration import Chart, ChartForm, Mart, MartCheck, MartColumn, MartParameter
 
 _OF_POSITION = ("inventory.afn_fulfillable_quantity", "inventory.afn_inbound_quantity")
 _OF_PLAN = (*_OF_POSITION, "daily_product_sales.units_ordered", "daily_product_sales.date")
@@ -169,11 +158,7 @@ RESTOCK_PLAN = Mart(
         MartColumn("safety_days", Kind.INTEGER, "The safety days that were planned with."),
         MartColumn("target_cover_days", Kind.INTEGER, "The target cover that was planned with."),
     ),
-    inputs=(
-        Input(INVENTORY),
-        Input(DAILY_PRODUCT_SALES, required=False),
-        Input(WAREHOUSE_STOCK, required=False),
-    ),
+    inputs=STOCK_INPUTS,
     parameters=(
         MartParameter("lead_time_days", 21, "Days from an order until its units can be sold."),
         MartParameter("safety_days", 7, "Days of cover that should be left when they arrive."),
