@@ -3,12 +3,11 @@
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import httpx
 
 from seller_platform.client.http.api import USER_AGENT
-from seller_platform.client.http.responses import fault_of
+from seller_platform.client.http.responses import fault_of, moment_of
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import InvalidSettingError, UpstreamUnavailableError
 
@@ -42,9 +41,6 @@ def probe(base_url: str, *, timeout_seconds: float = 10, transport: httpx.BaseTr
     except httpx.HTTPError as error:
         raise UpstreamUnavailableError(f"GET {SERVICE_STATUS}", str(fault_of(error)), attempts=1) from None
     seconds, halfway = time.perf_counter() - began, asked_at + (datetime.now(UTC) - asked_at) / 2
-    try:
-        upstream_time = parsedate_to_datetime(answer.headers.get("Date", ""))
-    except (ValueError, OverflowError):
-        return Probe(answer.status_code, seconds, None)
-    skew = upstream_time.replace(tzinfo=upstream_time.tzinfo or UTC) - halfway
-    return Probe(answer.status_code, seconds, skew.total_seconds())
+    upstream_time = moment_of(answer.headers.get("Date", ""))
+    skew_seconds = None if upstream_time is None else (upstream_time - halfway).total_seconds()
+    return Probe(answer.status_code, seconds, skew_seconds)

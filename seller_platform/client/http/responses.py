@@ -51,13 +51,13 @@ class RawAnswer:
         text = self.headers.get("Retry-After", "").strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])
-        moment = _moment(text)
+        moment = moment_of(text)
         if moment is None:
             return None
-        return max(0.0, (moment - (_moment(self.headers.get("Date", "")) or now)).total_seconds())
+        return max(0.0, (moment - (moment_of(self.headers.get("Date", "")) or now)).total_seconds())
 
 
-def _moment(text: str) -> datetime | None:
+def moment_of(text: str) -> datetime | None:
     """Return the moment of an HTTP date; None where the text is no date."""
     try:
         moment = parsedate_to_datetime(text)

@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass, field
 from html import escape
 from http.server import BaseHTTPRequestHandler
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -82,9 +81,7 @@ class CallbackServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
