@@ -5,13 +5,7 @@ import click
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import CheckFailedError
-from seller_platform.ingest.connections.key_rotation import (
-    Resealed,
-    finish_key_file,
-    reseal,
-    rotate_key_file,
-    sealed_otherwise,
-)
+from seller_platform.ingest.connections.key_rotation import Resealed, reseal, rotate_key_file, sealed_otherwise
 from seller_platform.warehouse.connections.secrets import key_file, new_key
 
 _SETTING = "SELLER_PLATFORM_SECRET_KEY"
@@ -43,8 +37,7 @@ def rotate(*, finish: bool, as_json: bool) -> None:
     output = Output(as_json=as_json)
     with open_installation() as installation:
         if installation.settings.secret_key is None:
-            change = finish_key_file if finish else rotate_key_file
-            resealed = change(installation.database, installation.settings.home)
+            resealed = rotate_key_file(installation.database, installation.settings.home, finish=finish)
             next_step = f"The key in {key_file(installation.settings.home)} is the only one that is needed."
         elif installation.box.key_count > 1:
             resealed = reseal(installation.database, installation.settings.home, installation.box)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -38,9 +38,8 @@ class Broken:
 
     @contextmanager
     def api(self) -> Iterator[SellerApi]:
-        box, silence = secret_box(self.home, None), self.silence_seconds
-        upstream = self.stored_upstream
-        with open_api(upstream, "default", self.database, box, self.home, silence_seconds=silence) as api:
+        upstream = replace(self.stored_upstream, silence_seconds=self.silence_seconds)
+        with open_api(upstream, "default", self.database, secret_box(self.home, None), self.home) as api:
             yield api
 
     @property

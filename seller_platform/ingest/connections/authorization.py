@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 
 from seller_platform.client.oauth.callback import CallbackServer
-from seller_platform.client.oauth.tokens import TokenEndpoint, authorization_url, code_challenge, code_verifier
+from seller_platform.client.oauth.tokens import authorization_url, code_challenge, code_verifier
 from seller_platform.ingest.connections.token_rotation import GrantKeeper
 from seller_platform.ingest.connections.upstream import Upstream
 
@@ -31,11 +31,7 @@ def authorize(
     """
     state, verifier = secrets.token_urlsafe(32), code_verifier()
     with CallbackServer(upstream.redirect_uri) as callback:
-        show(
-            authorization_url(
-                upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, code_challenge(verifier)
-            )
-        )
+        challenge = code_challenge(verifier)
+        show(authorization_url(upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, challenge))
         code = callback.wait(state, timeout_seconds)
-    endpoint = TokenEndpoint(upstream.base_url, upstream.client_id, upstream.client_secret, upstream.redirect_uri)
-    keeper.adopt(endpoint.exchange(code, verifier), register=register)
+    keeper.adopt(upstream.token_endpoint.exchange(code, verifier), register=register)

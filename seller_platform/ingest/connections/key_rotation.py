@@ -39,27 +39,23 @@ class Resealed:
     others: tuple[str, ...]
 
 
-def rotate_key_file(database: Database, home: Path) -> Resealed:
+def rotate_key_file(database: Database, home: Path, *, finish: bool = False) -> Resealed:
     """Replace the key in the home folder, or finish an interrupted rotation.
 
-    Raises:
-        SecretKeyError: A secret is encrypted with a key that is no longer in the file. Both keys stay in the file.
-    """
-    with _alone(home):
-        keys = split_keys(key_file(home).read_text())
-        if len(keys) == 1:
-            write_keys(key_file(home), (new_key(), *keys))
-        return _finish(database, home)
-
-
-def finish_key_file(database: Database, home: Path) -> Resealed:
-    """Finish an interrupted rotation, without a new key.
+    Args:
+        finish: Make no new key in any case.
 
     Raises:
-        SecretKeyError: A secret is encrypted with a key that is no longer in the file. The file is unchanged.
+        SecretKeyError: A secret is encrypted with a key that is no longer in the file. All keys stay in the file.
     """
+    path = key_file(home)
     with _alone(home):
-        return _finish(database, home)
+        keys = split_keys(path.read_text())
+        if len(keys) == 1 and not finish:
+            write_keys(path, (new_key(), *keys))
+        resealed = reseal(database, home, SecretBox.of_file(path))
+        write_keys(path, split_keys(path.read_text())[:1])
+        return resealed
 
 
 def reseal(database: Database, home: Path, box: SecretBox) -> Resealed:
@@ -94,13 +90,6 @@ def sealed_otherwise(database: Database, home: Path, box: SecretBox) -> tuple[st
         with _collecting(unreadable):
             box.open(spool.read_bytes(), f"the spooled grant in {spool}")
     return tuple(unreadable)
-
-
-def _finish(database: Database, home: Path) -> Resealed:
-    box = SecretBox.of_file(key_file(home))
-    resealed = reseal(database, home, box)
-    write_keys(key_file(home), split_keys(key_file(home).read_text())[:1])
-    return resealed
 
 
 @contextmanager

@@ -27,13 +27,18 @@ DEFAULT_CONNECTION = "default"
 
 @dataclass(frozen=True)
 class Upstream:
-    """The URLs of an API, and the OAuth application that calls it."""
+    """The URLs of an API, and the OAuth application that calls it.
+
+    Attributes:
+        silence_seconds: How long the API may send nothing before a request fails.
+    """
 
     base_url: str
     auth_url: str
     client_id: str
     client_secret: str = field(repr=False)
     redirect_uri: str
+    silence_seconds: float = SILENCE_SECONDS
 
     @classmethod
     def of(cls, settings: Settings) -> "Upstream":
@@ -53,6 +58,16 @@ class Upstream:
                 "the secret shown when the application was registered",
             ),
             redirect_uri=settings.redirect_uri,
+        )
+
+    @property
+    def token_endpoint(self) -> TokenEndpoint:
+        return TokenEndpoint(
+            self.base_url,
+            self.client_id,
+            self.client_secret,
+            self.redirect_uri,
+            silence_seconds=self.silence_seconds,
         )
 
     def as_connection(self, name: str) -> KnownConnection:
@@ -137,43 +152,13 @@ def store_upstream(upstream: Upstream, connection: str, database: Database, box:
     save_client_secret(database, box, connection, upstream.client_secret)
 
 
-def open_keeper(
-    upstream: Upstream,
-    connection: str,
-    database: Database,
-    box: SecretBox,
-    home: Path,
-    *,
-    silence_seconds: float = SILENCE_SECONDS,
-) -> GrantKeeper:
-    """Return the keeper of a connection's grant.
-
-    Args:
-        silence_seconds: How long the upstream may send nothing before a request fails.
-    """
-    endpoint = TokenEndpoint(
-        upstream.base_url,
-        upstream.client_id,
-        upstream.client_secret,
-        upstream.redirect_uri,
-        silence_seconds=silence_seconds,
-    )
-    return GrantKeeper(connection, Grants(database, box), endpoint, PairSpool(home / SPOOL_FOLDER, connection, box))
+def open_keeper(upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path) -> GrantKeeper:
+    """Return the keeper of a connection's grant."""
+    spool = PairSpool(home / SPOOL_FOLDER, connection, box)
+    return GrantKeeper(connection, Grants(database, box), upstream.token_endpoint, spool)
 
 
-def open_api(
-    upstream: Upstream,
-    connection: str,
-    database: Database,
-    box: SecretBox,
-    home: Path,
-    *,
-    silence_seconds: float = SILENCE_SECONDS,
-) -> SellerApi:
-    """Return the API of a connection; the caller closes it.
-
-    Args:
-        silence_seconds: How long the upstream may send nothing before a request fails.
-    """
-    keeper = open_keeper(upstream, connection, database, box, home, silence_seconds=silence_seconds)
-    return SellerApi(upstream.base_url, auth=GrantAuth(keeper), silence_seconds=silence_seconds)
+def open_api(upstream: Upstream, connection: str, database: Database, box: SecretBox, home: Path) -> SellerApi:
+    """Return the API of a connection; the caller closes it."""
+    keeper = open_keeper(upstream, connection, database, box, home)
+    return SellerApi(upstream.base_url, auth=GrantAuth(keeper), silence_seconds=upstream.silence_seconds)

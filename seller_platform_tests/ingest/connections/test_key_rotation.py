@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.errors import SecretKeyError
-from seller_platform.ingest.connections.key_rotation import finish_key_file, reseal, rotate_key_file, sealed_otherwise
+from seller_platform.ingest.connections.key_rotation import reseal, rotate_key_file, sealed_otherwise
 from seller_platform.ingest.connections.token_rotation import SPOOL_FOLDER, PairSpool
 from seller_platform.warehouse.connections.accounts import (
     KnownConnection,
@@ -187,7 +187,7 @@ def test_an_interrupted_rotation_is_completed_with_the_same_key(database: Databa
 def test_finishing_makes_no_new_key(database: Database, home: Path) -> None:
     before = key_file(home).read_text()
 
-    finish_key_file(database, home)
+    rotate_key_file(database, home, finish=True)
 
     assert key_file(home).read_text() == before
     assert opened(database, secret_box(home, None)) == ALL
