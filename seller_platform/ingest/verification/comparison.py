@@ -5,7 +5,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -48,6 +48,7 @@ class Comparison:
         subject: A dataset, or `statistics`.
         account: The key of the account; for the list of accounts, the connection.
         asked: The query in words.
+        verdict: Failed until the answers are compared.
         rows: The number of rows of the source.
         differences: The differences, a line each.
         not_known: The columns that a replica does not have, with the reason; they were not compared.
@@ -57,20 +58,17 @@ class Comparison:
     subject: str
     account: str
     asked: str
-    verdict: ComparisonResult
-    rows: int
-    seconds: float
+    verdict: ComparisonResult = ComparisonResult.FAILED
+    rows: int = 0
+    seconds: float = 0
     differences: tuple[str, ...] = ()
     not_known: tuple[str, ...] = ()
     error: SellerPlatformError | None = None
 
-
-@dataclass(frozen=True)
-class _Judgement:
-    verdict: ComparisonResult
-    rows: int = 0
-    differences: tuple[str, ...] = ()
-    not_known: tuple[str, ...] = ()
+    def judged(self, rows: int, differences: Sequence[str], not_known: Sequence[str]) -> "Comparison":
+        """Return the comparison with its verdict: whether there are differences."""
+        verdict = ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL
+        return replace(self, verdict=verdict, rows=rows, differences=tuple(differences), not_known=tuple(not_known))
 
 
 def verify_each(queries: Iterable[AccountQuery], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
@@ -84,49 +82,36 @@ def verify_each(queries: Iterable[AccountQuery], source: SellerApi, replica: Sel
 
 def verify(query: AccountQuery, source: SellerApi, replica: SellerApi) -> Comparison:
     """Send one query to both, and compare the answers."""
-    return _compare(query.dataset.name, query.account.key, str(query), lambda: _judge(query, source, replica))
+    comparison = Comparison(query.dataset.name, query.account.key, str(query))
+    return _judged(comparison, lambda: _judge(comparison, query, source, replica))
 
 
 def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> Comparison:
     """Compare the lists of accounts."""
+    comparison = Comparison(ACCOUNTS.name, connection, ACCOUNTS.name)
 
-    def judge() -> _Judgement:
+    def judge() -> Comparison:
         listed = [fetch_accounts(api, connection) for api in (source, replica)]
         rows = [Counter(listing.rows) for listing in listed]
         differences = _row_differences(ACCOUNTS.columns, *rows)
-        return _Judgement(
-            ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL,
-            rows[0].total(),
-            differences,
-            tuple(_unnamed_fields(listed[0].facts)),
-        )
+        return comparison.judged(rows[0].total(), differences, _unnamed_fields(listed[0].facts))
 
-    return _compare(ACCOUNTS.name, connection, ACCOUNTS.name, judge)
+    return _judged(comparison, judge)
 
 
-def _compare(subject: str, account: str, asked: str, judge: Callable[[], _Judgement]) -> Comparison:
+def _judged(comparison: Comparison, judge: Callable[[], Comparison]) -> Comparison:
+    """Return the comparison as it is judged, with its error and its time."""
     began = time.perf_counter()
-    error: SellerPlatformError | None = None
     try:
-        judgement = judge()
-    except SellerPlatformError as problem:
-        judgement, error = _Judgement(ComparisonResult.FAILED), problem
-    return Comparison(
-        subject,
-        account,
-        asked,
-        judgement.verdict,
-        judgement.rows,
-        time.perf_counter() - began,
-        judgement.differences,
-        judgement.not_known,
-        error,
-    )
+        judged = judge()
+    except SellerPlatformError as error:
+        judged = replace(comparison, error=error)
+    return replace(judged, seconds=time.perf_counter() - began)
 
 
-def _judge(query: AccountQuery, source: SellerApi, replica: SellerApi) -> _Judgement:
+def _judge(comparison: Comparison, query: AccountQuery, source: SellerApi, replica: SellerApi) -> Comparison:
     if query.unanswerable is not None:
-        return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(query.unanswerable,))
+        return replace(comparison, verdict=ComparisonResult.NOT_KNOWN, not_known=(query.unanswerable,))
     of_replica, of_source = _ReadAnswer(query), _ReadAnswer(query)
     source_facts = _read(query, source, of_source)
     columns: dict[str, list[str]] = defaultdict(list)
@@ -137,18 +122,11 @@ def _judge(query: AccountQuery, source: SellerApi, replica: SellerApi) -> _Judge
         replica_facts = _read(query, replica, of_replica)
     except RequestRefusedError as error:
         if error.reason == REPLICA:
-            return _Judgement(ComparisonResult.NOT_KNOWN, not_known=(_refusal(error),))
-        return _Judgement(ComparisonResult.DIFFERENT, of_source.count, (f"the replica refused: {_refusal(error)}",))
+            return replace(comparison, verdict=ComparisonResult.NOT_KNOWN, not_known=(_refusal(error),))
+        return comparison.judged(of_source.count, [f"the replica refused: {_refusal(error)}"], [])
     if of_replica.digest == of_source.digest and replica_facts.verdict is not CountVerdict.MISMATCH:
-        return _Judgement(ComparisonResult.EQUAL, of_source.count, not_known=tuple(unknown))
-    return _judge_rows(query, source, replica, tuple(unknown))
-
-
-def _judge_rows(query: AccountQuery, source: SellerApi, replica: SellerApi, unknown: tuple[str, ...]) -> _Judgement:
-    """Read both again, keep the rows, and describe the differences.
-
-    A list may have changed in between, so that the second answers can be equal.
-    """
+        return comparison.judged(of_source.count, [], unknown)
+    # Both are read again with their rows. A list may have changed in between: the second answers can be equal.
     of_source, of_replica = _ReadAnswer(query, keeps_rows=True), _ReadAnswer(query, keeps_rows=True)
     _read(query, source, of_source)
     replica_facts = _read(query, replica, of_replica)
@@ -160,12 +138,7 @@ def _judge_rows(query: AccountQuery, source: SellerApi, replica: SellerApi, unkn
         ]
     if replica_facts.verdict is CountVerdict.MISMATCH:
         differences.append(f"the replica announces {replica_facts.announced} rows and lists {of_replica.count}")
-    return _Judgement(
-        ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL,
-        of_source.count,
-        tuple(differences),
-        unknown,
-    )
+    return comparison.judged(of_source.count, differences, unknown)
 
 
 def _read(query: AccountQuery, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, Table, Text, and_, cast, func, literal, select, text
 from sqlalchemy.exc import DataError
 
-from seller_platform.contract import LOCAL_DAY, Dataset, Slicing, Source, Window
+from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Source, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.errors import InvalidRowKeyError, RowNotFoundError
-from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, account_of, connections
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, table_for
@@ -35,23 +35,6 @@ class Request:
     url: str
     params: Mapping[str, str]
     is_exact: bool
-
-
-@dataclass(frozen=True)
-class _StoredRow:
-    """A row, the loads of its day, and its neighbours.
-
-    Attributes:
-        first_page: The first page of the load with rows of the same list.
-        last_page: The last.
-        days: The local days of the rows that came on the row's own page.
-    """
-
-    row: RowMapping
-    history: tuple[Receipt, ...]
-    first_page: int
-    last_page: int
-    days: Window | None
 
 
 @dataclass(frozen=True)
@@ -141,13 +124,17 @@ def explain(
             count = connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
             order = [table.c.account, *(table.c[name] for name in (*dataset.order, _LOAD_ID, _PAGE))]
             rows = connection.execute(select(table).where(condition).order_by(*order).limit(at_most)).mappings().all()
-            stored = [_stored_row(connection, dataset, table, row) for row in rows]
+            origins = []
+            for row in rows:
+                owner = account_of(database, row["account"])
+                url = connection_of[owner.connection].base_url + dataset.path
+                origins.append(_provenance(connection, dataset, row, owner, url))
     except DataError as error:
         reason = str(error.orig).partition("\n")[0]
         raise InvalidRowKeyError(dataset.name, reason, dataset.key, _columns(dataset)) from None
-    if not stored:
+    if not origins:
         raise RowNotFoundError(dataset.name, conditions, account)
-    return count, tuple(_provenance(database, dataset, connection_of, row) for row in stored)
+    return count, tuple(origins)
 
 
 def _columns(dataset: Dataset) -> tuple[str, ...]:
@@ -182,27 +169,11 @@ def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple
     return tuple(Receipt.of(each) for each in rows)
 
 
-def _stored_row(connection: Connection, dataset: Dataset, table: Table, row: RowMapping) -> _StoredRow:
-    same_list = and_(table.c.account == row["account"], table.c.load_id == row[_LOAD_ID])
-    if dataset.split_by and dataset.split_by.column:
-        same_list = and_(same_list, table.c[dataset.split_by.column].is_not_distinct_from(row[dataset.split_by.column]))
-    pages = select(func.min(table.c.page), func.max(table.c.page)).where(same_list)
-    first, last = connection.execute(pages).one()
-    days = None
-    if dataset.slicing is not Slicing.CONNECTION:
-        day = table.c[LOCAL_DAY]
-        bounds = select(func.min(day), func.max(day)).where(same_list, table.c.page == row[_PAGE])
-        start, last_day = connection.execute(bounds).one()
-        days = Window(start, Window.day(last_day).end)
-    return _StoredRow(row, _history(connection, dataset, row), first, last, days)
-
-
 def _provenance(
-    database: Database, dataset: Dataset, connection_of: Mapping[str, KnownConnection], stored: _StoredRow
+    connection: Connection, dataset: Dataset, row: RowMapping, account: KnownAccount, url: str
 ) -> Provenance:
-    row = stored.row
-    receipt = next((each for each in stored.history if each.id == row[_LOAD_ID]), None)
-    account = account_of(database, row["account"])
+    history = _history(connection, dataset, row)
+    receipt = next((each for each in history if each.id == row[_LOAD_ID]), None)
     return Provenance(
         dataset=dataset,
         row={column.name: row[column.name] for column in (*dataset.columns, *dataset.tags)},
@@ -212,30 +183,39 @@ def _provenance(
         load_id=row[_LOAD_ID],
         page=row[_PAGE],
         receipt=receipt,
-        request=_request(dataset, account, connection_of[account.connection], stored, receipt) if receipt else None,
-        history=stored.history,
+        request=_request(connection, dataset, row, account.account, receipt, url=url) if receipt else None,
+        history=history,
     )
 
 
 def _request(
-    dataset: Dataset, account: KnownAccount, connection: KnownConnection, stored: _StoredRow, receipt: Receipt
+    connection: Connection, dataset: Dataset, row: RowMapping, account: Account, receipt: Receipt, *, url: str
 ) -> Request:
     """Return the request that brought a row.
 
     A load counts its pages through all of its lists; each list counts its own from 1.
     """
-    url, row, selection = connection.base_url + dataset.path, stored.row, account.account.selection
     match dataset.source:
         case Source.DISCOVERY:
             return Request(url, {}, is_exact=True)
         case Source.REPORT:
-            return Request(url, {**selection, _REPORT_ID: row[_REPORT_ID]}, is_exact=True)
+            return Request(url, {**account.selection, _REPORT_ID: row[_REPORT_ID]}, is_exact=True)
         case Source.PRODUCT_LOOKUP:
-            return Request(url, {**selection, _SKU: row[_SKU]}, is_exact=True)
+            return Request(url, {**account.selection, _SKU: row[_SKU]}, is_exact=True)
+    columns, value = table_for(dataset).c, None
+    same_list = and_(columns.account == row["account"], columns.load_id == row[_LOAD_ID])
+    if dataset.split_by and dataset.split_by.column:
+        value = row[dataset.split_by.column]
+        same_list = and_(same_list, columns[dataset.split_by.column].is_not_distinct_from(value))
+    pages = select(func.min(columns.page), func.max(columns.page)).where(same_list)
+    first_page, last_page = connection.execute(pages).one()
     # A list of days that does not fit a page may have been read in smaller windows, each with a page 1 of its own.
-    is_exact = stored.first_page == stored.last_page or not dataset.is_divisible
-    window = receipt.window if is_exact or stored.days is None else stored.days
-    value = row[dataset.split_by.column] if dataset.split_by and dataset.split_by.column else None
-    number = row[_PAGE] - stored.first_page + 1 if is_exact else 1
-    query = ListQuery(dataset, account.account, window if dataset.is_dated else None, value, number)
+    is_exact = first_page == last_page or not dataset.is_divisible
+    window, number = receipt.window, row[_PAGE] - first_page + 1
+    if not is_exact:
+        day = columns[LOCAL_DAY]
+        days = select(func.min(day), func.max(day)).where(same_list, columns.page == row[_PAGE])
+        start, last_day = connection.execute(days).one()
+        window, number = Window(start, Window.day(last_day).end), 1
+    query = ListQuery(dataset, account, window if dataset.is_dated else None, value, number)
     return Request(url, query.params, is_exact=is_exact)
