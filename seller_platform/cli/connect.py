@@ -37,7 +37,7 @@ def connect(
     timeout_seconds: int,
     replace_stored: bool,
     keep_grant: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Authorise the API's user and discover the accounts.
 
@@ -47,7 +47,6 @@ def connect(
 
     The callback is received on the port of SELLER_API_REDIRECT_URI, which must be on this machine.
     """
-    output = Output(as_json=as_json)
     with open_installation() as installation:
         upstream = upstream_to_connect(
             connection, installation.settings, installation.database, installation.box, replace_stored=replace_stored
@@ -57,14 +56,14 @@ def connect(
             if no_browser or not webbrowser.open(url):
                 output.say("Open this address in a browser and approve the access:")
                 # The address has a line of its own; with --json it goes to standard error, apart from the document.
-                click.echo(url, err=as_json)
+                click.echo(url, err=output.as_json)
             else:
                 output.say("Approve the access on the page that your browser shows.")
 
         accounts = connect_upstream(
             installation, upstream, connection, show=show, timeout_seconds=timeout_seconds, keep_grant=keep_grant
         )
-    if as_json:
+    if output.as_json:
         documents = [
             {"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in accounts
         ]

@@ -45,7 +45,7 @@ def costs() -> None:
 @click.argument("source", metavar="FILE.csv|SCHEMA.TABLE")
 @out_option
 @json_option
-def plan(*, source: str, out: Path | None, as_json: bool) -> None:
+def plan(*, source: str, out: Path | None, output: Output) -> None:
     """Compare target costs with the upstream's, and store the difference as a plan. Nothing is written.
 
     The file is CSV in UTF-8 with a header; a table or view of the warehouse has the same columns. A line is one cost
@@ -70,7 +70,6 @@ def plan(*, source: str, out: Path | None, as_json: bool) -> None:
 
     A line with only account and sku also removes the costs of the SKU.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
-    output = Output(as_json=as_json)
     with open_installation() as installation, open_apis(installation) as apis:
         target = read_costs(installation.database, source, [account.key for account in accounts(installation.database)])
         planned = make_plan(apis, installation.database, target, source=source, made_by=user_name())
@@ -88,13 +87,12 @@ def plan(*, source: str, out: Path | None, as_json: bool) -> None:
     help="Seconds to wait until the upstream lists the written costs.",
 )
 @json_option
-def apply(*, plan: str, seconds: float, as_json: bool) -> None:
+def apply(*, plan: str, seconds: float, output: Output) -> None:
     """Write a plan to the API, given by its id or file.
 
     The costs are read back until they agree, and the proof is stored. A plan is refused if the upstream's costs have
     changed since it was made. An interrupted plan continues; a plan that was applied before changes nothing.
     """
-    output = Output(as_json=as_json)
     with open_installation() as installation, open_apis(installation) as apis:
         stored = read_plan(installation.database, plan)
         with output.progress(f"Writing {len(stored.writes)} SKUs", None):
@@ -102,11 +100,11 @@ def apply(*, plan: str, seconds: float, as_json: bool) -> None:
                 apis, installation.database, stored.id, applied_by=user_name(), patience=Patience(seconds=seconds)
             )
     document = {**_document(applied.plan), "was_applied": applied.was_applied}
-    if not as_json:
+    if not output.as_json:
         _show_proofs(applied.plan, output)
     if applied.problem is not None:
-        fail(applied.problem, as_json=as_json, document=document)
-    if as_json:
+        fail(applied.problem, as_json=output.as_json, document=document)
+    if output.as_json:
         output.document(document)
         return
     output.say("The plan was applied before; nothing was written." if applied.was_applied else "All costs agree.")
@@ -117,9 +115,8 @@ def apply(*, plan: str, seconds: float, as_json: bool) -> None:
 @click.argument("plan", metavar="PLAN")
 @out_option
 @json_option
-def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
+def undo(*, plan: str, out: Path | None, output: Output) -> None:
     """Make the plan that restores the costs before an applied plan. Nothing is written."""
-    output = Output(as_json=as_json)
     with open_installation() as installation, open_apis(installation) as apis:
         applied = read_plan(installation.database, plan)
         planned = plan_undo(apis, installation.database, applied, made_by=user_name())
@@ -129,12 +126,11 @@ def undo(*, plan: str, out: Path | None, as_json: bool) -> None:
 @costs.command()
 @click.argument("plan", metavar="PLAN")
 @json_option
-def show(*, plan: str, as_json: bool) -> None:
+def show(*, plan: str, output: Output) -> None:
     """Show a plan and the proof of its writes."""
-    output = Output(as_json=as_json)
     with open_installation() as installation:
         stored = read_plan(installation.database, plan)
-    if as_json:
+    if output.as_json:
         output.document(_document(stored))
         return
     _show_changes(stored, output)

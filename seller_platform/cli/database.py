@@ -19,7 +19,7 @@ _days = click.IntRange(1)
 
 @click.command()
 @json_option
-def migrate(*, as_json: bool) -> None:
+def migrate(*, output: Output) -> None:
     """Migrate the database to the schema of this version, and Dagster's tables with it.
 
     Every program migrates when it starts. Run this first where several programs start at once, or where they have
@@ -27,7 +27,6 @@ def migrate(*, as_json: bool) -> None:
     """
     from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
 
-    output = Output(as_json=as_json)
     with open_installation() as installation:
         with open_instance(installation.settings.home) as instance:
             instance.upgrade()
@@ -39,13 +38,12 @@ def migrate(*, as_json: bool) -> None:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
-def backup(*, file: Path, as_json: bool) -> None:
+def backup(*, file: Path, output: Output) -> None:
     """Write the database to FILE: rows, receipts, grants, Dagster's runs and events.
 
     The backup is one consistent snapshot. Grants are encrypted in it; keep the key (SELLER_PLATFORM_SECRET_KEY, or
     `secret.key` in the home folder) elsewhere.
     """
-    output = Output(as_json=as_json)
     back_up(warehouse_url(read_settings()), file)
     size = file.stat().st_size
     text = f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore."
@@ -55,12 +53,11 @@ def backup(*, file: Path, as_json: bool) -> None:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
-def restore(*, file: Path, as_json: bool) -> None:
+def restore(*, file: Path, output: Output) -> None:
     """Fill the empty database of the settings from a backup, and migrate it.
 
     Refresh tokens work once: grants that were refreshed after the backup must be authorised again.
     """
-    output = Output(as_json=as_json)
     url = warehouse_url(read_settings())
     fill(url, file)
     with Database(url) as database:
@@ -87,12 +84,12 @@ def restore(*, file: Path, as_json: bool) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be removed.")
 @json_option
-def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, as_json: bool) -> None:
+def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, output: Output) -> None:
     """Delete old snapshots except one a month, and receipts that nothing refers to.
 
     Rows of dated lists are never deleted.
     """
-    output, today = Output(as_json=as_json), datetime.now(UTC).date()
+    today = datetime.now(UTC).date()
     with open_installation() as installation:
         pruned = remove_old(
             installation.database,
@@ -100,7 +97,7 @@ def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, as_json: bool
             receipts_before=today - timedelta(days=receipt_days),
             dry=dry_run,
         )
-    if as_json:
+    if output.as_json:
         output.document({"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts})
         return
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]

@@ -23,7 +23,7 @@ _LOADS = ("load", "finished (UTC)", "window", "rows", "verdict", "changed", "res
 @click.argument("key", nargs=-1, required=True)
 @click.option("--account", metavar="KEY", help="Of one account only.")
 @json_option
-def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json: bool) -> None:
+def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: Output) -> None:
     """Show the source of a stored row: request, page, time, run and restatements.
 
     KEY is the row's key, such as the id of an order, followed by the values of further key columns. Write the value of
@@ -34,7 +34,6 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json:
     seller-platform explain transactions order_id=028-1234567-1234567 transaction_type=Refund
     seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.market.example
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
-    output = Output(as_json=as_json)
     names = [declared.name for declared in DATASETS]
     name = dataset.removeprefix("seller/").removeprefix("seller.")
     if name not in names:
@@ -44,7 +43,7 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, as_json:
     with open_installation() as installation:
         count, origins = find_origins(installation.database, declared, conditions, account=account)
         documents = [_document(origin, installation.settings) for origin in origins]
-    if as_json:
+    if output.as_json:
         output.document(
             {"asset": f"seller/{declared.name}", "table": declared.table, "found": count, "rows": documents}
         )

@@ -27,14 +27,13 @@ def generate() -> None:
     "--finish", is_flag=True, help="Make no new key; finish a rotation, and check that the old key can be removed."
 )
 @json_option
-def rotate(*, finish: bool, as_json: bool) -> None:
+def rotate(*, finish: bool, output: Output) -> None:
     """Encrypt grants and client secrets with another key, without a failed read.
 
     The key in the home folder is replaced at once: running programs read the new one. A key in
     SELLER_PLATFORM_SECRET_KEY must be replaced by hand: this command then makes a new key and prints the steps. Run
     again with several keys in the setting, it encrypts everything with the first one.
     """
-    output = Output(as_json=as_json)
     with open_installation() as installation:
         if installation.settings.secret_key is None:
             resealed = rotate_key_file(installation.database, installation.settings.home, finish=finish)
@@ -56,7 +55,7 @@ def rotate(*, finish: bool, as_json: bool) -> None:
             _explain(output)
             return
         _check(installation)
-    if as_json:
+    if output.as_json:
         counts = {"grants": resealed.grants, "client_secrets": resealed.client_secrets, "spools": resealed.spools}
         output.document({"encrypted": counts, "next": next_step})
         return

@@ -20,8 +20,6 @@ _LOG = logging.getLogger(__name__)
 
 _FILE_WIDTH = 160
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
-
 
 class Output:
     """Prints tables and messages of a command; with `--json`, only the document."""
@@ -86,6 +84,16 @@ class Output:
             *columns, TimeElapsedColumn(), console=self.console, transient=True, disable=not self.console.is_terminal
         ) as progress:
             yield Bar(progress, title, total)
+
+
+json_option = click.option(
+    "--json",
+    "output",
+    is_flag=True,
+    callback=lambda _context, _option, as_json: Output(as_json=as_json),
+    help="Print one JSON document instead.",
+)
+"""Passes the command its `output`."""
 
 
 class Bar:

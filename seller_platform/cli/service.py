@@ -113,23 +113,22 @@ def user() -> None:
 @click.option("--name", help="The person's name; by default the part of the address before the @.")
 @_database_options
 @json_option
-def user_add(*, email: str, name: str | None, url: str, as_json: bool) -> None:
+def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
     """Add a user; the password is read from standard input or a prompt."""
     password = _password()
     with _open(url) as database:
         user_id = add_user(database, email, name or email.partition("@")[0], password)
-    _say(as_json, f"User {email} was added.", {"id": user_id, "email": email})
+    _say(output, f"User {email} was added.", {"id": user_id, "email": email})
 
 
 @user.command("list")
 @_database_options
 @json_option
-def user_list(*, url: str, as_json: bool) -> None:
+def user_list(*, url: str, output: Output) -> None:
     """List the users, and the accounts that they may read."""
     with _open(url) as database:
         users = users_of(database)
-    output = Output(as_json=as_json)
-    if as_json:
+    if output.as_json:
         output.document({"users": [asdict(each) for each in users]})
     else:
         rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
@@ -140,7 +139,7 @@ def user_list(*, url: str, as_json: bool) -> None:
 @click.argument("email")
 @_database_options
 @json_option
-def user_password(*, email: str, url: str, as_json: bool) -> None:
+def user_password(*, email: str, url: str, output: Output) -> None:
     """Change a user's password, and log the user out everywhere.
 
     The password is read from standard input or a prompt.
@@ -148,7 +147,7 @@ def user_password(*, email: str, url: str, as_json: bool) -> None:
     password = _password()
     with _open(url) as database:
         set_password(database, email, password)
-    _say(as_json, f"The password of {email} was changed; they must log in again.", {"email": email})
+    _say(output, f"The password of {email} was changed; they must log in again.", {"email": email})
 
 
 @user.command("grant")
@@ -156,11 +155,11 @@ def user_password(*, email: str, url: str, as_json: bool) -> None:
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
 @_database_options
 @json_option
-def user_grant(*, email: str, accounts: tuple[str, ...], url: str, as_json: bool) -> None:
+def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Let a user read accounts, named by their keys."""
     with _open(url) as database:
         grant_accounts(database, email, accounts)
-    _say(as_json, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+    _say(output, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
 
 
 @user.command("revoke")
@@ -168,37 +167,34 @@ def user_grant(*, email: str, accounts: tuple[str, ...], url: str, as_json: bool
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
 @_database_options
 @json_option
-def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, as_json: bool) -> None:
+def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Take accounts away from a user, and out of the user's groups."""
     with _open(url) as database:
         revoke_accounts(database, email, accounts)
-    _say(as_json, f"{email} may no longer read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+    _say(output, f"{email} may no longer read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
 
 
 @user.command("close")
 @click.argument("email")
 @_database_options
 @json_option
-def user_close(*, email: str, url: str, as_json: bool) -> None:
+def user_close(*, email: str, url: str, output: Output) -> None:
     """Close a user: end their sessions and approved access, and refuse logins."""
     with _open(url) as database:
         close_user(database, email)
-    _say(
-        as_json,
-        f"{email} is closed: all sessions and approved access have ended.",
-        {"email": email, "status": "closed"},
-    )
+    text = f"{email} is closed: all sessions and approved access have ended."
+    _say(output, text, {"email": email, "status": "closed"})
 
 
 @user.command("reopen")
 @click.argument("email")
 @_database_options
 @json_option
-def user_reopen(*, email: str, url: str, as_json: bool) -> None:
+def user_reopen(*, email: str, url: str, output: Output) -> None:
     """Let a closed user log in again; applications must be approved again."""
     with _open(url) as database:
         reopen_user(database, email)
-    _say(as_json, f"{email} may log in again.", {"email": email, "status": "active"})
+    _say(output, f"{email} may log in again.", {"email": email, "status": "active"})
 
 
 @service.group()
@@ -212,24 +208,23 @@ def group() -> None:
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
 @_database_options
 @json_option
-def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, as_json: bool) -> None:
+def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Set the accounts of a user's group, and create the group if needed."""
     with _open(url) as database:
         set_group(database, email, title, accounts)
     document = {"email": email, "title": title, "accounts": accounts}
-    _say(as_json, f"The group {title} of {email} holds {', '.join(accounts)}.", document)
+    _say(output, f"The group {title} of {email} holds {', '.join(accounts)}.", document)
 
 
 @group.command("list")
 @click.argument("email")
 @_database_options
 @json_option
-def group_list(*, email: str, url: str, as_json: bool) -> None:
+def group_list(*, email: str, url: str, output: Output) -> None:
     """List the groups of a user."""
     with _open(url) as database:
         groups = groups_of(database, email)
-    output = Output(as_json=as_json)
-    if as_json:
+    if output.as_json:
         output.document({"groups": [{"title": title, "accounts": keys} for title, keys in groups.items()]})
     else:
         rows = [(title, ", ".join(keys) or "no account") for title, keys in groups.items()]
@@ -241,11 +236,11 @@ def group_list(*, email: str, url: str, as_json: bool) -> None:
 @click.argument("title")
 @_database_options
 @json_option
-def group_remove(*, email: str, title: str, url: str, as_json: bool) -> None:
+def group_remove(*, email: str, title: str, url: str, output: Output) -> None:
     """Remove a group; its accounts stay the user's."""
     with _open(url) as database:
         remove_group(database, email, title)
-    _say(as_json, f"The group {title} of {email} is removed.", {"email": email, "title": title})
+    _say(output, f"The group {title} of {email} is removed.", {"email": email, "title": title})
 
 
 @service.group()
@@ -259,20 +254,17 @@ def application() -> None:
 @click.option("--public", is_flag=True, help="The application cannot keep a secret: it gets none, and must use PKCE.")
 @_database_options
 @json_option
-def application_add(*, name: str, redirect_uri: str, public: bool, url: str, as_json: bool) -> None:
+def application_add(*, name: str, redirect_uri: str, public: bool, url: str, output: Output) -> None:
     """Register an application and print its id and secret; the secret is printed only once."""
     with _open(url) as database:
         if public:
             client_id = add_public_application(database, name, redirect_uri)
             document = {"client_id": client_id, "redirect_uri": redirect_uri}
-            _say(as_json, f"client id: {client_id}\nIt has no secret, and must use PKCE.", document)
+            _say(output, f"client id: {client_id}\nIt has no secret, and must use PKCE.", document)
             return
         client_id, client_secret = add_application(database, name, redirect_uri)
-    _say(
-        as_json,
-        f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again.",
-        {"client_id": client_id, "client_secret": client_secret, "redirect_uri": redirect_uri},
-    )
+    text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
+    _say(output, text, {"client_id": client_id, "client_secret": client_secret, "redirect_uri": redirect_uri})
 
 
 def _open(url: str) -> Database:
@@ -290,9 +282,8 @@ def _password() -> str:
     return password
 
 
-def _say(as_json: bool, text: str, document: Mapping[str, object]) -> None:
-    output = Output(as_json=as_json)
-    if as_json:
+def _say(output: Output, text: str, document: Mapping[str, object]) -> None:
+    if output.as_json:
         output.document(document)
     else:
         output.line(text)

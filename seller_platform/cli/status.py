@@ -15,9 +15,8 @@ _COLUMNS = ("dataset", "account", "first_day", "last_day", "missing_days", "rows
 
 @click.command()
 @json_option
-def status(*, as_json: bool) -> None:
+def status(*, output: Output) -> None:
     """Show the stored days of each list, their age, and the state of the grants."""
-    output = Output(as_json=as_json)
     now = datetime.now(UTC)
     with open_installation() as installation:
         covered = [
@@ -35,7 +34,7 @@ def status(*, as_json: bool) -> None:
         }
         for grant in grants
     ]
-    if as_json:
+    if output.as_json:
         output.document({"coverage": covered, "grants": granted})
         return
     if not granted:

@@ -90,13 +90,12 @@ def sync(
     first_month: date | None,
     last_month: date | None,
     full: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Load the API's lists into PostgreSQL, through Dagster.
 
     Without --from, --to and --full it reads only days that are not stored yet or may have changed since.
     """
-    output = Output(as_json=as_json)
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
     with open_installation() as installation:
         synced = run_sync(installation, selection, output)

@@ -40,7 +40,7 @@ _COLUMNS = ("questions", "rows", "equal", "different", "not known", "failed", "s
 @click.option("--to", "last_month", type=Month(), help="Last month to compare.")
 @json_option
 def verify(
-    *, keys: tuple[str, ...], names: tuple[str, ...], first_month: date | None, last_month: date | None, as_json: bool
+    *, keys: tuple[str, ...], names: tuple[str, ...], first_month: date | None, last_month: date | None, output: Output
 ) -> None:
     """Send the same queries to source and replica, and compare the answers.
 
@@ -48,7 +48,6 @@ def verify(
     comparison. All stored slices are compared: every list, account and month, the cost periods of every product, the
     inventory by the velocity of the newest days, and the statistics in every view. The output names what is left out.
     """
-    output = Output(as_json=as_json)
     selection = SliceOptions(keys or None, names or None, first_month, last_month)
     with open_installation() as installation:
         comparisons = run_verification(installation, selection, output)

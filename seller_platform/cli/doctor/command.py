@@ -26,17 +26,16 @@ _HEARTBEAT = timedelta(minutes=5)
 
 @click.command()
 @json_option
-def doctor(*, as_json: bool) -> None:
+def doctor(*, output: Output) -> None:
     """Check every prerequisite, and print the next step for each problem.
 
     Nothing is changed: no schema, no grant, no key. The embedded PostgreSQL is started if it exists.
     Exit code 5 if a prerequisite is not met; warnings do not count.
     """
-    output = Output(as_json=as_json)
     findings = []
     for finding in examined("settings", _examine):
         findings.append(finding)
-        if not as_json:
+        if not output.as_json:
             output.line(f"{finding.verdict:<5} {finding.subject}: {finding.message}")
             if finding.next_step:
                 output.line(f"      next: {finding.next_step}")
@@ -57,7 +56,7 @@ def doctor(*, as_json: bool) -> None:
             f"{len(wrong)} of {len(findings)} prerequisites are not met: {', '.join(dict.fromkeys(wrong))}. "
             "Take the next step of each, then run `seller-platform doctor` again"
         )
-        end_with(error, as_json=as_json, document=document)
+        end_with(error, as_json=output.as_json, document=document)
     output.result("All prerequisites are met.", document)
 
 

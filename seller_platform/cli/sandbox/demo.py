@@ -26,13 +26,12 @@ from seller_platform.warehouse.postgres.database import Database
 
 @click.command()
 @json_option
-def demo(*, as_json: bool) -> None:
+def demo(*, output: Output) -> None:
     """Connect to the sandbox, load every list, check the rows, and print a table.
 
     It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. Its files are in
     the folder `sandbox` of the home folder. It can be run again at any time.
     """
-    output = Output(as_json=as_json)
     with open_local_stack(read_settings().home, output) as stack:
         os.environ.update(stack.environment)
         with open_installation() as installation:

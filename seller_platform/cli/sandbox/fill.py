@@ -26,17 +26,16 @@ def sandbox() -> None:
 @click.option("--database-url", help="The service's database; by default the embedded server's.")
 @json_option
 def load(
-    *, accounts: int, months: int, orders_per_month: int | None, seed: int, database_url: str | None, as_json: bool
+    *, accounts: int, months: int, orders_per_month: int | None, seed: int, database_url: str | None, output: Output
 ) -> None:
     """Replace the generated sellers in the service's database."""
-    output = Output(as_json=as_json)
     url = database_url or embedded_server(read_settings().home).database(SANDBOX)
     with Database(url) as database:
         database.migrate()
         rows = generate(
             database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed
         ).rows
-    if as_json:
+    if output.as_json:
         output.document({"rows": rows})
     else:
         output.table("Generated", ("table", "rows"), list(rows.items()))
