@@ -350,12 +350,8 @@ class CostsNotWrittenError(SellerPlatformError):
 
     def __init__(self, plan: int, problems: Mapping[str, str], *, planned: int, exit_code: int) -> None:
         self.plan, self.problems, self.exit_code = plan, dict(problems), exit_code
-        skus_of: dict[str, list[str]] = {}
-        for sku, problem in self.problems.items():
-            skus_of.setdefault(problem, []).append(sku)
-        lines = (f"\n- {_first_few(skus)}: {problem}" for problem, skus in skus_of.items())
         super().__init__(
-            f"cost plan {plan}: {len(self.problems)} of {planned} SKUs do not hold:{''.join(lines)}\n"
+            f"cost plan {plan}: {len(self.problems)} of {planned} SKUs do not hold:{_by_problem(problems)}\n"
             f"Fix the cause, then continue with `seller-platform costs apply {plan}`"
         )
 
@@ -816,12 +812,16 @@ class SlicesFailedError(SellerPlatformError):
 
     def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
         self.failures, self.exit_code = dict(failures), exit_code
-        slices_of: dict[str, list[str]] = {}
-        for slice_, problem in self.failures.items():
-            slices_of.setdefault(problem, []).append(slice_)
-        lines = (f"\n- {_first_few(slices)}: {problem}" for problem, slices in slices_of.items())
         count = "1 slice was" if len(self.failures) == 1 else f"{len(self.failures)} slices were"
-        super().__init__(f"{count} not loaded; all others were:{''.join(lines)}")
+        super().__init__(f"{count} not loaded; all others were:{_by_problem(failures)}")
+
+
+def _by_problem(problems: Mapping[str, str]) -> str:
+    """Return a line for each problem, with the first names that have it."""
+    names_of: dict[str, list[str]] = {}
+    for name, problem in problems.items():
+        names_of.setdefault(problem, []).append(name)
+    return "".join(f"\n- {_first_few(names)}: {problem}" for problem, names in names_of.items())
 
 
 def _first_few(names: Sequence[str], few: int = 3) -> str:
