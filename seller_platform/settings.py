@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seller_platform.errors import InvalidSettingError, MissingSettingError
@@ -42,22 +42,11 @@ class Settings(BaseSettings):
     def _absolute(cls, folder: Path | None) -> Path | None:
         return None if folder is None else folder.expanduser().absolute()
 
-    @field_validator(
-        "database_url",
-        "service_database_url",
-        "secret_key",
-        "base_url",
-        "auth_url",
-        "client_id",
-        "client_secret",
-        "alert_webhook_url",
-        "dagster_url",
-        "export_dir",
-        mode="before",
-    )
+    @field_validator("*", mode="before")
     @classmethod
-    def _empty_is_unset(cls, value: object) -> object:
-        return None if value == "" else value
+    def _empty_is_unset(cls, value: object, info: ValidationInfo) -> object:
+        is_optional = cls.model_fields[info.field_name or ""].default is None
+        return None if value == "" and is_optional else value
 
     @field_validator("log_format", mode="before")
     @classmethod
