@@ -24,7 +24,6 @@ class User:
 
     id: int | None
     name: str | None
-    email: str | None
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,7 @@ def fetch_user(api: SellerApi) -> User:
         number = whole_number(str(user.get("id")))
     except ValueError:
         number = None
-    name, email = (user[field] if isinstance(user.get(field), str) else None for field in ("name", "email"))
-    return User(number, name, email)
+    return User(number, user["name"] if isinstance(user.get("name"), str) else None)
 
 
 def fetch_accounts(api: SellerApi, connection: str) -> Discovered:

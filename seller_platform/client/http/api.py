@@ -1,7 +1,6 @@
 """The API over HTTP: sends and retries requests, within limits of time and size."""
 
 import copy
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -46,13 +45,11 @@ class Answer:
     """The answer to a request.
 
     Attributes:
-        seconds: From the first attempt to the last byte, pauses included.
         requests: HTTP requests that were sent, with retries and those sent again with a new token.
     """
 
     body: bytes
     status: int
-    seconds: float
     requests: int
 
 
@@ -225,7 +222,7 @@ class SellerApi:
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
-        tally, began, name = count(), time.perf_counter(), f"{method} {path}"
+        tally, name = count(), f"{method} {path}"
         request = self._built(method, path, params, json, tally)
 
         def attempt() -> tuple[RawAnswer, Decoded]:
@@ -240,7 +237,7 @@ class SellerApi:
                 raise PassingFault(error.problem) from None
 
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless)
-        return Answer(raw.body, raw.status, time.perf_counter() - began, next(tally)), decoded
+        return Answer(raw.body, raw.status, next(tally)), decoded
 
     def _built(
         self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: Iterator[int]

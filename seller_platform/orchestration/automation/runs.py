@@ -68,7 +68,6 @@ class RunEnd:
     """
 
     run_id: str
-    succeeded: bool
     failures: dict[str, str]
     exit_code: int
     not_offered: frozenset[str]
@@ -181,7 +180,7 @@ def execute(planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInst
             else:
                 failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
     exit_code = max(exit_codes, default=0 if result.success else 1)
-    return RunEnd(result.run_id, result.success, failures, exit_code, frozenset(not_offered))
+    return RunEnd(result.run_id, failures, exit_code, frozenset(not_offered))
 
 
 @dataclass(frozen=True)

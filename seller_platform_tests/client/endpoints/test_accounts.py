@@ -66,4 +66,4 @@ def test_the_same_account_twice_is_refused() -> None:
 @pytest.mark.parametrize("body", [{"user": {"id": "5", "name": "Ada"}}, {"id": 5, "name": "Ada", "email": 3}])
 def test_the_user_is_found_in_either_form(body: dict[str, Any]) -> None:
     with api_of(lambda request: httpx.Response(200, json=body)) as api:
-        assert fetch_user(api) == User(5, "Ada", None)
+        assert fetch_user(api) == User(5, "Ada")
