@@ -80,12 +80,5 @@ def authorized_evaluation(
     instance: dg.DagsterInstance, dataset: Dataset, judgement: Judgement
 ) -> dg.AssetCheckEvaluation:
     """Return the evaluation of the check for the newest materialization of the accounts."""
-    return dg.AssetCheckEvaluation(
-        asset_key=asset_key(dataset),
-        check_name=AUTHORIZED_CHECK,
-        passed=judgement.passed,
-        severity=judgement.severity,
-        description=judgement.description,
-        metadata=judgement.metadata,
-        target_materialization_data=judged(instance, asset_key(dataset), None),
-    )
+    key = asset_key(dataset)
+    return judgement.evaluation(key, AUTHORIZED_CHECK, judged(instance, key, None))

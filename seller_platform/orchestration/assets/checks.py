@@ -5,7 +5,7 @@ error, which then gives the reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ import dagster as dg
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError, ListChangedError, SellerPlatformError
-from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, judged
+from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.warehouse.loads.slices import Receipt
 
@@ -30,6 +30,21 @@ class Judgement:
     description: str
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def evaluation(
+        self, asset: dg.AssetKey, check: str, target: JudgedMaterialization | None, partition: str | None = None
+    ) -> dg.AssetCheckEvaluation:
+        """Return the result as the evaluation of a check for a materialization."""
+        return dg.AssetCheckEvaluation(
+            asset_key=asset,
+            check_name=check,
+            partition=partition,
+            passed=self.passed,
+            severity=self.severity,
+            description=self.description,
+            metadata=self.metadata,
+            target_materialization_data=target,
+        )
 
 
 @dataclass(frozen=True)
@@ -184,16 +199,8 @@ def evaluations(
     target = judged(instance, asset_key(dataset), partition)
     for check in checks_of(dataset):
         judgement = check.judge(dataset, receipt)
-        yield dg.AssetCheckEvaluation(
-            asset_key=asset_key(dataset),
-            check_name=check.name,
-            partition=partition,
-            passed=judgement.passed,
-            severity=judgement.severity,
-            description=judgement.description,
-            metadata={"load_id": str(receipt.id), **judgement.metadata},
-            target_materialization_data=target,
-        )
+        metadata = {"load_id": str(receipt.id), **judgement.metadata}
+        yield replace(judgement, metadata=metadata).evaluation(asset_key(dataset), check.name, target, partition)
 
 
 def evaluations_of_connections(
@@ -210,17 +217,13 @@ def evaluations_of_connections(
         failed = {name: judgement for name, judgement in judgements.items() if not judgement.passed}
         reported = failed or judgements
         is_error = any(judgement.severity is dg.AssetCheckSeverity.ERROR for judgement in reported.values())
-        yield dg.AssetCheckEvaluation(
-            asset_key=asset_key(dataset),
-            check_name=check.name,
-            passed=not failed,
-            severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-            description=" ".join(f"Connection {name}: {judgement.description}" for name, judgement in reported.items()),
-            metadata={
-                name: {"load_id": str(receipts[name].id), **judgement.metadata} for name, judgement in reported.items()
-            },
-            target_materialization_data=target,
+        together = Judgement(
+            not failed,
+            " ".join(f"Connection {name}: {judgement.description}" for name, judgement in reported.items()),
+            dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+            {name: {"load_id": str(receipts[name].id), **judgement.metadata} for name, judgement in reported.items()},
         )
+        yield together.evaluation(asset_key(dataset), check.name, target)
 
 
 def evaluations_of_failure(
@@ -229,10 +232,5 @@ def evaluations_of_failure(
     """Yield the failed evaluation of the check to which an error belongs, if any."""
     for check in checks_of(dataset):
         if check.error is not None and isinstance(error, check.error):
-            yield dg.AssetCheckEvaluation(
-                asset_key=asset_key(dataset),
-                check_name=check.name,
-                partition=partition,
-                passed=False,
-                description=str(error),
-            )
+            judgement = Judgement(passed=False, description=str(error))
+            yield judgement.evaluation(asset_key(dataset), check.name, None, partition)

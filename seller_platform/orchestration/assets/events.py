@@ -12,7 +12,7 @@ import dagster as dg
 # The evaluation of a partition's check must refer to the materialization it judged, or the UI counts the check as
 # missing. Dagster fills this in for results, not for evaluations, and has no public name for it.
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData as JudgedMaterialization,
+    AssetCheckEvaluationTargetMaterializationData,
 )
 from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql
@@ -21,6 +21,8 @@ from seller_platform.contract import Dataset
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.schema.tables import table_for
+
+JudgedMaterialization = AssetCheckEvaluationTargetMaterializationData
 
 ROW_COUNT_CHECK = "row_count_matches_total"
 

@@ -8,6 +8,7 @@ import dagster as dg
 
 from seller_platform.contract import Slicing
 from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
+from seller_platform.orchestration.assets.checks import Judgement
 from seller_platform.orchestration.assets.events import judged, partition_tags, table_schema
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
@@ -160,23 +161,18 @@ def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.Asset
     for result in build.check_results:
         check = result.check
         metadata: dict[str, Any] = {"contradictions": result.contradictions, "build_id": str(build.id)}
+        description = check.doc
         if not result.passed:
             metadata["examples"] = [
                 {name: None if value is None else str(value) for name, value in row.items()} for row in result.examples
             ]
-        yield dg.AssetCheckEvaluation(
-            asset_key=mart_key(build.mart),
-            check_name=check.name,
-            partition=partition,
-            passed=result.passed,
-            severity=dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR,
-            description=check.doc
-            if result.passed
-            else f"{result.contradictions} rows of {build.mart.table} contradict this: {check.doc} The check's "
-            "metadata has examples: correct the rows they are computed from, and build the partition again.",
-            metadata=metadata,
-            target_materialization_data=target,
-        )
+            description = (
+                f"{result.contradictions} rows of {build.mart.table} contradict this: {check.doc} The check's metadata "
+                "has examples: correct the rows they are computed from, and build the partition again."
+            )
+        severity = dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR
+        judgement = Judgement(result.passed, description, severity, metadata)
+        yield judgement.evaluation(mart_key(build.mart), check.name, target, partition)
 
 
 def draw(build: Build) -> str:
