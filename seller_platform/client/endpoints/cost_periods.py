@@ -1,15 +1,12 @@
 """Cost periods of products: reads them SKU by SKU, writes and deletes them."""
 
 import json
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
-from itertools import islice
-from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -18,6 +15,7 @@ from seller_platform.client.decoding.local_days import zone_named
 from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import exact_number, shape_of
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
@@ -46,9 +44,6 @@ LOOK_AHEAD = 8
 _NOT_FOUND = 404
 
 _ELEMENTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
-
-Given = TypeVar("Given")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,7 @@ def read_cost_periods(
     unknown_fields: set[str] = set()
     keys: Counter[tuple[object, ...]] = Counter()
     lookup = CostLookup(api, account, snapshot_day)
-    for page, product in enumerate(at_once(lookup.find, skus, look_ahead), start=1):
+    for page, product in enumerate(in_threads(lookup.find, skus, look_ahead), start=1):
         sink.write(product.rows, tags=(), extras=product.extras, page=page)
         requests, read_bytes = requests + product.requests, read_bytes + product.bytes
         unknown_products += not product.is_known
@@ -263,24 +258,6 @@ def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str |
             problem = f"{AMOUNT} of period {position} is {shape_of(amount)}, which is no amount"
             raise ContractViolationError(COST_PERIODS.name, problem) from None
     return msgspec.json.encode(elements).decode()
-
-
-def at_once(find: Callable[[Given], Result], arguments: Iterable[Given], count: int = LOOK_AHEAD) -> Iterator[Result]:
-    """Yield the result of each argument in order, from `count` threads.
-
-    The first error ends it.
-    """
-    remaining = iter(arguments)
-    threads = ThreadPoolExecutor(count, thread_name_prefix="costs")
-    under_way: deque[Future[Result]] = deque()
-    try:
-        under_way.extend(threads.submit(find, each) for each in islice(remaining, count))
-        while under_way:
-            result = under_way.popleft().result()
-            under_way.extend(threads.submit(find, each) for each in islice(remaining, 1))
-            yield result
-    finally:
-        threads.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -58,10 +58,6 @@ def timeout_of(silence_seconds: float) -> httpx.Timeout:
     return httpx.Timeout(silence_seconds, connect=min(15, silence_seconds), pool=None)
 
 
-def _count(request: httpx.Request) -> None:
-    next(request.extensions[_TALLY])
-
-
 class SellerApi:
     """The API of one connection; threads may share it.
 
@@ -98,7 +94,7 @@ class SellerApi:
             follow_redirects=False,
             headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.budget.limit),
-            event_hooks={"request": [_count]},
+            event_hooks={"request": [lambda request: next(request.extensions[_TALLY])]},
         )
 
     def __enter__(self) -> Self:

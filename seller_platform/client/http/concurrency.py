@@ -1,8 +1,15 @@
-"""The request budget: limits the requests that one connection has under way at once."""
+"""Requests side by side: the budget of a connection, and results of several threads in order."""
 
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
+from typing import TypeVar
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 
 class RequestBudget:
@@ -48,3 +55,26 @@ class RequestBudget:
             if self._successes >= self._successes_to_grow and self.allowed < self.limit:
                 self.allowed, self._successes = self.allowed + 1, 0
                 self._changed.notify()
+
+
+def in_threads(
+    work: Callable[[Given], Result], arguments: Iterable[Given], count: int, *, queued: int = 0
+) -> Iterator[Result]:
+    """Yield the result of each argument in order, from `count` threads.
+
+    The first error ends it, once the running calls have ended.
+
+    Args:
+        queued: How many more calls wait for a thread, so that none is idle while a result is used.
+    """
+    remaining = iter(arguments)
+    threads = ThreadPoolExecutor(count, thread_name_prefix="work")
+    under_way: deque[Future[Result]] = deque()
+    try:
+        under_way.extend(threads.submit(work, each) for each in islice(remaining, count + queued))
+        while under_way:
+            result = under_way.popleft().result()
+            under_way.extend(threads.submit(work, each) for each in islice(remaining, 1))
+            yield result
+    finally:
+        threads.shutdown(cancel_futures=True)

@@ -70,7 +70,7 @@ class GrantAuth(httpx.Auth):
             ReauthorizationRequiredError: The new token is rejected too.
         """
         pair: TokenPair | None = self._source.token()
-        for after_rejection in (self._source.rotate, self._source.superseding, _nothing):
+        for after_rejection in (self._source.rotate, self._source.superseding, lambda _: None):
             if pair is None:
                 break
             request.headers["Authorization"] = f"Bearer {pair.access_token}"
@@ -81,10 +81,6 @@ class GrantAuth(httpx.Auth):
         raise ReauthorizationRequiredError(
             self._source.connection, "the upstream rejects the access token it has just issued"
         )
-
-
-def _nothing(_: str) -> None:
-    """Return no pair: there is no other token to try."""
 
 
 class TokenAuth(httpx.Auth):

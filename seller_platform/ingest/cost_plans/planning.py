@@ -7,13 +7,14 @@ from enum import Enum
 from uuid import uuid4
 
 from seller_platform.client.endpoints.cost_periods import (
+    LOOK_AHEAD,
     CostLookup,
-    at_once,
     delete_periods,
     read_periods,
     write_periods,
 )
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
 from seller_platform.errors import InvalidCostPlanError, OpenCostPeriodError
 from seller_platform.ingest.cost_plans.sheets import Product, ProductCosts
@@ -148,7 +149,7 @@ class CostUpstream:
             product_costs = lookups[account].find(sku)
             return _ReadPeriods(read_periods(product_costs), product_costs.is_known)
 
-        return dict(zip(asked, at_once(find, asked), strict=True))
+        return dict(zip(asked, in_threads(find, asked, LOOK_AHEAD), strict=True))
 
     def read_one(self, write: CostWrite) -> Periods:
         """Return the present costs of a product."""

@@ -2,15 +2,13 @@
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from types import MappingProxyType
 
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, Window
 from seller_platform.contract.loads import CountVerdict
@@ -178,23 +176,14 @@ def load_each(
 
     Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
     """
-    remaining = iter(requests)
-    with ThreadPoolExecutor(at_once, thread_name_prefix="slice") as threads:
-        under_way: deque[tuple[SliceRequest, Future[Receipt | None]]] = deque()
 
-        def begin(count: int) -> None:
-            for request in islice(remaining, count):
-                under_way.append((request, threads.submit(_load_patiently, load, request, pauses_seconds)))
+    def result_of(request: SliceRequest) -> SliceResult:
+        try:
+            return SliceResult(request, receipt=_load_patiently(load, request, pauses_seconds))
+        except SellerPlatformError as error:
+            return SliceResult(request, error=error)
 
-        begin(at_once + 1)
-        while under_way:
-            request, future = under_way.popleft()
-            try:
-                result = SliceResult(request, receipt=future.result())
-            except SellerPlatformError as error:
-                result = SliceResult(request, error=error)
-            begin(1)
-            yield result
+    return in_threads(result_of, requests, at_once, queued=1)
 
 
 def _load_patiently(
