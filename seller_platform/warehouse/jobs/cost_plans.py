@@ -5,15 +5,15 @@ leaves behind how far it came.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from enum import Enum
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -21,7 +21,6 @@ from sqlalchemy import (
     ForeignKey,
     Identity,
     Result,
-    RowMapping,
     Table,
     Text,
     Uuid,
@@ -35,7 +34,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from seller_platform.contract.cost_periods import CostElement, CostPeriod, Periods
+from seller_platform.contract.cost_periods import CostElement, Periods
 from seller_platform.errors import CostWritesBusyError, UnknownCostPlanError, UnknownTableError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
@@ -167,7 +166,7 @@ def plan_of(database: Database, number: int) -> CostPlan:
             raise UnknownCostPlanError(number)
         order = (func.convert_to(COST_WRITES.c[name], "UTF8") for name in ("account", "sku"))
         statement = select(COST_WRITES).where(COST_WRITES.c.plan == number).order_by(*order)
-        writes = tuple(map(_write_of_row, connection.execute(statement).mappings()))
+        writes = msgspec.convert(connection.execute(statement).all(), tuple[CostWrite, ...], from_attributes=True)
     return CostPlan(**plan, writes=writes)
 
 
@@ -235,26 +234,13 @@ def periods_document(periods: Periods) -> list[dict[str, Any]]:
     ]
 
 
-def periods_of_document(document: Sequence[Mapping[str, Any]]) -> Periods:
+def periods_of_document(document: object) -> Periods:
     """Return the periods that `periods_document` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError, ArithmeticError: The document has another form.
+        ValueError: The document has another form.
     """
-    return tuple(
-        CostPeriod(
-            date.fromisoformat(period["from_date"]),
-            date.fromisoformat(period["to_date"]) if period["to_date"] is not None else None,
-            tuple(
-                CostElement(
-                    **{name: element[name] for name in _TEXTS if name in element},
-                    **{name: Decimal(element[name]) for name in _NUMBERS if name in element},  # type: ignore[arg-type]  # mypy does not know which names are numbers
-                )
-                for element in period["cost_elements"]
-            ),
-        )
-        for period in document
-    )
+    return msgspec.convert(document, Periods)
 
 
 _TEXTS = ("cost_element", "currency", "provider", "notes")
@@ -278,11 +264,3 @@ def _outcome(write: CostWrite) -> dict[str, object]:
         "written_by": write.written_by,
         "run_id": write.run_id,
     }
-
-
-def _write_of_row(row: RowMapping) -> CostWrite:
-    values: dict[str, Any] = dict(row)
-    del values["plan"]
-    for name in ("before", "wanted", "read_back"):
-        values[name] = None if values[name] is None else periods_of_document(values[name])
-    return CostWrite(**values | {"state": WriteState(values["state"])})

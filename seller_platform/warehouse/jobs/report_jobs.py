@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -20,7 +21,7 @@ from sqlalchemy import (
     Index,
     Integer,
     Interval,
-    RowMapping,
+    Row,
     Table,
     Text,
     and_,
@@ -160,7 +161,7 @@ def open_job(
         .returning(REPORT_JOBS)
     )
     with database.begin() as connection:
-        row = connection.execute(statement).mappings().one_or_none()
+        row = connection.execute(statement).one_or_none()
     return None if row is None else _job(row)
 
 
@@ -182,7 +183,7 @@ def claim_due(
     )
     statement = update(REPORT_JOBS).where(REPORT_JOBS.c.id.in_(due)).values(next_poll_at=until).returning(REPORT_JOBS)
     with database.begin() as connection:
-        return _jobs(connection.execute(statement).mappings().all())
+        return _jobs(connection.execute(statement).all())
 
 
 def move_job(database: Database, before: ReportJob, after: ReportJob) -> bool:
@@ -239,13 +240,12 @@ def _is_untold() -> ColumnElement[bool]:
 def _select(database: Database, *where: ColumnElement[bool]) -> tuple[ReportJob, ...]:
     statement = select(REPORT_JOBS).where(*where).order_by(REPORT_JOBS.c.id)
     with database.begin() as connection:
-        return _jobs(connection.execute(statement).mappings().all())
+        return _jobs(connection.execute(statement).all())
 
 
-def _jobs(rows: Sequence[RowMapping]) -> tuple[ReportJob, ...]:
+def _jobs(rows: Sequence[Row[Any]]) -> tuple[ReportJob, ...]:
     return tuple(sorted(map(_job, rows), key=lambda job: job.id))
 
 
-def _job(row: RowMapping) -> ReportJob:
-    values: dict[str, Any] = dict(row)
-    return ReportJob(**values | {"state": JobState(values["state"])})
+def _job(row: Row[Any]) -> ReportJob:
+    return msgspec.convert(row, ReportJob, from_attributes=True)
