@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract import Account
 from seller_platform.errors import UnknownAccountError
-from seller_platform.warehouse.connections.secrets import SecretBox, sealing
+from seller_platform.warehouse.connections.secrets import SecretBox, open_stored, sealing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, GRANTS
 
@@ -74,9 +74,14 @@ def client_secret_of(database: Database, box: SecretBox, connection: str) -> str
         SecretKeyError: It was encrypted with another key.
     """
     statement = select(CONNECTIONS.c.client_secret).where(CONNECTIONS.c.name == connection)
-    with database.begin() as transaction:
-        sealed = transaction.execute(statement).scalar_one_or_none()
-    return None if sealed is None else box.open(bytes(sealed), _secret_name(connection)).decode()
+
+    def sealed() -> bytes | None:
+        with database.begin() as transaction:
+            return transaction.execute(statement).scalar_one_or_none()
+
+    return open_stored(
+        sealed, lambda found: None if found is None else box.open(bytes(found), _secret_name(connection)).decode()
+    )
 
 
 def reseal_client_secrets(transaction: Connection, box: SecretBox) -> int:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 from seller_platform.errors import NotConnectedError
-from seller_platform.warehouse.connections.secrets import SecretBox, sealing
+from seller_platform.warehouse.connections.secrets import SecretBox, open_stored, sealing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GRANTS
 
@@ -73,11 +73,15 @@ class Grants:
         Raises:
             NotConnectedError: The connection has no grant.
         """
-        with self._database.begin() as transaction:
-            row = transaction.execute(_grant_of(connection)).mappings().one_or_none()
-        if row is None:
-            raise NotConnectedError(connection)
-        return _opened(self._box, connection, row), row["refused"]
+
+        def stored() -> RowMapping:
+            with self._database.begin() as transaction:
+                row = transaction.execute(_grant_of(connection)).mappings().one_or_none()
+            if row is None:
+                raise NotConnectedError(connection)
+            return row
+
+        return open_stored(stored, lambda row: (_opened(self._box, connection, row), row["refused"]))
 
     @contextmanager
     def locked(self, connection: str) -> Iterator[LockedGrant]:

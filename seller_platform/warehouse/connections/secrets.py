@@ -5,11 +5,11 @@ sealed in a transaction of `sealing`; a change of keys waits until such transact
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Connection
@@ -23,6 +23,8 @@ _SETTING = "SELLER_PLATFORM_SECRET_KEY"
 _KEY_FILE = "secret.key"
 _SEALING_LOCK = 0x5EA1
 
+_Stored = TypeVar("_Stored")
+_Opened = TypeVar("_Opened")
 _Stamp = tuple[int, int, int]
 
 
@@ -115,6 +117,25 @@ class SecretBox:
 
     def _use(self, ring: _Ring) -> None:
         self._ring, self._fernet = ring, ring.fernet
+
+
+def open_stored(read: Callable[[], _Stored], opened: Callable[[_Stored], _Opened]) -> _Opened:
+    """Return what `opened` makes of a stored secret. It is read again if it was replaced meanwhile.
+
+    Between reading a secret and reading the key file, the keys may change twice.
+
+    Raises:
+        SecretKeyError: It was encrypted with another key.
+    """
+    stored = read()
+    while True:
+        try:
+            return opened(stored)
+        except SecretKeyError:
+            newer = read()
+            if newer == stored:
+                raise
+            stored = newer
 
 
 def split_keys(keys: str) -> tuple[str, ...]:

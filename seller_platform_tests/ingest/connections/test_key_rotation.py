@@ -24,7 +24,15 @@ from seller_platform.warehouse.connections.accounts import (
     save_connection,
 )
 from seller_platform.warehouse.connections.grants import Grants, seal_pair
-from seller_platform.warehouse.connections.secrets import SecretBox, key_file, new_key, sealing, secret_box, write_keys
+from seller_platform.warehouse.connections.secrets import (
+    SecretBox,
+    key_file,
+    new_key,
+    open_stored,
+    sealing,
+    secret_box,
+    write_keys,
+)
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
@@ -136,6 +144,28 @@ def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(datab
         assert int(output) > 15
     assert opened(database, SecretBox(key_file(home).read_text())) == ALL
     assert Grants(database, secret_box(home, None)).current("ana")[0].generation > 15
+
+
+def test_a_secret_whose_key_changes_twice_while_it_is_read_is_read_again(database: Database, home: Path) -> None:
+    box, rotations = secret_box(home, None), [2]
+    rotate_key_file(database, home)  # the box has not read this key
+
+    def read() -> bytes:
+        with database.begin() as connection:
+            sealed = connection.execute(text("SELECT client_secret FROM platform.connections WHERE name = 'ana'"))
+            found = bytes(sealed.scalar_one())
+        for _ in range(rotations.pop() if rotations else 0):
+            rotate_key_file(database, home)
+        return found
+
+    assert open_stored(read, lambda sealed: box.open(sealed, "ana's secret")) == b"secret-of-ana"
+
+
+def test_a_secret_that_no_key_opens_is_an_error(home: Path) -> None:
+    foreign = SecretBox(new_key()).seal(b"secret")
+
+    with pytest.raises(SecretKeyError, match="the secret"):
+        open_stored(lambda: foreign, lambda sealed: secret_box(home, None).open(sealed, "the secret"))
 
 
 def test_secrets_stored_during_a_key_change_are_encrypted_anew(database: Database, home: Path) -> None:
