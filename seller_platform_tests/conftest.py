@@ -14,6 +14,7 @@ from psycopg import sql
 
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.fork_server import end_server
 from seller_platform_tests.support.postgres import TEMPLATE, Databases
 from seller_platform_tests.support.watchdog import Watchdog, folder_of_the_run
 
@@ -47,6 +48,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     try:
         yield
     finally:
+        end_server()
         if watchdog := session.config.stash.get(_WATCHDOG, None):
             watchdog.end(keeps_folder=session.testsfailed > 0)
 

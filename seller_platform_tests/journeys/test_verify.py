@@ -1,13 +1,11 @@
 """`seller-platform verify` over the sandbox: equal where nothing was lost, and plain words where something was."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psycopg
 import pytest
 
@@ -17,7 +15,14 @@ from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import open_local_stack
 from seller_platform.contract import LISTS
 from seller_platform_tests.support import independent_upstream
-from seller_platform_tests.support.processes import COMMAND, document, environment, free_port, run
+from seller_platform_tests.support.processes import (
+    connect,
+    document,
+    environment,
+    foreign_environment,
+    free_port,
+    run,
+)
 
 pytestmark = pytest.mark.journey
 
@@ -203,22 +208,8 @@ def test_nothing_connected_is_said(tmp_path: Path, database_url: str) -> None:
 
 def test_an_upstream_with_other_spellings_of_values_is_equal(database_url: str, tmp_path: Path) -> None:
     with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
-        variables = environment(
-            tmp_path,
-            SELLER_PLATFORM_DATABASE_URL=database_url,
-            SELLER_PLATFORM_HISTORY_START="2026-01-01",
-            SELLER_API_BASE_URL=f"{upstream.url}/api/",
-            SELLER_API_AUTH_URL=f"{upstream.url}/login",
-            SELLER_API_CLIENT_ID=independent_upstream.CLIENT_ID,
-            SELLER_API_CLIENT_SECRET=independent_upstream.CLIENT_SECRET,
-            SELLER_API_REDIRECT_URI=upstream.redirect_uri,
-        )
-        with subprocess.Popen(
-            [*COMMAND, "connect", "--no-browser"], env=variables, stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            httpx.get(process.stdout.readline().strip(), follow_redirects=True)
-            process.stdout.read()
+        variables = foreign_environment(upstream, database_url, tmp_path)
+        connect(variables)
         document(run(["sync", "--from", "2026-01", "--to", "2026-03", "--json"], variables))
         stored = [name for dataset in LISTS if not dataset.parameters for name in ("--dataset", dataset.name)]
 

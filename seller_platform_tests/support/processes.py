@@ -6,14 +6,16 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
+from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.independent_upstream import CLIENT_ID, CLIENT_SECRET, IndependentUpstream
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
@@ -29,12 +31,34 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
 
 
 def run(
-    arguments: list[str], variables: dict[str, str], *, timeout: float = 2 * PATIENCE_SECONDS, **options: Any
+    arguments: list[str],
+    variables: dict[str, str],
+    *,
+    timeout: float = 2 * PATIENCE_SECONDS,
+    folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments], env=variables, capture_output=True, text=True, timeout=timeout, check=False, **options
-    )
+    with _started(arguments, variables, folder) as (command, output, errors):
+        code = command.wait(timeout)
+        return subprocess.CompletedProcess(arguments, code, _text_of(output), _text_of(errors))
+
+
+@contextmanager
+def _started(
+    arguments: list[str], variables: dict[str, str], folder: Path | None = None
+) -> Iterator[tuple[ForkedCommand, IO[str], IO[str]]]:
+    """Start a command, and lend it with the files of its output and its errors."""
+    with (
+        tempfile.TemporaryFile("w+") as output,
+        tempfile.TemporaryFile("w+") as errors,
+        ForkedCommand(arguments, variables, output=output, errors=errors, folder=folder or Path.cwd()) as command,
+    ):
+        yield command, output, errors
+
+
+def _text_of(file: IO[str]) -> str:
+    """Return what a file holds. Its position, which the writer shares, stays."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
 
 
 def document(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -111,16 +135,10 @@ def connect(variables: dict[str, str], *options: str) -> str:
 def try_to_connect(
     variables: dict[str, str], approve: Callable[[str], None], *options: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `connect` to its end, while the printed address is approved by whoever knows how."""
-    with subprocess.Popen(
-        [*COMMAND, "connect", "--no-browser", "--timeout", "240", *options],
-        env=variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline()
-        approve(url.strip())
-        output, problems = process.communicate(timeout=PATIENCE_SECONDS)
-    return subprocess.CompletedProcess(process.args, process.returncode, url + output, problems)
+    """Run `connect` to its end, and approve the printed address meanwhile."""
+    arguments = ["connect", "--no-browser", "--timeout", "240", *options]
+    with _started(arguments, variables) as (command, output, errors):
+        first_line = wait_for(lambda: _text_of(output), lambda printed: "\n" in printed or command.has_ended)
+        approve(first_line.partition("\n")[0])
+        code = command.wait(PATIENCE_SECONDS)
+        return subprocess.CompletedProcess(arguments, code, _text_of(output), _text_of(errors))

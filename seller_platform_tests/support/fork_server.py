@@ -1,0 +1,158 @@
+"""Runs our commands in processes forked from one that has imported the project.
+
+Such a command starts at once; a new interpreter spends one to three seconds on imports. Otherwise it runs as from a
+shell: in a process with its own arguments, environment, folder and streams, which ends as interpreters do.
+"""
+
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Self
+
+import seller_platform
+
+_COMMAND = "seller_platform.cli"
+# These read settings when they are imported, so each command imports them itself.
+_IMPORTED_LATE = ("seller_platform.orchestration.definitions", "seller_platform.warehouse.migrations")
+_LARGEST_REQUEST = 1 << 18
+_NUMBER = struct.Struct("q")
+
+
+class ForkedCommand:
+    """A running command.
+
+    Attributes:
+        arguments: The words after `seller-platform`.
+        pid: The number of its process.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], variables: Mapping[str, str], *, output: IO[str], errors: IO[str], folder: Path
+    ) -> None:
+        """Start a command with an environment, two streams and a working directory."""
+        self.arguments = arguments
+        request = {"arguments": arguments, "variables": dict(variables), "folder": str(folder)}
+        self._status, theirs = socket.socketpair()
+        with theirs:
+            descriptors = [output.fileno(), errors.fileno(), theirs.fileno()]
+            socket.send_fds(_server()[0], [json.dumps(request).encode()], descriptors)
+        self.pid = self._number()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.close()
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(select.select([self._status], [], [], 0)[0])
+
+    def wait(self, timeout_seconds: float) -> int:
+        """Return the exit code when the process has ended; the negative number of the signal that ended it.
+
+        Raises:
+            subprocess.TimeoutExpired: It did not end in time, and is killed.
+        """
+        self._status.settimeout(timeout_seconds)
+        try:
+            return os.waitstatus_to_exitcode(self._number())
+        except TimeoutError:
+            self.kill()
+            raise subprocess.TimeoutExpired(list(self.arguments), timeout_seconds) from None
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _number(self) -> int:
+        """Return the next number that the process's keeper sends."""
+        data = self._status.recv(_NUMBER.size, socket.MSG_WAITALL)
+        assert data, f"the process of {self.arguments} was not started, or its keeper was killed"
+        return int(_NUMBER.unpack(data)[0])
+
+
+def end_server() -> None:
+    """End the server of this process, if there is one."""
+    if _server.cache_info().currsize:
+        ours, process = _server()
+        ours.close()
+        process.wait()
+        _server.cache_clear()
+
+
+@cache
+def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start the server of this process, and return our end of its socket; it ends when that is closed."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        return ours, subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+
+
+def _serve(requests: socket.socket) -> None:
+    """Fork a process for each request, and run its command there."""
+    _import_everything()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the keepers
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
+        if not data:
+            return
+        if os.fork() == 0:
+            requests.close()
+            _keep(json.loads(data), *descriptors)
+            return
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _keep(request: dict[str, Any], output: int, errors: int, status: int) -> None:
+    """Run a command in a child, and send its process number and, at its end, its status.
+
+    It returns in the child, where the command has run.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if (pid := os.fork()) == 0:
+        os.close(status)
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
+        os.closerange(3, max(output, errors) + 1)
+        _run(**request)
+        return
+    for descriptor in (output, errors):
+        os.close(descriptor)
+    os.write(status, _NUMBER.pack(pid))
+    os.write(status, _NUMBER.pack(os.waitpid(pid, 0)[1]))
+    os._exit(0)
+
+
+def _run(arguments: list[str], variables: dict[str, str], folder: str) -> None:
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+    sys.argv[1:] = arguments
+    runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
+
+
+def _import_everything() -> None:
+    for module in pkgutil.walk_packages(seller_platform.__path__, f"{seller_platform.__name__}."):
+        if not module.name.startswith(_IMPORTED_LATE) and not module.name.endswith("__main__"):
+            import_module(module.name)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
