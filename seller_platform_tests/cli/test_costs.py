@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.cost_shop import DE, GB, SKUS, US, Shop, add_products, open_shop, period
-from seller_platform_tests.support.processes import COMMAND, document, run
+from seller_platform_tests.support.processes import document, run, started
 
 pytestmark = pytest.mark.slow
 
@@ -153,11 +153,12 @@ def test_a_killed_application_is_gone_on_with(shop: Shop) -> None:
     document(_costs(shop, "plan", str(file), "--json"))
     states = "SELECT state, count(*) FROM platform.cost_writes GROUP BY 1"
 
-    with subprocess.Popen([*COMMAND, "costs", "apply", "1"], env=shop.variables) as process:
+    with started(["costs", "apply", "1"], shop.variables) as (process, _, _):
         while dict(shop.query(states)).get("begun", 0) < 10:
             assert process.poll() is None
             time.sleep(0.005)
         process.kill()
+        process.wait()
     left = dict(shop.query(states))
     applied = document(_costs(shop, "apply", "1", "--json"))
 

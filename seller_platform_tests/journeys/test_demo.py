@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from compileall import compile_dir
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def test_the_demo_lands_everything_twice_and_leaves_nothing_running(tmp_path: Pa
     home = tmp_path / "a home with spaces"
     variables = environment(home)
 
-    first, second = (document(run(["demo", "--json"], variables)) for _ in range(2))
+    first, second = (document(run(["demo", "--json"], variables, forked=False)) for _ in range(2))
 
     for told in (first, second):
         assert {load["dataset"] for load in told["loads"]} == {"accounts", *(dataset.name for dataset in LISTS)}
@@ -49,10 +50,14 @@ def test_the_demo_works_for_somebody_who_is_not_root() -> None:
 
 
 def _copy_of_the_package(home: Path) -> Path:
-    """Return the folder of a copy that nobody can read: the checkout may lie in a folder of root's, such as /root."""
+    """Return the folder of a copy that nobody can read: the checkout may lie in a folder of root's, such as /root.
+
+    It has our bytecode, because nobody cannot write any.
+    """
     target = home / "installed"
     package = Path(seller_platform.__file__).parent
-    shutil.copytree(package, target / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    compile_dir(package, quiet=1)
+    shutil.copytree(package, target / package.name)
     shutil.copy(shipped_file("dagster.yaml"), target / package.name / "orchestration")
     subprocess.run(["chmod", "-R", "a+rX", target], check=True)
     return target

@@ -1,37 +1,137 @@
-"""`seller-platform dev`: a data engineer's whole way through the UI, with a daemon and a run that die in the middle."""
+"""`seller-platform dev` used through its UI, behind a network that breaks every fourth answer, while its parts die."""
 
+import json
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import cycle
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import httpx
 import pytest
+from sqlalchemy import text
 
-from seller_platform_tests.support.deployment import DAEMON, LOADED, RUN_WORKER, deployment
-from seller_platform_tests.support.processes import left_behind
+from seller_platform.cli.sandbox.demo import approve
+from seller_platform.contract import LISTS
+from seller_platform.contract.wire import TOKEN
+from seller_platform_tests.support import fault_proxy
+from seller_platform_tests.support.deployment import (
+    DAEMON,
+    LOADED,
+    POSTGRESQL,
+    RUN_WORKER,
+    WEB_SERVER,
+    Deployment,
+    deployment,
+)
+from seller_platform_tests.support.fault_proxy import Fault, Proxy, Request, open_proxy
+from seller_platform_tests.support.processes import environment, left_behind, try_to_connect
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(2400)]
 
-# One of the sandbox's sellers does not know what some of few products cost: a warning, where that is much of a month.
+FAULTS: dict[str, Callable[[], Fault]] = {
+    "429 with seconds": lambda: fault_proxy.status(429, retry_after=1),
+    "a reset in the body": fault_proxy.reset_in_the_body,
+    "503": lambda: fault_proxy.status(503),
+    "JSON that is cut": fault_proxy.truncated,
+    "429 with a date": lambda: fault_proxy.status(429, retry_after=fault_proxy.retry_date(2)),
+    "a page with 200": fault_proxy.html_page,
+    "an answer that is lost": fault_proxy.lost_answer,
+}
+# The first code is spent for an answer that nobody sees; then a code and a refresh are refused once, untouched.
+TOKEN_FAULTS = {1: "an answer that is lost", 2: "503", 4: "429 with a date"}
+# One of the sandbox's sellers does not know what some products cost: a warning where that is much of a month.
 GREEN: tuple[dict[str, list[str]], ...] = ({}, {"marts/cost_coverage": ["sales_are_covered"]})
+MOST_IN_A_ROW = 3  # of the six attempts that a request has: whether it comes through in the end is not left to chance
 
 
-def test_a_backfill_completes_although_daemon_and_run_are_killed(tmp_path: Path) -> None:
-    with deployment(tmp_path / "a home", "--accounts", "2", "--months", "3") as place:
-        assert (
-            httpx.get(f"{place.told['Service']}/service-status", timeout=PATIENCE_SECONDS).json()["status"] == "active"
-        )
-        assert place.told["Sandbox login"] == "demo@sandbox.example"
-        assert place.told["Sandbox group"] == "All shops"
+class EveryFourth:
+    """A plan that breaks every fourth answer, each time in another way.
 
-        place.backfill(LOADED)
+    Attributes:
+        dealt: How often each fault was dealt.
+        is_over: Whether the network breaks nothing from now on.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.dealt: Counter[str] = Counter()
+        self._answers, self._names = 0, cycle(FAULTS)
+        self._in_a_row: Counter[tuple[str, str, str]] = Counter()
+
+    def __call__(self, request: Request) -> Fault | None:
+        name = TOKEN_FAULTS.get(request.number) if request.path == TOKEN else self._next(request)
+        if name is None or self.is_over:
+            return None
+        self.dealt[name] += 1
+        return FAULTS[name]()
+
+    def _next(self, request: Request) -> str | None:
+        self._answers += 1
+        asked = (request.method, request.path, request.query)
+        is_due = self._answers % 4 == 0 and self._in_a_row[asked] < MOST_IN_A_ROW
+        self._in_a_row[asked] = self._in_a_row[asked] + 1 if is_due else 0
+        return next(self._names) if is_due else None
+
+
+def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path: Path) -> None:
+    plan = EveryFourth()
+    with (
+        deployment(tmp_path / "a home", "--accounts", "2", "--months", "3") as place,
+        open_proxy(place.told["Service"], plan) as between,
+    ):
+        status = httpx.get(f"{place.told['Service']}/service-status", timeout=PATIENCE_SECONDS).json()
+        lost, connected = (_connect_through(between, place) for _ in range(2))
+        with place.databases() as (served, _), served.begin() as connection:
+            connection.execute(text("DELETE FROM service.access_tokens"))
         place.request_reports()
-        for part in (RUN_WORKER, DAEMON):
-            place.kill(part)
+        wait_for(place.state, lambda state: ("SUCCESS", False) in state.runs, explain=lambda _: place.failures())
+        number = place.backfill(LOADED)
+        # Nothing can be seen while the web server is away: it goes together with the run worker, which takes longer.
+        for parts in ((RUN_WORKER, WEB_SERVER), (POSTGRESQL,), (DAEMON,)):
+            place.await_progress(LOADED)
+            for part in parts:
+                place.kill(part)
         state = place.settled()
+        broken = between.faults / between.requests
+        plan.is_over = True
+        # A fault or a kill may have left the accounts' list unread, and the sensor waits for minutes.
+        place.materialize("accounts")
         wait_for(place.failed_checks, lambda red: red in GREEN, pause_seconds=1)
+        with place.databases() as (_, warehouse), warehouse.begin() as connection:
+            jobs = connection.execute(text("SELECT state FROM platform.report_jobs")).scalars().all()
+        different = place.different(LISTS)
         code = place.end()
 
+    assert status["status"] == "active"
+    assert (place.told["Sandbox login"], place.told["Sandbox group"]) == ("demo@sandbox.example", "All shops")
+    assert (lost.returncode, connected.returncode) == (4, 0), lost.stderr + connected.stderr
+    assert plan.dealt.keys() == FAULTS.keys()
+    assert 0.2 < broken < 0.3
+    assert state.backfills[number] == "COMPLETED_SUCCESS"
     assert state.assets["seller/orders"].partitions == 6
     assert state.assets["seller/report_rows"].materialized == 2
     assert state.assets.keys() >= {"marts/account_profit_daily", "marts/restock_plan"}
+    assert any(is_taken_up_again for _, is_taken_up_again in state.runs)
+    assert between.seen["POST", TOKEN] == 5
+    # The schedule may have requested others meanwhile.
+    assert (len(jobs) >= 2, set(jobs)) == (True, {"loaded"})
+    assert different == []
     assert (code, left_behind(place.home)) == (0, [])
+
+
+def _connect_through(between: Proxy, place: Deployment) -> CompletedProcess[str]:
+    """Point the connection at the proxy, and approve it as the sandbox's user."""
+    known = json.loads((place.sandbox / "playground.json").read_text())
+    variables = environment(
+        place.sandbox,
+        SELLER_API_BASE_URL=between.url,
+        SELLER_API_AUTH_URL=place.told["Service"],
+        SELLER_API_CLIENT_ID=known["client_id"],
+        SELLER_API_CLIENT_SECRET=known["client_secret"],
+        SELLER_API_REDIRECT_URI=known["redirect_uri"],
+    )
+    person = partial(approve, email=place.told["Sandbox login"], password=place.told["Sandbox password"])
+    return try_to_connect(variables, person, "--replace")

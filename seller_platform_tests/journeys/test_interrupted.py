@@ -1,7 +1,6 @@
 """Killing `sync` at any moment and running it again ends in the same rows."""
 
 import random
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
-from seller_platform_tests.support.processes import COMMAND, connect, document, foreign_environment, free_port, run
+from seller_platform_tests.support.processes import connect, document, foreign_environment, free_port, run, started
 
 pytestmark = pytest.mark.journey
 _SYNC = ["sync", "--from", "2026-01", "--to", "2026-03", "--json"]
@@ -33,17 +32,17 @@ def test_a_killed_sync_ends_in_the_same_rows_when_run_again(postgres: EmbeddedSe
         upstream.issue_lasting_tokens()
         unharmed = foreign_environment(upstream, urls["unharmed"], tmp_path / "unharmed")
         connect(unharmed)
-        started = time.monotonic()
+        begin = time.monotonic()
         document(run(_SYNC, unharmed))
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - begin
         harmed = foreign_environment(upstream, urls["harmed"], tmp_path / "harmed")
         connect(harmed)
 
         for _ in range(4):
-            killed = subprocess.Popen([*COMMAND, *_SYNC], env=harmed, stdout=subprocess.DEVNULL)
-            time.sleep(chance.uniform(0.3, 1.0) * seconds)
-            killed.kill()
-            killed.wait()
+            with started(_SYNC, harmed) as (killed, _, _):
+                time.sleep(chance.uniform(0.1, 1.0) * seconds)
+                killed.kill()
+                killed.wait()
             for key, (rows, digest) in _rows(urls["harmed"]).items():
                 with psycopg.connect(urls["harmed"]) as connection:
                     receipts = connection.execute(

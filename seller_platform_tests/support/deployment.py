@@ -39,11 +39,12 @@ mutation ($assets: [AssetKeyInput!]!) {
   }
 }
 """
-_REQUEST_REPORTS = """
-mutation {
+_RUN = """
+mutation ($job: String!, $assets: [AssetKeyInput!]) {
   launchRun(executionParams: {
     selector: {
-      repositoryName: "__repository__", repositoryLocationName: "seller_platform", jobName: "request_reports"
+      repositoryName: "__repository__", repositoryLocationName: "seller_platform", jobName: $job,
+      assetSelection: $assets
     }, runConfigData: {}
   }) { __typename ... on PythonError { message } }
 }
@@ -176,7 +177,14 @@ class Deployment:
 
     def request_reports(self) -> None:
         """Launch the job that requests a report for each account."""
-        launched = self.ask(_REQUEST_REPORTS)["launchRun"]
+        self._launch("request_reports")
+
+    def materialize(self, name: str) -> None:
+        """Launch a run of an asset without partitions."""
+        self._launch("__ASSET_JOB", [{"path": ["seller", name]}])
+
+    def _launch(self, job: str, assets: Sequence[dict[str, list[str]]] | None = None) -> None:
+        launched = self.ask(_RUN, job=job, assets=assets)["launchRun"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
 
     def state(self) -> State:
@@ -214,16 +222,10 @@ class Deployment:
             pause_seconds=_LOOK_SECONDS,
         )
 
-    def failed_checks(self, *, or_unmade: bool = True) -> dict[str, list[str]]:
-        """Return the checks that failed for any partition, by the asset's key.
-
-        Args:
-            or_unmade: Return those, too, that were not made of an asset without partitions.
-        """
+    def failed_checks(self) -> dict[str, list[str]]:
+        """Return the checks that failed for any partition, or were never made, by the asset's key."""
         nodes = self.ask(_CHECKS)["assetNodes"]
-        red = {
-            "/".join(node["assetKey"]["path"]): _failed_checks(node["assetChecksOrError"], or_unmade) for node in nodes
-        }
+        red = {"/".join(node["assetKey"]["path"]): _failed_checks(node["assetChecksOrError"]) for node in nodes}
         return {key: names for key, names in red.items() if names}
 
     def failures(self) -> list[str]:
@@ -311,7 +313,7 @@ def deployment(home: Path, *options: str) -> Iterator[Deployment]:
             process.communicate()
 
 
-def _failed_checks(checks: Any, or_unmade: bool) -> list[str]:
+def _failed_checks(checks: Any) -> list[str]:
     def has_failed(statuses: Any) -> bool:
         if isinstance(statuses, dict):
             failed = statuses.get("failedPartitions") or statuses.get("executionFailedPartitions")
@@ -323,7 +325,7 @@ def _failed_checks(checks: Any, or_unmade: bool) -> list[str]:
         is_partitioned = check["partitionStatuses"] is not None
         if is_partitioned:
             return has_failed(check["partitionStatuses"])
-        return or_unmade if execution is None else execution["status"] != "SUCCEEDED"
+        return execution is None or execution["status"] != "SUCCEEDED"
 
     return [check["name"] for check in checks["checks"] if is_red(check)]
 

@@ -31,7 +31,7 @@ _NUMBER = struct.Struct("q")
 
 
 class ForkedCommand:
-    """A running command.
+    """A running command, with what `subprocess.Popen` has, too.
 
     Attributes:
         arguments: The words after `seller-platform`.
@@ -43,6 +43,7 @@ class ForkedCommand:
     ) -> None:
         """Start a command with an environment, two streams and a working directory."""
         self.arguments = arguments
+        self._code: int | None = None
         request = {"arguments": arguments, "variables": dict(variables), "folder": str(folder)}
         self._status, theirs = socket.socketpair()
         with theirs:
@@ -54,27 +55,30 @@ class ForkedCommand:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._status.close()
+        with self._status:
+            self.wait()
 
-    @property
-    def has_ended(self) -> bool:
-        return bool(select.select([self._status], [], [], 0)[0])
+    def poll(self) -> int | None:
+        """Return the exit code of a process that has ended; None while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
 
-    def wait(self, timeout_seconds: float) -> int:
+    def wait(self, timeout: float | None = None) -> int:
         """Return the exit code when the process has ended; the negative number of the signal that ended it.
 
         Raises:
-            subprocess.TimeoutExpired: It did not end in time, and is killed.
+            subprocess.TimeoutExpired: It did not end within this many seconds.
         """
-        self._status.settimeout(timeout_seconds)
-        try:
-            return os.waitstatus_to_exitcode(self._number())
-        except TimeoutError:
-            self.kill()
-            raise subprocess.TimeoutExpired(list(self.arguments), timeout_seconds) from None
+        if self._code is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(list(self.arguments), timeout or 0)
+            self._code = os.waitstatus_to_exitcode(self._number())
+        return self._code
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):
+        """Kill the process, if it has not ended."""
+        if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def _number(self) -> int:

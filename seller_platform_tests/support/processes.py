@@ -36,24 +36,36 @@ def run(
     *,
     timeout: float = 2 * PATIENCE_SECONDS,
     folder: Path | None = None,
+    forked: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    with _started(arguments, variables, folder) as (command, output, errors):
+    """Run a command to its end.
+
+    Args:
+        forked: Fork it from a process that has imported the project, instead of starting a new interpreter.
+    """
+    with started(arguments, variables, folder=folder, forked=forked) as (command, output, errors):
         code = command.wait(timeout)
         return subprocess.CompletedProcess(arguments, code, _text_of(output), _text_of(errors))
 
 
 @contextmanager
-def _started(
-    arguments: list[str], variables: dict[str, str], folder: Path | None = None
-) -> Iterator[tuple[ForkedCommand, IO[str], IO[str]]]:
-    """Start a command, and lend it with the files of its output and its errors."""
-    with (
-        tempfile.TemporaryFile("w+") as output,
-        tempfile.TemporaryFile("w+") as errors,
-        ForkedCommand(arguments, variables, output=output, errors=errors, folder=folder or Path.cwd()) as command,
-    ):
-        yield command, output, errors
+def started(
+    arguments: list[str], variables: dict[str, str], *, folder: Path | None = None, forked: bool = True
+) -> Iterator[tuple[ForkedCommand | subprocess.Popen[str], IO[str], IO[str]]]:
+    """Start a command, and lend it with the files of its output and its errors. The end of the block kills it."""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        command = (
+            ForkedCommand(arguments, variables, output=output, errors=errors, folder=folder or Path.cwd())
+            if forked
+            else subprocess.Popen(
+                [*COMMAND, *arguments], env=variables, stdout=output, stderr=errors, text=True, cwd=folder
+            )
+        )
+        with command:
+            try:
+                yield command, output, errors
+            finally:
+                command.kill()
 
 
 def _text_of(file: IO[str]) -> str:
@@ -121,24 +133,24 @@ def foreign_environment(upstream: IndependentUpstream, database_url: str, home: 
     )
 
 
-def connect(variables: dict[str, str], *options: str) -> str:
+def connect(variables: dict[str, str], *options: str, forked: bool = True) -> str:
     """Connect without a browser, by opening the printed address; return everything that was printed."""
 
     def approve(url: str) -> None:
         assert httpx.get(url, follow_redirects=True, timeout=PATIENCE_SECONDS).status_code == 200
 
-    connected = try_to_connect(variables, approve, *options)
+    connected = try_to_connect(variables, approve, *options, forked=forked)
     assert connected.returncode == 0, connected.stderr
     return connected.stdout + connected.stderr
 
 
 def try_to_connect(
-    variables: dict[str, str], approve: Callable[[str], None], *options: str
+    variables: dict[str, str], approve: Callable[[str], None], *options: str, forked: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run `connect` to its end, and approve the printed address meanwhile."""
     arguments = ["connect", "--no-browser", "--timeout", "240", *options]
-    with _started(arguments, variables) as (command, output, errors):
-        first_line = wait_for(lambda: _text_of(output), lambda printed: "\n" in printed or command.has_ended)
+    with started(arguments, variables, forked=forked) as (command, output, errors):
+        first_line = wait_for(lambda: _text_of(output), lambda text: "\n" in text or command.poll() is not None)
         approve(first_line.partition("\n")[0])
         code = command.wait(PATIENCE_SECONDS)
         return subprocess.CompletedProcess(arguments, code, _text_of(output), _text_of(errors))
