@@ -43,7 +43,7 @@ NAMES = ("ana", "ben")
 
 # What programs do all day, in a process of its own: `arguments` are the home folder, the database and what to do.
 _PROGRAM = """
-import sys
+import sys, time
 from dataclasses import replace
 from pathlib import Path
 from seller_platform.warehouse.connections.accounts import client_secret_of, save_client_secret
@@ -68,6 +68,7 @@ with Database(url, connections=2) as database:
         assert grants.current(name)[0].refresh_token == "refresh-canary"
         assert client_secret_of(database, box, name) == f"secret-of-{name}"
         count += 1
+        time.sleep(0.005)
         if count == 16:
             print("enough", flush=True)
 print(count)
