@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import click
 from rich import box
@@ -19,6 +19,12 @@ from seller_platform.logs import are_json, facts
 _LOG = logging.getLogger(__name__)
 
 _FILE_WIDTH = 160
+
+
+class ShowProgress(Protocol):
+    """Shows in a progress bar how much is done."""
+
+    def __call__(self, done: int, total: int | None = None) -> None: ...
 
 
 class Output:
@@ -77,13 +83,14 @@ class Output:
         self.line(json.dumps(document, indent=2, default=str, ensure_ascii=False))
 
     @contextmanager
-    def progress(self, title: str, total: int | None) -> Iterator["Bar"]:
+    def progress(self, title: str, total: int | None) -> Iterator[ShowProgress]:
         """Show a bar while the block runs."""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(
             *columns, TimeElapsedColumn(), console=self.console, transient=True, disable=not self.console.is_terminal
         ) as progress:
-            yield Bar(progress, title, total)
+            task = progress.add_task(title, total=total)
+            yield lambda done, total=None: progress.update(task, completed=done, total=total)
 
 
 json_option = click.option(
@@ -94,20 +101,6 @@ json_option = click.option(
     help="Print one JSON document instead.",
 )
 """Passes the command its `output`."""
-
-
-class Bar:
-    """One progress bar."""
-
-    def __init__(self, progress: Progress, title: str, total: int | None) -> None:
-        self._progress = progress
-        self._task = progress.add_task(title, total=total)
-
-    def show(self, done: int, total: int | None = None) -> None:
-        """Show how much is done."""
-        if total is not None:
-            self._progress.update(self._task, total=total)
-        self._progress.update(self._task, completed=done)
 
 
 def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, Any] | None = None) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from seller_platform.cli.installation import Installation, open_installation
-from seller_platform.cli.output import Bar, Output, fail, json_option
+from seller_platform.cli.output import Output, ShowProgress, fail, json_option
 from seller_platform.contract import DATASETS, LISTS, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.costs import COSTS
 from seller_platform.contract.datasets.user import ACCOUNTS
@@ -134,7 +134,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
         planned = _plan(installation, selection, datasets, keys, account_partitions(instance))
         slices = sum(run.slices for run in planned)
-        with output.progress(f"Loading {len(keys)} accounts", slices) as bar, _counted(installation, planned, bar):
+        with output.progress(f"Loading {len(keys)} accounts", slices) as show, _counted(installation, planned, show):
             ends = [execute(run, job, instance) for run in planned]
     failures = {name: problem for end in (discovered, *ends) for name, problem in end.failures.items()}
     receipts = [
@@ -272,14 +272,14 @@ def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
 
 
 @contextmanager
-def _counted(installation: Installation, planned: Sequence[Any], bar: Bar) -> Iterator[None]:
+def _counted(installation: Installation, planned: Sequence[Any], show: ShowProgress) -> Iterator[None]:
     """Show how many receipts the runs have written, until the block ends."""
     run_ids = [run.run_id for run in planned]
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.3):
-            bar.show(count_loads(installation.database, run_ids))
+            show(count_loads(installation.database, run_ids))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -76,13 +76,13 @@ def run_verification(installation: Installation, selection: SliceOptions, output
                 open_stored_api(installation, connection.name) as source,
                 temporary_access(installation.database, [each.key for each in accounts_read]) as token,
                 SellerApi(base_url, auth=TokenAuth(token)) as replica,
-                output.progress(f"Comparing {connection.name}", len(queries)) as bar,
+                output.progress(f"Comparing {connection.name}", len(queries)) as show,
             ):
                 if selection.accounts is None and selection.datasets is None:
                     comparisons.append(verify_accounts(connection.name, source, replica))
                 for done, comparison in enumerate(verify_each(queries, source, replica), start=1):
                     comparisons.append(comparison)
-                    bar.show(done)
+                    show(done)
     return comparisons
 
 

@@ -57,7 +57,12 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
                 getattr(annotation, "__name__", "") == "Table" and annotation.__module__.split(".")[0] == "pyarrow"
             )
             form = ARROW if is_arrow else PANDAS
-        selections = _selections(context)
+        selections = None
+        if context.has_asset_partitions:
+            definition, keys = context.asset_partitions_def, context.asset_partition_keys
+            if isinstance(definition, dg.MultiPartitionsDefinition):
+                keys = [definition.get_partition_key_from_str(key) for key in keys]
+            selections = [Selection(*read_partition_key(key)) for key in keys]
         with Database(self.database_url or warehouse_url(read_settings()), connections=1) as database:
             if form != ARROW:
                 return read_frames(database, relation, selections)
@@ -100,12 +105,3 @@ def seller_asset_specs(history_start: date, *, io_manager_key: str = IO_MANAGER_
         *(spec(each.table, each.doc, each.area, partitions_for(each, history_start)) for each in DATASETS),
         *(spec(mart.table, mart.doc, "marts", months if mart.is_monthly else ACCOUNT_PARTITIONS) for mart in MARTS),
     ]
-
-
-def _selections(context: dg.InputContext) -> list[Selection] | None:
-    if not context.has_asset_partitions:
-        return None
-    definition, keys = context.asset_partitions_def, context.asset_partition_keys
-    if isinstance(definition, dg.MultiPartitionsDefinition):
-        return [Selection(*read_partition_key(definition.get_partition_key_from_str(key))) for key in keys]
-    return [Selection(*read_partition_key(key)) for key in keys]

@@ -9,7 +9,8 @@ from seller_platform.contract import Dataset, Slicing, Window
 
 ACCOUNT = "account"
 MONTH = "month"
-ACCOUNT_PARTITIONS = dg.DynamicPartitionsDefinition(name="accounts")
+_ACCOUNTS = "accounts"
+ACCOUNT_PARTITIONS = dg.DynamicPartitionsDefinition(name=_ACCOUNTS)
 
 
 def asset_key(dataset: Dataset) -> dg.AssetKey:
@@ -53,14 +54,12 @@ def read_partition_key(key: str) -> tuple[str, Window | None]:
 
 def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:
     """Return every account partition, in Dagster's order."""
-    assert ACCOUNT_PARTITIONS.name is not None
-    return instance.get_dynamic_partitions(ACCOUNT_PARTITIONS.name)
+    return instance.get_dynamic_partitions(_ACCOUNTS)
 
 
 def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str]) -> Sequence[str]:
     """Add the account partitions that do not exist yet, and return them. None is ever removed."""
-    assert ACCOUNT_PARTITIONS.name is not None
     new_accounts = sorted(set(accounts) - set(account_partitions(instance)))
     if new_accounts:
-        instance.add_dynamic_partitions(ACCOUNT_PARTITIONS.name, new_accounts)
+        instance.add_dynamic_partitions(_ACCOUNTS, new_accounts)
     return new_accounts

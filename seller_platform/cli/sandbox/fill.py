@@ -53,13 +53,13 @@ def generate(
 ) -> SandboxReport:
     """Load the sandbox with a progress bar, and return the report of the load."""
     options = {} if orders_per_month is None else {"orders_per_month": orders_per_month}
-    with output.progress("Generating sellers", None) as bar:
+    with output.progress("Generating sellers", None) as show:
         return load_sandbox(
             database,
             accounts=accounts,
             months=months,
             seed=seed,
             today=today or datetime.now(UTC).date(),
-            progress=bar.show,
+            progress=show,
             **options,
         )

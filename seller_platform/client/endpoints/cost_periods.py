@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
-from zoneinfo import ZoneInfo
+from functools import partial
 
 import msgspec
 
@@ -126,11 +126,14 @@ class CostLookup:
             UpstreamUnavailableError: It did not answer.
             RequestRefusedError: It refused for good, for another reason than an unknown product.
         """
-        decoder = _LookupDecoder(sku, self._zone, self._day)
+        decoder = PageDecoder(PERIODS_OF_ONE_SKU, self._zone, self._day)
         try:
             with _naming(sku):
                 answer, product = self._api.request(
-                    "GET", COST_PERIODS.path, {**self._account.selection, SKU: sku}, decode=decoder.decode
+                    "GET",
+                    COST_PERIODS.path,
+                    {**self._account.selection, SKU: sku},
+                    decode=partial(_decoded, sku, decoder),
                 )
         except RequestRefusedError as error:
             if error.status == _NOT_FOUND:
@@ -216,22 +219,17 @@ def _element(sku: str, first: str, sent: Mapping[str, object]) -> CostElement:
     )
 
 
-class _LookupDecoder:
-    """Decodes the answer about one product, in every form that upstreams send."""
-
-    def __init__(self, sku: str, zone: ZoneInfo, day: date) -> None:
-        self._sku, self._decoder = sku, PageDecoder(PERIODS_OF_ONE_SKU, zone, day)
-
-    def decode(self, body: bytes) -> LookedUp:
-        page = self._decoder.decode(body)
-        unknown = set(page.unknown_fields)
-        rows = []
-        for position, (sku, first, last, elements, day) in enumerate(page.rows, start=1):
-            if sku not in (None, self._sku):
-                problem = f"period {position} is one of another SKU than asked for"
-                raise ContractViolationError(COST_PERIODS.name, problem)
-            rows.append((self._sku, first, last, _exact_elements(position, elements, unknown), day))
-        return LookedUp(self._sku, rows, page.extras, frozenset(unknown))
+def _decoded(sku: str, decoder: PageDecoder, body: bytes) -> LookedUp:
+    """Return the answer about one product, in every form that upstreams send."""
+    page = decoder.decode(body)
+    unknown = set(page.unknown_fields)
+    rows = []
+    for position, (sent_sku, first, last, elements, day) in enumerate(page.rows, start=1):
+        if sent_sku not in (None, sku):
+            problem = f"period {position} is one of another SKU than asked for"
+            raise ContractViolationError(COST_PERIODS.name, problem)
+        rows.append((sku, first, last, _exact_elements(position, elements, unknown), day))
+    return LookedUp(sku, rows, page.extras, frozenset(unknown))
 
 
 def _exact_elements(position: int, sent: str | None, unknown: set[str]) -> str | None:

@@ -108,13 +108,20 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
 
     def read(pieces: Iterator[bytes]) -> tuple[int, int, ReportReader]:
         sink.restart()
-        body, reader = _Counted(pieces), ReportReader(zone)
+        size, reader = 0, ReportReader(zone)
+
+        def counted() -> Iterator[bytes]:
+            nonlocal size
+            for piece in pieces:
+                size += len(piece)
+                yield piece
+
         try:
-            rows = reader.rows(codecs.iterdecode(body, "utf-8-sig"), form)
+            rows = reader.rows(codecs.iterdecode(counted(), "utf-8-sig"), form)
             pages = _write(rows, report_id, local_day, sink)
         except (UnicodeDecodeError, RecursionError, msgspec.DecodeError):
             raise UnreadableBodyError(f"a body that is not {form.upper()}") from None
-        return body.bytes, pages, reader
+        return size, pages, reader
 
     params = {**_about(account, report_id), "format": form}
     accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
@@ -125,18 +132,6 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
 
 def _about(account: Account, report_id: str) -> dict[str, str]:
     return {**account.selection, "report_id": report_id}
-
-
-class _Counted:
-    """Counts the bytes of a body while its pieces are read."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self.bytes = pieces, 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces:
-            self.bytes += len(piece)
-            yield piece
 
 
 def _write(rows: Iterator[ReportRow], report_id: str, local_day: str, sink: RowSink) -> int:

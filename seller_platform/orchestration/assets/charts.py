@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from html import escape
+from itertools import groupby
 
 _WIDTH, _LINE_HEIGHT = 720, 320
 _LEFT, _RIGHT, _BOTTOM = 64, 24, 36
@@ -147,20 +148,16 @@ def _bar(value: Value, x: Callable[[float], float], top: float, colour: str) -> 
 
 
 def _line(points: Sequence[tuple[float, float] | None], colour: str) -> Iterator[str]:
-    run: list[tuple[float, float]] = []
-    for point in [*points, None]:
-        if point is not None:
-            run.append(point)
-        elif len(run) == 1:
+    for _, group in groupby(points, key=lambda point: point is None):
+        run = [point for point in group if point is not None]
+        if len(run) == 1:
             yield f"<circle cx='{run[0][0]:.1f}' cy='{run[0][1]:.1f}' r='3' fill='{colour}'/>"
-            run = []
         elif run:
             path = " ".join(f"{left:.1f},{top:.1f}" for left, top in run)
             yield (
                 f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2' "
                 "stroke-linejoin='round' stroke-linecap='round'/>"
             )
-            run = []
 
 
 def _head(figure: Figure) -> Iterator[str]:
