@@ -14,31 +14,13 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    DateTime,
-    ForeignKey,
-    Identity,
-    Result,
-    Table,
-    Text,
-    Uuid,
-    func,
-    insert,
-    literal_column,
-    select,
-    table,
-    text,
-    update,
-)
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Result, func, insert, literal_column, select, table, text, update
 
 from seller_platform.contract.cost_periods import CostElement, Periods
 from seller_platform.errors import CostWritesBusyError, UnknownCostPlanError, UnknownTableError
 from seller_platform.warehouse.postgres.advisory_locks import releasing, try_hold
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import METADATA, PLATFORM
+from seller_platform.warehouse.schema.tables import COST_PLANS, COST_WRITES
 
 _TABLE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_$]*)\.([A-Za-z_][A-Za-z0-9_$]*)")
 
@@ -57,39 +39,6 @@ class WriteState(Enum):
     UNCONFIRMED = "unconfirmed"
     RESTORED = "restored"
     LOST = "lost"
-
-
-COST_PLANS = Table(
-    "cost_plans",
-    METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True),
-    Column("uid", Uuid, nullable=False, unique=True, comment="Names the plan wherever its file is carried."),
-    Column("made_at", DateTime(timezone=True), nullable=False),
-    Column("made_by", Text, nullable=False, comment="Who made it."),
-    Column("source", Text, nullable=False, comment="The file or the table that says what is wanted."),
-    Column("undo_of", BigInteger, ForeignKey("platform.cost_plans.id"), comment="The plan that this one takes back."),
-    schema=PLATFORM,
-    comment="Plans of costs to write to the upstream; they never change.",
-)
-
-COST_WRITES = Table(
-    "cost_writes",
-    METADATA,
-    Column("plan", BigInteger, ForeignKey(COST_PLANS.c.id, ondelete="CASCADE"), primary_key=True),
-    Column("account", Text, primary_key=True, comment="Key of the account."),
-    Column("sku", Text, primary_key=True),
-    Column("before", JSONB, nullable=False, comment="The cost periods when the plan was made."),
-    Column("wanted", JSONB, nullable=False, comment="All cost periods that it is to have."),
-    Column("state", Text, nullable=False, comment="planned, begun, holds, unconfirmed, restored or lost."),
-    Column("problem", Text, comment="Why what was wanted does not hold, in a sentence."),
-    Column("read_back", JSONB(none_as_null=True), comment="What the upstream said last."),
-    Column("read_back_at", DateTime(timezone=True)),
-    Column("written_at", DateTime(timezone=True), comment="When the first request was sent."),
-    Column("written_by", Text, comment="Who applied the plan."),
-    Column("run_id", Text, comment="The Dagster run that did."),
-    schema=PLATFORM,
-    comment="What was written to the upstream for one SKU of a plan, with the proof.",
-)
 
 
 @dataclass(frozen=True)

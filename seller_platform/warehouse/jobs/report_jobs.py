@@ -11,29 +11,11 @@ from enum import Enum
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    DateTime,
-    ForeignKey,
-    Identity,
-    Index,
-    Integer,
-    Interval,
-    Row,
-    Table,
-    Text,
-    and_,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Row, and_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import ACCOUNTS, METADATA, PLATFORM
+from seller_platform.warehouse.schema.tables import REPORT_JOBS
 
 
 class JobState(Enum):
@@ -54,49 +36,6 @@ class JobState(Enum):
 AWAITED = (JobState.REQUESTED, JobState.PENDING)
 OPEN = (*AWAITED, JobState.READY)
 LOST = (JobState.FAILED, JobState.GIVEN_UP)
-
-
-def _among(states: Sequence[JobState]) -> str:
-    return ", ".join(f"'{state.value}'" for state in states)
-
-
-REPORT_JOBS = Table(
-    "report_jobs",
-    METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True),
-    Column("account", Text, ForeignKey(ACCOUNTS.c.key, ondelete="CASCADE"), nullable=False),
-    Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
-    Column("value", Text, nullable=False, comment="The value of that parameter."),
-    Column("format", Text, nullable=False, comment="The form in which the rows are downloaded: json or csv."),
-    Column("state", Text, nullable=False, comment="requested, pending, ready; at the end loaded, failed or given_up."),
-    Column("requested_at", DateTime(timezone=True), nullable=False, comment="When the job was written down."),
-    Column("give_up_after", Interval, nullable=False, comment="How long one attempt may take."),
-    Column("attempt", Integer, nullable=False, comment="How often the upstream was asked for the report."),
-    Column("attempted_at", DateTime(timezone=True), nullable=False, comment="When the present attempt began."),
-    Column("report_id", Text, comment="The upstream's number of the report; null until it is known."),
-    Column("polls", Integer, nullable=False, comment="Requests about the present attempt so far."),
-    Column("next_poll_at", DateTime(timezone=True), nullable=False),
-    Column("upstream_status", Text, comment="The word with which the upstream last described the report."),
-    Column("upstream_message", Text, comment="What it said with it, or why it could not be asked."),
-    Column("problem", Text, comment="Why there are no rows, in a sentence; null unless failed or given_up."),
-    Column("runs", Integer, nullable=False, comment="How many Dagster runs were asked to load or report it."),
-    Column("run_key", Text, comment="The run that was asked last."),
-    Column("run_asked_at", DateTime(timezone=True)),
-    Column("load_id", BigInteger, comment="The load that stored the rows: platform.loads.id."),
-    Column("told_at", DateTime(timezone=True), comment="When a run failed to tell of the problem."),
-    Index(
-        "uq_report_jobs_open",
-        "account",
-        "selector",
-        "value",
-        unique=True,
-        postgresql_where=text(f"state IN ({_among(OPEN)})"),
-    ),
-    Index("ix_report_jobs_due", "next_poll_at", postgresql_where=text(f"state IN ({_among(AWAITED)})")),
-    Index("ix_report_jobs_account", "account", "state"),
-    schema=PLATFORM,
-    comment="Asynchronous reports: one row for each that was requested.",
-)
 
 
 @dataclass(frozen=True)

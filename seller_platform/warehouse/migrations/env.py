@@ -2,11 +2,7 @@
 
 from alembic import context
 
-from seller_platform.warehouse.jobs import (
-    cost_plans,  # noqa: F401  # its tables join METADATA when it is imported
-    report_jobs,  # noqa: F401  # its table joins METADATA when it is imported
-)
-from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # its tables join METADATA, too
+from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
 from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, is_declared
 from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
 from seller_platform.warehouse.schema.tables import METADATA

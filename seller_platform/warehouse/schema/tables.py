@@ -13,13 +13,16 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    Interval,
     LargeBinary,
     MetaData,
     Numeric,
     Table,
     Text,
+    Uuid,
     and_,
     func,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
@@ -159,6 +162,77 @@ LOADS = Table(
     Index(None, "run_id"),
     schema=PLATFORM,
     comment="The receipts: one row for each load of a slice.",
+)
+
+REPORT_JOBS = Table(
+    "report_jobs",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("account", Text, ForeignKey(ACCOUNTS.c.key, ondelete="CASCADE"), nullable=False),
+    Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
+    Column("value", Text, nullable=False, comment="The value of that parameter."),
+    Column("format", Text, nullable=False, comment="The form in which the rows are downloaded: json or csv."),
+    Column("state", Text, nullable=False, comment="requested, pending, ready; at the end loaded, failed or given_up."),
+    Column("requested_at", DateTime(timezone=True), nullable=False, comment="When the job was written down."),
+    Column("give_up_after", Interval, nullable=False, comment="How long one attempt may take."),
+    Column("attempt", Integer, nullable=False, comment="How often the upstream was asked for the report."),
+    Column("attempted_at", DateTime(timezone=True), nullable=False, comment="When the present attempt began."),
+    Column("report_id", Text, comment="The upstream's number of the report; null until it is known."),
+    Column("polls", Integer, nullable=False, comment="Requests about the present attempt so far."),
+    Column("next_poll_at", DateTime(timezone=True), nullable=False),
+    Column("upstream_status", Text, comment="The word with which the upstream last described the report."),
+    Column("upstream_message", Text, comment="What it said with it, or why it could not be asked."),
+    Column("problem", Text, comment="Why there are no rows, in a sentence; null unless failed or given_up."),
+    Column("runs", Integer, nullable=False, comment="How many Dagster runs were asked to load or report it."),
+    Column("run_key", Text, comment="The run that was asked last."),
+    Column("run_asked_at", DateTime(timezone=True)),
+    Column("load_id", BigInteger, comment="The load that stored the rows: platform.loads.id."),
+    Column("told_at", DateTime(timezone=True), comment="When a run failed to tell of the problem."),
+    # The states are `OPEN` and `AWAITED` of `jobs.report_jobs`.
+    Index(
+        "uq_report_jobs_open",
+        "account",
+        "selector",
+        "value",
+        unique=True,
+        postgresql_where=text("state IN ('requested', 'pending', 'ready')"),
+    ),
+    Index("ix_report_jobs_due", "next_poll_at", postgresql_where=text("state IN ('requested', 'pending')")),
+    Index("ix_report_jobs_account", "account", "state"),
+    schema=PLATFORM,
+    comment="Asynchronous reports: one row for each that was requested.",
+)
+
+COST_PLANS = Table(
+    "cost_plans",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("uid", Uuid, nullable=False, unique=True, comment="Names the plan wherever its file is carried."),
+    Column("made_at", DateTime(timezone=True), nullable=False),
+    Column("made_by", Text, nullable=False, comment="Who made it."),
+    Column("source", Text, nullable=False, comment="The file or the table that says what is wanted."),
+    Column("undo_of", BigInteger, ForeignKey("platform.cost_plans.id"), comment="The plan that this one takes back."),
+    schema=PLATFORM,
+    comment="Plans of costs to write to the upstream; they never change.",
+)
+
+COST_WRITES = Table(
+    "cost_writes",
+    METADATA,
+    Column("plan", BigInteger, ForeignKey(COST_PLANS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("sku", Text, primary_key=True),
+    Column("before", JSONB, nullable=False, comment="The cost periods when the plan was made."),
+    Column("wanted", JSONB, nullable=False, comment="All cost periods that it is to have."),
+    Column("state", Text, nullable=False, comment="planned, begun, holds, unconfirmed, restored or lost."),
+    Column("problem", Text, comment="Why what was wanted does not hold, in a sentence."),
+    Column("read_back", JSONB(none_as_null=True), comment="What the upstream said last."),
+    Column("read_back_at", DateTime(timezone=True)),
+    Column("written_at", DateTime(timezone=True), comment="When the first request was sent."),
+    Column("written_by", Text, comment="Who applied the plan."),
+    Column("run_id", Text, comment="The Dagster run that did."),
+    schema=PLATFORM,
+    comment="What was written to the upstream for one SKU of a plan, with the proof.",
 )
 
 

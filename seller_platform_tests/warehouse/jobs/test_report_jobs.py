@@ -10,6 +10,7 @@ from sqlalchemy import text
 from seller_platform.contract import Account
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.jobs.report_jobs import (
+    AWAITED,
     OPEN,
     JobState,
     ReportJob,
@@ -22,6 +23,7 @@ from seller_platform.warehouse.jobs.report_jobs import (
     untold_jobs,
 )
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import REPORT_JOBS
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -52,6 +54,13 @@ def must_open(database: Database, value: str = "A", after: timedelta = MINUTE) -
     job = opened(database, value, after=after)
     assert job is not None
     return job
+
+
+@pytest.mark.parametrize(("index", "states"), [("uq_report_jobs_open", OPEN), ("ix_report_jobs_due", AWAITED)])
+def test_an_index_covers_the_states_that_its_queries_select(index: str, states: tuple[JobState, ...]) -> None:
+    conditions = {str(each.name): str(each.dialect_options["postgresql"]["where"]) for each in REPORT_JOBS.indexes}
+
+    assert conditions[index] == f"state IN ({', '.join(repr(state.value) for state in states)})"
 
 
 def test_a_job_is_written_down_as_it_was_wanted(shop: Database) -> None:
