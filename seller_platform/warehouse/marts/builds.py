@@ -239,20 +239,7 @@ def _newest_loads(connection: Connection, mart: Mart, account: str, window: Wind
 
 
 def _write_receipt(connection: Connection, build: Build, run_id: str | None) -> None:
-    connection.execute(
-        insert(BUILDS),
-        {
-            "id": build.id,
-            "mart": build.mart.name,
-            "account": build.account,
-            "window_start": build.window.start if build.window else None,
-            "window_end": build.window.end if build.window else None,
-            "rows": build.rows,
-            "digest": build.digest,
-            "parameters": dict(build.parameters),
-            "loads": dict(build.loads),
-            "run_id": run_id,
-            "started_at": build.started_at,
-            "finished_at": build.finished_at,
-        },
-    )
+    start, end = (build.window.start, build.window.end) if build.window else (None, None)
+    facts = {"mart": build.mart.name, "window_start": start, "window_end": end, "run_id": run_id}
+    values = vars(build) | facts
+    connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
