@@ -5,8 +5,8 @@ import queue
 import socket
 import socketserver
 import threading
-import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from html import escape
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
@@ -17,7 +17,7 @@ from seller_platform.errors import AuthorizationDeniedError, InvalidSettingError
 
 _SETTING = "SELLER_API_REDIRECT_URI"
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1"}
-_JUDGED_WITHIN_SECONDS = 30.0
+_AWAITED_WITHIN_SECONDS = 30.0
 _PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Seller Platform</title>'
     "<body><h1>{heading}</h1><p>{text}</p></body></html>"
@@ -42,21 +42,6 @@ _LATE = _Page(503, "Nobody is waiting", "Please run the command again.")
 _NOWHERE = _Page(404, "Nothing here", "This address only receives the answer to an authorisation.")
 
 
-@dataclass
-class _Received:
-    """One request to the callback, and the page that answers it."""
-
-    query: dict[str, list[str]]
-    page: _Page = _LATE
-    judged: threading.Event = field(default_factory=threading.Event)
-    answered: threading.Event = field(default_factory=threading.Event)
-
-    def one(self, name: str) -> str | None:
-        """Return the value of a parameter that was sent exactly once."""
-        values = self.query.get(name, [])
-        return values[0] if len(values) == 1 else None
-
-
 class CallbackServer:
     """Listens on the redirect URI until the block ends.
 
@@ -66,9 +51,8 @@ class CallbackServer:
 
     def __init__(self, redirect_uri: str) -> None:
         address, path = _address(redirect_uri)
-        self._received: queue.Queue[_Received] = queue.Queue()
         try:
-            self._server = _Server(address, path, self._received)
+            self._server = _Server(address, path)
         except OSError as error:
             raise InvalidSettingError(
                 _SETTING,
@@ -92,33 +76,33 @@ class CallbackServer:
         Raises:
             AuthorizationDeniedError: The upstream sent an error instead, or nothing in time.
         """
-        ends = time.monotonic() + timeout_seconds
-        while True:
-            try:
-                received = self._received.get(timeout=max(0.0, ends - time.monotonic()))
-            except queue.Empty:
-                raise AuthorizationDeniedError(f"access was not approved within {timeout_seconds:g} seconds") from None
-            code, error = received.one("code"), received.one("error")
-            has_our_state = hmac.compare_digest((received.one("state") or "").encode(), state.encode())
-            if not has_our_state or not (code or error):
-                _answer(received, _FOREIGN)
-            elif error:
-                _answer(received, _DENIED)
-                message = f"{error}: {received.one('error_description') or ''}".strip(": ")
-                raise AuthorizationDeniedError(f"the upstream answered {shortened(message)}")
-            elif code:
-                _answer(received, _GRANTED)
-                return code
+        self._server.state = state
+        self._server.is_awaited.set()
+        try:
+            result = self._server.results.get(timeout=max(0.0, timeout_seconds))
+        except queue.Empty:
+            raise AuthorizationDeniedError(f"access was not approved within {timeout_seconds:g} seconds") from None
+        finally:
+            self._server.is_awaited.clear()
+        if isinstance(result, AuthorizationDeniedError):
+            raise result
+        return result
 
 
-def _answer(received: _Received, page: _Page) -> None:
-    """Answer with a page and wait until it is sent.
+def _judged(query: Mapping[str, list[str]], state: str) -> tuple[_Page, str | AuthorizationDeniedError | None]:
+    """Return the page that answers a callback, and the result of the authorisation if it has our state.
 
-    The program may end right after.
+    A parameter counts if it was sent exactly once.
     """
-    received.page = page
-    received.judged.set()
-    received.answered.wait(5)
+    sent = {name: values[0] for name, values in query.items() if len(values) == 1}
+    code, error = sent.get("code"), sent.get("error")
+    has_our_state = hmac.compare_digest(sent.get("state", "").encode(), state.encode())
+    if has_our_state and error:
+        message = f"{error}: {sent.get('error_description', '')}".strip(": ")
+        return _DENIED, AuthorizationDeniedError(f"the upstream answered {shortened(message)}")
+    if has_our_state and code:
+        return _GRANTED, code
+    return _FOREIGN, None
 
 
 def _address(redirect_uri: str) -> tuple[tuple[str, int], str]:
@@ -144,8 +128,10 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: tuple[str, int], path: str, received: "queue.Queue[_Received]") -> None:
-        self.path, self.received = path, received
+    def __init__(self, address: tuple[str, int], path: str) -> None:
+        self.path, self.state = path, ""
+        self.is_awaited = threading.Event()
+        self.results: queue.Queue[str | AuthorizationDeniedError] = queue.Queue()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
@@ -165,13 +151,14 @@ class _Handler(BaseHTTPRequestHandler):
         if target.path != self.server.path:
             self._send(_NOWHERE)
             return
-        received = _Received(parse_qs(target.query, keep_blank_values=True, max_num_fields=100))
-        self.server.received.put(received)
-        received.judged.wait(_JUDGED_WITHIN_SECONDS)
+        query = parse_qs(target.query, keep_blank_values=True, max_num_fields=100)
+        is_awaited = self.server.is_awaited.wait(_AWAITED_WITHIN_SECONDS)
+        page, result = _judged(query, self.server.state) if is_awaited else (_LATE, None)
         try:
-            self._send(received.page)
-        finally:
-            received.answered.set()
+            self._send(page)
+        finally:  # only now, because the program may end right after
+            if result is not None:
+                self.server.results.put(result)
 
     def do_HEAD(self) -> None:  # the name is the standard library's
         self._send(_GRANTED if urlsplit(self.path).path == self.server.path else _NOWHERE, with_body=False)
