@@ -33,7 +33,7 @@ for _name in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_"
 
 
 def sections() -> Mapping[str, Callable[[], str]]:
-    """Return what makes each generated part of the documents, by the name in its marks."""
+    """Return the function of each generated part of the documents, by its name."""
     return {
         "tree": _tree,
         "datasets": _datasets,
@@ -46,7 +46,7 @@ def sections() -> Mapping[str, Callable[[], str]]:
 
 
 def found_in(text: str, name: str) -> str | None:
-    """Return the part of a text between the marks of that name."""
+    """Return the part of a text between the markers of a name."""
     match = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", text, re.DOTALL)
     return match[1] if match else None
 
@@ -76,7 +76,7 @@ def _tree() -> str:
 
 @cache
 def _definitions() -> dg.Definitions:
-    """Return the definitions as they are where files are exported, too."""
+    """Return the definitions with the assets of exported files."""
     from seller_platform.orchestration.definitions import definitions_for
 
     return definitions_for(read_settings().model_copy(update={"export_dir": Path("exports")}))
@@ -110,7 +110,7 @@ def _partitions(dataset: Dataset) -> str:
 
 
 def _assets() -> str:
-    """Return the assets beside the datasets, which have a table of their own."""
+    """Return the assets except the datasets, which have another table."""
 
     def rows() -> Iterator[tuple[str, ...]]:
         for spec in _specs():
@@ -126,7 +126,7 @@ def _assets() -> str:
 
 
 def _checks() -> str:
-    """Return the checks, each with the assets it is of."""
+    """Return the checks with their assets."""
     graph = _definitions().resolve_asset_graph()
     of_check: dict[tuple[str, str], list[str]] = {}
     for key in graph.asset_check_keys:

@@ -1,4 +1,4 @@
-"""Clocks: a moment that no right clock can have stored counts as past."""
+"""Tests that a moment in the past or far in the future counts as past."""
 
 from datetime import UTC, datetime, timedelta
 

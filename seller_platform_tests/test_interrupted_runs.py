@@ -1,4 +1,4 @@
-"""A run of pytest leaves no process behind, however it ends."""
+"""Tests that a run of pytest leaves no process, however it ends."""
 
 import os
 import signal

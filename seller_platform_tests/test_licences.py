@@ -1,4 +1,4 @@
-"""All that is installed with the platform may be used at work."""
+"""Tests that the licences of all installed requirements are permitted."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The names that `seller_platform` offers to Python users, and the README's example of them."""
+"""Tests the public names of `seller_platform`, and the README's example of them."""
 
 import re
 import subprocess

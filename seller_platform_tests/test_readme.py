@@ -1,4 +1,4 @@
-"""The README says what the code does."""
+"""Tests that the generated parts of the documents agree with the code."""
 
 import inspect
 

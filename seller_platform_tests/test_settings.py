@@ -1,4 +1,4 @@
-"""Settings: read from our variables alone, and refused with their names."""
+"""Tests that settings come only from the platform's variables, and that errors name them."""
 
 from datetime import date
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The names that users type and installations store stay as they are."""
+"""Tests that the names that users type and installations store do not change."""
 
 import json
 from datetime import UTC, datetime, timedelta

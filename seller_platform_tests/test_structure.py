@@ -1,4 +1,4 @@
-"""The rules for where code lies and how its modules, classes and tests are named."""
+"""Tests the rules for folders, modules, and names of classes and tests."""
 
 from seller_platform_tests.structure.imports import cycles, imported, imports_inside_functions
 from seller_platform_tests.structure.names import (

@@ -48,7 +48,7 @@ def stop_following(installed: Deployment) -> None:
 
 
 def backfilled(installed: Deployment) -> tuple[float, float]:
-    """Backfill everything, and return the seconds until the UI shows the end and of its runs."""
+    """Backfill everything; return the seconds until the UI shows the end, and of the runs."""
     began = time.perf_counter()
     number = installed.backfill(DATASETS)
     state = wait_for(
@@ -64,7 +64,7 @@ def backfilled(installed: Deployment) -> tuple[float, float]:
 
 
 def forget(installed: Deployment) -> date:
-    """Delete the rows and receipts of these lists, and return the first day of their history."""
+    """Delete rows and receipts of these lists, and return the first day of their history."""
     with installed.databases() as (_, warehouse), warehouse.begin() as connection:
         first = connection.execute(text("SELECT min(local_day) FROM seller.orders")).scalar_one()
         connection.execute(text(f"TRUNCATE {', '.join(f'seller.{name}' for name in DATASETS)}"))

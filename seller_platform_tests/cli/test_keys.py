@@ -1,4 +1,4 @@
-"""`seller-platform keys generate`."""
+"""Tests `seller-platform keys generate`."""
 
 from click.testing import CliRunner
 from cryptography.fernet import Fernet

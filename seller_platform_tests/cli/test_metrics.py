@@ -1,4 +1,4 @@
-"""`seller-platform metrics`, as Prometheus reads it."""
+"""Tests the output of `seller-platform metrics`, as Prometheus reads it."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ def _samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_the_receipts_are_told_to_prometheus(database: Database, database_url: str, tmp_path: Path) -> None:
+def test_the_receipts_are_in_the_metrics(database: Database, database_url: str, tmp_path: Path) -> None:
     save_connection(database, KnownConnection("ana", "http://api", "http://auth", "client"))
     save_accounts(database, "ana", [("S1.US", SHOP)])
     began = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What commands print, and the exit codes they end with."""
+"""Tests the output of commands and their exit codes."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Retries that do not keep the tests waiting."""
+"""Fixture for retries without real pauses."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from seller_platform_tests.support.http_upstream import FakeTime
 
 
 class _Nap:
-    """What the retrying library sleeps with."""
+    """The `sleep` of the library for retries."""
 
     @staticmethod
     def sleep(seconds: float) -> None:

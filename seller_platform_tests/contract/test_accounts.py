@@ -1,4 +1,4 @@
-"""Account keys are legal partition keys and tag values, whatever titles an upstream uses."""
+"""Tests that account keys are valid partition keys and tag values for any title."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What holds for every dataset that is declared."""
+"""Tests the rules for every declared dataset."""
 
 import re
 

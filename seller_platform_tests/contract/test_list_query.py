@@ -1,4 +1,4 @@
-"""The query of a page names the account, the days, the page and its size."""
+"""Tests that a page's query has the account, days, page and page size."""
 
 from dataclasses import replace
 from datetime import date

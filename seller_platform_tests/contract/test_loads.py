@@ -1,4 +1,4 @@
-"""Verdicts on row counts, and their order."""
+"""Tests the verdicts on row counts, and their order."""
 
 from seller_platform.contract.loads import CountVerdict
 

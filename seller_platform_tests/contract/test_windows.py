@@ -1,4 +1,4 @@
-"""Windows: half-open ranges of days."""
+"""Tests windows, which are half-open ranges of days."""
 
 from datetime import date, timedelta
 

@@ -95,7 +95,7 @@ def test_workers_that_start_at_once_on_a_new_database_all_run(variables: dict[st
 
 
 def _are_done(runs: list[dg.DagsterRun]) -> bool:
-    """Return whether each of the two runs, or the retry of it, succeeded."""
+    """Return whether each of the two runs or its retry succeeded."""
     done = {run.root_run_id or run.run_id for run in runs if run.status is dg.DagsterRunStatus.SUCCESS}
     return len(done) == 2
 

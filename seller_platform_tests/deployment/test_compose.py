@@ -166,7 +166,7 @@ def test_programs_of_the_compose_file_run_and_may_be_restarted(machine: Machine)
 
 
 def _image_check() -> list[str]:
-    """Return the health check of the image: that of the service, its default program."""
+    """Return the health check of the image, which checks the service."""
     dockerfile = (TOP / "docker" / "Dockerfile").read_text()
     command: list[str] = yaml.safe_load(dockerfile.rpartition("CMD ")[2])
     return ["CMD", *command]

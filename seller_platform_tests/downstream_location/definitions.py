@@ -1,7 +1,7 @@
-"""The finance team's assets: each reads ours in another way, by key.
+"""The finance team's assets, which read Seller Platform's assets in different ways.
 
-Of Seller Platform it imports the contract's names and the IO manager, and no definitions. It needs the warehouse and
-the Dagster instance, and neither the API nor its settings.
+It imports the contract's names and the IO manager of Seller Platform, but not its definitions. It needs the warehouse
+and the Dagster instance, but neither the API nor its settings.
 """
 
 import dagster as dg

@@ -1,4 +1,4 @@
-"""Tests both code locations in one webserver: one graph, and a run over our rows."""
+"""Tests both code locations in one web server: the graph, and a run."""
 
 import os
 import signal
@@ -88,7 +88,7 @@ def variables(database_url: str, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def webserver(variables: dict[str, str], database: Database, tmp_path: Path) -> Iterator[str]:
-    """The URL of a web server of both locations; the warehouse has a month of orders."""
+    """The URL of a web server of both locations, with a month of orders."""
     _store(database, dataset_named("orders"))
     subprocess.run(
         [sys.executable, "-c", _ADD_ACCOUNT], env=variables, check=True, timeout=PATIENCE_SECONDS, capture_output=True

@@ -22,7 +22,7 @@ TOKEN = "/api/oauth/token"
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Return a function that mounts a file system of a number of bytes and returns its folder."""
+    """Return a function that mounts a file system of a size and returns its folder."""
     mounted: list[Path] = []
 
     def mount(size: int) -> Path:
@@ -53,7 +53,7 @@ def fill(folder: Path) -> Path:
 
 
 def widened(width: int) -> Fault:
-    """Make the rows of a page longer, so that a slice does not fit into memory."""
+    """Lengthen the rows of a page, so that a slice does not fit into memory."""
 
     def widen(document: dict[str, Any]) -> dict[str, Any]:
         for row in document["data"]:

@@ -1,4 +1,4 @@
-"""Days with a change of clocks: of 23 or 25 hours, with two midnights or without one.
+"""Days with a change of clocks: 23 or 25 hours, two midnights or none.
 
 PostgreSQL computes the expected day of each moment, because it has its own rules of time zones.
 """

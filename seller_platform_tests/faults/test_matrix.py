@@ -226,7 +226,7 @@ def test_a_list_that_moves_while_it_is_read_is_read_again(broken: Broken) -> Non
 
 
 @pytest.mark.parametrize("lies", [1, None], ids=["once", "always"])
-def test_a_total_that_lies_is_asked_for_again_and_told_if_it_stays(broken: Broken, lies: int | None) -> None:
+def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broken, lies: int | None) -> None:
     count = itertools.count()
     broken.proxy.plan = lambda request: (
         fault_proxy.rewritten(lambda document: document | {"total": 99})

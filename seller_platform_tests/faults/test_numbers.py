@@ -35,7 +35,7 @@ def test_one_of_many_processes_refreshes_an_expired_grant(shared: Shared) -> Non
     assert shared.upstream.refreshes == 4
 
 
-def test_a_grant_survives_whoever_rotates_it_and_is_killed(shared: Shared) -> None:
+def test_a_grant_survives_processes_that_are_killed_while_they_rotate_it(shared: Shared) -> None:
     figures = [*rotations.kill_at_failpoints(shared, kills=1), *rotations.kill_at_any_moment(shared, kills=3)]
 
     assert broken_promises(figures) == []
@@ -89,7 +89,7 @@ def test_a_broken_promise_is_the_exit_code(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(("chosen", "code"), [("here", -9), ("there", 0), (None, 0)])
-def test_a_failpoint_ends_the_process_that_was_told_to_die_there(chosen: str | None, code: int) -> None:
+def test_a_failpoint_ends_the_process_that_chose_it(chosen: str | None, code: int) -> None:
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     program = "from seller_platform.failpoints import reach; reach('here')"
 

@@ -1,4 +1,4 @@
-"""The definitions over a real upstream, a real PostgreSQL and a real Dagster instance."""
+"""Fixture of the assets with an upstream, PostgreSQL and a Dagster instance."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -25,7 +25,7 @@ FEBRUARY = str(partition_key(KEYS[0], MONTHS[1]))
 
 @pytest.fixture
 def landed(platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform with orders, ledger, stock and accounts, whose database is in the settings."""
+    """A platform with orders, transactions, stock and accounts; the settings name its database."""
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
     monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", HISTORY_START.isoformat())
     platform.discover()

@@ -129,7 +129,7 @@ def _execute(database: Database, statements: str) -> None:
 
 @dataclass
 class Many:
-    """An instance with partitions, and with runs of every status."""
+    """An instance with partitions and with runs of every status."""
 
     instance: dg.DagsterInstance
     url: str

@@ -1,4 +1,4 @@
-"""One sandbox of the default size, for the tests that only look at it."""
+"""Fixture of a sandbox of the default size, for tests that only read it."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -15,7 +15,7 @@ TODAY = date(2026, 4, 15)
 
 @pytest.fixture(scope="session")
 def sandbox(postgres: EmbeddedServer) -> Iterator[Database]:
-    """A database with the default sandbox. Look, do not touch."""
+    """A database with the default sandbox; tests must not change it."""
     with Database(postgres.database("sandbox_to_look_at")) as database:
         database.migrate()
         load_sandbox(database, today=TODAY)

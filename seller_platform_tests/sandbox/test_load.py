@@ -1,4 +1,4 @@
-"""Loading the sandbox: repeatable, whole, and careful with what is not its own."""
+"""Tests that the sandbox is loaded repeatably and changes only its own rows."""
 
 import os
 import subprocess

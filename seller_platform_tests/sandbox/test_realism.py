@@ -154,7 +154,7 @@ def test_products_have_parents_variants_and_twins(sandbox: Database) -> None:
     assert twins
 
 
-def test_a_sku_does_not_tell_the_account(sandbox: Database) -> None:
+def test_a_sku_does_not_reveal_the_account(sandbox: Database) -> None:
     shared = rows(sandbox, "SELECT sku FROM seller.orders GROUP BY sku HAVING count(DISTINCT account) = 3")
 
     assert shared

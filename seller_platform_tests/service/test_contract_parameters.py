@@ -30,13 +30,13 @@ _NONE = "without"
 
 @dataclass(frozen=True)
 class Row:
-    """One parameter of one endpoint.
+    """A parameter of an endpoint.
 
     Attributes:
-        query: A request that takes the parameter; it need not have it.
-        field: What to look at in each row of the answer, or in the envelope around them; `#` counts the rows.
-        effect: What is seen with each value of the parameter; under `without`, what is seen without it.
-        refuses: Values that are refused, in the parameter's name.
+        query: A request that accepts the parameter, with or without it.
+        field: The compared field of each row, or of the envelope; `#` compares the number of rows.
+        effect: The field's value for each value of the parameter; under `without`, its value without the parameter.
+        refuses: Values that are refused with an error of this parameter.
     """
 
     path: str
@@ -470,7 +470,7 @@ def test_limit_of_orders_is_one_month(ann: httpx.Client, first: str, last: str, 
     [each for each in _SELECTABLE if each[0] not in (NOTIFICATIONS, COSTS)],
     ids=lambda each: each.strip("/") if isinstance(each, str) else "",
 )
-def test_limit_of_pages_is_told_by_the_document_too(ann: httpx.Client, path: str, query: Mapping[str, str]) -> None:
+def test_limit_of_pages_is_in_the_document_too(ann: httpx.Client, path: str, query: Mapping[str, str]) -> None:
     described = {each["name"]: each for each in ann.get("/openapi.json").json()["paths"][path]["get"]["parameters"]}
     allowed = described["per_page"]["schema"]["enum"]
     refused = ann.get(path, params={**US, **query, "per_page": "7"}).json()["errors"]["per_page"][0]

@@ -50,10 +50,10 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table of fields.
+    """A row of a table of fields.
 
     Attributes:
-        at: The place of the field in the answer: names, and numbers of elements.
+        at: The path to the field in the answer: names, and indexes of elements.
     """
 
     name: str
@@ -85,7 +85,7 @@ def _list_rows(table: str, kinds: Mapping[str, str], values: Mapping[str, Any], 
 
 
 def _typed(**names: str) -> dict[str, str]:
-    """Return the kind of each field, from the fields of each kind."""
+    """Return the kind of each field."""
     return {name: kind for kind, each in names.items() for name in each.split()}
 
 

@@ -351,7 +351,7 @@ def test_clients_of_others_are_as_if_they_were_not_there(world: World) -> None:
         assert stranger.client_id not in page.text
 
 
-def test_nothing_was_written_for_anybody_else(world: World) -> None:
+def test_nothing_is_deleted_for_other_users(world: World) -> None:
     for person in world.people:
         for number in set(world.accounts) - person.accounts:
             account = world.accounts[number]

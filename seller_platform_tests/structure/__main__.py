@@ -1,4 +1,4 @@
-"""The command: prints the numbers, or what makes them larger than they should be."""
+"""Prints the numbers, or the code that makes them too large."""
 
 import argparse
 import subprocess

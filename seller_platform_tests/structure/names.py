@@ -35,7 +35,7 @@ _FILE = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?:(?:/\w+)+\.py|(?:/
 
 
 def repeated_classes() -> dict[str, list[str]]:
-    """Return the class names that the product defines more than once, with where."""
+    """Return the class names that the product defines more than once, with their modules."""
     definitions: dict[str, list[str]] = defaultdict(list)
     for module in modules():
         for node in ast.walk(module.tree):

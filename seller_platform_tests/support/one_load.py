@@ -25,7 +25,7 @@ from seller_platform_tests.support.installation import Site
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of the process: facts of the receipt, or exit code and message of the error."""
+    """The end of the process: facts of the receipt, or the error's message and code."""
 
     code: int
     rows: int = 0

@@ -1,4 +1,4 @@
-"""The OAuth authorisation code flow with PKCE (RFC 6749 section 4.1), up to the stored grant."""
+"""The OAuth authorisation code flow with PKCE (RFC 6749 section 4.1) to a stored grant."""
 
 import secrets
 from collections.abc import Callable

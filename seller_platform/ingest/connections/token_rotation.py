@@ -43,7 +43,7 @@ class PairSpool:
         self._box = box
 
     def intend(self, generation: int, at: datetime) -> None:
-        """Write the intent to refresh a pair to the journal, and reserve room for the next.
+        """Write the intent to refresh to the journal, and reserve room for the next pair.
 
         Raises:
             GrantSpoolError: There is no room. The pair must not be refreshed.

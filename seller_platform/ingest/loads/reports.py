@@ -158,7 +158,7 @@ def poll_due(
 def load_report(
     api: SellerApi, database: Database, account: KnownAccount, job: ReportJob, *, clock: Clock, run_id: str | None
 ) -> Receipt | None:
-    """Replace a ready report's stored rows by the downloaded ones, and set its job to `loaded`.
+    """Download and store the rows of a ready report, and set its job to `loaded`.
 
     Returns:
         None where there is nothing to load: the report is not ready yet, is requested again, or has failed. The state

@@ -23,7 +23,7 @@ class Figure:
 
 
 def print_figures(title: str, figures: Sequence[Figure]) -> int:
-    """Print the figures as a table, and return 1 if a promise was broken, otherwise 0."""
+    """Print the figures as a table, and return the exit code, 1 for broken promises."""
     table = Table("what", "found", "promised", "kept", title=title)
     for figure in figures:
         measured = f"{figure.measured:,}" if isinstance(figure.measured, int) else str(figure.measured)

@@ -272,7 +272,7 @@ def _loads(url: str) -> int:
 
 
 def _next_load(url: str, loads: int) -> int:
-    """Wait until the loaders store a load, without a signal, and return the number of loads."""
+    """Wait until the loaders store another load, and return the number of loads."""
     deadline = time.monotonic() + 60
     while (current := _loads(url)) == loads:
         assert time.monotonic() < deadline, "the loaders have stopped"

@@ -1,4 +1,4 @@
-"""`doctor` finds each problem, and prints the step that fixes it."""
+"""Tests that `doctor` detects each problem and prints the step that fixes it."""
 
 import socket
 import threading
@@ -205,7 +205,7 @@ def _alive(home: Path, age: timedelta, **but: bool) -> None:
                 instance.add_daemon_heartbeat(DaemonHeartbeat(at, kind, "id", []))
 
 
-def test_a_daemon_that_never_ran_lives_is_silent_or_half_alive(home: Path, database: Database) -> None:
+def test_each_state_of_the_daemon_has_its_finding(home: Path, database: Database) -> None:
     never = _dagster(home, database, FindingLevel.OK, "Dagster daemon")
     _alive(home, timedelta(hours=1))
     silent = _dagster(home, database, FindingLevel.WARN, "Dagster daemon")
@@ -248,7 +248,7 @@ def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(
 
 @dataclass
 class Connected:
-    """A connection to the independent upstream, and what `doctor` says of it."""
+    """A connection to the independent upstream, and the findings of `doctor` about it."""
 
     upstream: independent_upstream.IndependentUpstream
     stored_upstream: Upstream
@@ -368,7 +368,7 @@ def test_secrets_that_another_key_sealed(connected: Connected, home: Path) -> No
 
 @contextmanager
 def answering(status: int, **headers: str) -> Iterator[str]:
-    """Serve one answer to everything."""
+    """Serve the same answer to every request."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tests that every spelling of a page has the same rows, and that wrong values fail."""
+"""Tests that all spellings of a page have the same rows, and wrong values fail."""
 
 import json
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_every_spelling_of_a_row_is_the_same_row(dataset: Dataset, chance: st.Da
 
 
 def _texts(rows: list[tuple[Any, ...]]) -> list[list[str]]:
-    """Return rows as COPY would write them: equal numbers of different scale differ."""
+    """Return rows as texts, so that equal numbers of different scale differ."""
     return [[f"{type(value).__name__} {value}" for value in row] for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Discovery finds the user and every account, each under a key of its own."""
+"""Tests that discovery returns the user and every account with a unique key."""
 
 from typing import Any
 

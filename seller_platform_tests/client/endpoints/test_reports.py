@@ -1,4 +1,4 @@
-"""Downloads of reports: JSON and CSV in every accepted form, and bodies that are refused."""
+"""Tests downloads of reports: accepted forms of JSON and CSV, and refused bodies."""
 
 import csv
 import io
@@ -61,7 +61,7 @@ class Sink:
 
 
 def download(*bodies: bytes | Iterable[bytes], form: str = "json", **options: Any) -> tuple[Sink, LoadFacts]:
-    """Download a report whose attempts bring those bodies."""
+    """Download a report with one body for each attempt."""
     answers = iter(bodies)
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Webhooks: messages are repeated after passing faults, not after refusals; URLs stay secret."""
+"""Tests that webhook messages are retried after passing faults, and URLs stay secret."""
 
 import logging
 import socket

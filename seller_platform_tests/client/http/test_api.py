@@ -1,4 +1,4 @@
-"""Requests are repeated after passing faults, within limits; errors of httpx stay inside."""
+"""Tests the limits of retries, and that errors of httpx become our errors."""
 
 import gzip
 import logging
@@ -29,7 +29,7 @@ Answers = Callable[[httpx.Request], httpx.Response]
 
 
 def in_turn(*answers: httpx.Response | Exception) -> Answers:
-    """Return an upstream that gives these answers one after the other."""
+    """Return an upstream that sends these answers one after the other."""
     remaining: Iterator[httpx.Response | Exception] = iter(answers)
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -125,7 +125,7 @@ def test_a_retry_after_that_says_nothing_is_passed_over(value: str) -> None:
         assert api.get("/user/me").requests == 2
 
 
-def test_a_refusal_is_final_and_says_which_parameter_to_mend() -> None:
+def test_a_refusal_is_final_and_names_the_parameter_to_fix() -> None:
     body = {"status": "error", "code": 422, "message": "Not valid.", "errors": {"per_page": ["must be 250"]}}
 
     with (
@@ -191,7 +191,7 @@ def test_a_compressed_body_that_is_cut_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://upstream", "upstream", "http://up stream:x"])
-def test_a_base_url_that_cannot_be_called_is_a_setting_to_mend(url: str) -> None:
+def test_a_base_url_that_cannot_be_called_is_a_setting_to_fix(url: str) -> None:
     with SellerApi(url) as api, pytest.raises(InvalidSettingError):
         api.get("/user/me")
 

@@ -1,4 +1,4 @@
-"""Lists that change while they are read are read whole, or not at all."""
+"""Tests that a list that changes meanwhile is read completely or not at all."""
 
 import threading
 from datetime import UTC, datetime
@@ -324,7 +324,7 @@ def test_only_so_many_pages_are_held_at_once() -> None:
 
     read(answer, ORDERS, Counting(), look_ahead=3)
 
-    # Beside three pages ahead: the unfiltered total, and page 1 of the other channel.
+    # Three pages ahead, the unfiltered total, and page 1 of the other channel.
     assert ahead[0] <= 3 + 3
 
 

@@ -1,4 +1,4 @@
-"""The callback receives the code of our own request, and of no other."""
+"""Tests that the callback accepts only the code of our own request."""
 
 import socket
 import threading
@@ -18,7 +18,7 @@ def free_port() -> int:
 
 
 class Waiting:
-    """A callback whose code a thread waits for."""
+    """A callback server, and a thread that waits for its code."""
 
     def __init__(self, server: CallbackServer, address: str) -> None:
         self.address = address
@@ -108,7 +108,7 @@ def test_a_silent_connection_does_not_block_the_callback() -> None:
             assert callback.end() == "the-code"
 
 
-def test_nobody_approving_ends_the_waiting() -> None:
+def test_the_wait_ends_without_an_approval() -> None:
     with (
         CallbackServer(f"http://127.0.0.1:{free_port()}/") as server,
         pytest.raises(AuthorizationDeniedError, match="within"),
@@ -120,11 +120,11 @@ def test_nobody_approving_ends_the_waiting() -> None:
     "uri",
     ["https://127.0.0.1:8765/cb", "http://example.com:80/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:99999/", "cb"],
 )
-def test_a_redirect_uri_that_cannot_be_listened_on_is_a_setting_to_mend(uri: str) -> None:
+def test_a_redirect_uri_that_cannot_be_listened_on_is_a_setting_to_fix(uri: str) -> None:
     with pytest.raises(InvalidSettingError, match="SELLER_API_REDIRECT_URI"):
         CallbackServer(uri)
 
 
-def test_a_port_that_is_taken_is_a_setting_to_mend() -> None:
+def test_a_port_that_is_taken_is_a_setting_to_fix() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InvalidSettingError, match="another port"):
         CallbackServer(f"http://127.0.0.1:{taken.getsockname()[1]}/callback")

@@ -1,4 +1,4 @@
-"""Tokens: obtained once, renewed in time, never shown."""
+"""Tests that tokens are obtained once, refreshed in time, and never shown."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 PAIR = TokenPair("access-canary", "refresh-canary", datetime(2026, 3, 1, tzinfo=UTC), 3600, 1)
 NAMES = ("ana", "ben")
 
-# What programs do all day, in a process of its own: `arguments` are the home folder, the database and what to do.
+# A process that reads and writes secrets; its arguments are the home folder, the database and the action.
 _PROGRAM = """
 import sys, time
 from dataclasses import replace

@@ -51,7 +51,7 @@ class Issuer:
 
 
 class Bench:
-    """Keepers over one database and one folder, as several processes would have them."""
+    """Token keepers with a common database and folder, as in several processes."""
 
     def __init__(self, database: Database, home: Path) -> None:
         self.database, self.home, self.issuer = database, home, Issuer()
@@ -139,7 +139,7 @@ class _DiedError(Exception):
 
 
 class _DyingGrants(Grants):
-    """Grants whose database goes away before the new pair is committed."""
+    """Grants whose database disconnects before the new pair is committed."""
 
     def locked(self, connection: str):  # type: ignore[no-untyped-def]  # as its base
         from contextlib import contextmanager
@@ -184,7 +184,7 @@ def test_an_old_spool_never_replaces_a_newer_pair(bench: Bench) -> None:
     assert bench.files() == []
 
 
-def test_a_refresh_that_was_cut_off_is_told_when_the_grant_is_lost(bench: Bench) -> None:
+def test_a_refresh_that_was_cut_off_is_named_when_the_grant_is_lost(bench: Bench) -> None:
     bench.spool().intend(1, START)
     bench.issuer.valid = "spent by the process that died"
 

@@ -98,7 +98,7 @@ def test_connecting_again_as_another_application_must_be_meant(
     assert upstream_to_connect("ben", settings, stored, BOX) == Upstream.of(settings)
 
 
-def test_what_is_not_told_of_a_connection_stays_as_it_was(stored: Database) -> None:
+def test_values_of_a_connection_that_are_not_given_stay(stored: Database) -> None:
     save_user(stored, "ana", 7, "Ana")
 
     save_connection(stored, KnownConnection("ana", "http://moved", "http://auth.one", "one"))

@@ -37,8 +37,8 @@ class Shop:
     """An upstream that keeps the amount of each period of each SKU.
 
     Attributes:
-        replaces_all: What is posted replaces all periods of the SKU; otherwise those of the same days, and an overlap
-            with others is refused.
+        replaces_all: A POST replaces all periods of the SKU. Otherwise it replaces those of the same days, and an
+            overlap with others is refused.
         reads_until_applied: How many reads return the old costs after a change.
         deletes: Whether it has DELETE; `everything`: it ignores the dates.
         faults: One is called before each request; its result is the answer, unless it is None.
@@ -396,7 +396,7 @@ def test_reading_back_goes_on_over_passing_faults(desk: Desk) -> None:
     assert len(desk.watch.pauses) == 2
 
 
-def test_costs_that_cannot_be_removed_are_told_at_once(desk: Desk) -> None:
+def test_costs_that_cannot_be_removed_are_reported_at_once(desk: Desk) -> None:
     desk.shop.deletes = "not"
     plan = desk.plan(A={})
 

@@ -210,7 +210,7 @@ def test_an_applied_plan_changes_nothing_when_it_is_applied_again(desk: Desk) ->
     assert desk.shop.read() == []
 
 
-def test_a_plan_is_refused_when_somebody_has_changed_a_cost_since(desk: Desk) -> None:
+def test_a_plan_is_refused_when_a_cost_has_changed_since(desk: Desk) -> None:
     plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),), (US, SKUS[1]): (costs(JANUARY, "5"),)})
     desk.shop.write(period("2026-05-01", "2026-05-31"), sku=SKUS[1])
 
@@ -221,7 +221,7 @@ def test_a_plan_is_refused_when_somebody_has_changed_a_cost_since(desk: Desk) ->
     assert _states(plan_of(desk.shop.warehouse, plan.id)) == {WriteState.PLANNED}
 
 
-def test_what_somebody_else_has_written_meanwhile_needs_no_writing(desk: Desk) -> None:
+def test_costs_that_were_written_meanwhile_need_no_write(desk: Desk) -> None:
     plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),)})
     desk.shop.write(period("2026-01-01", "2026-01-31", 5))
 

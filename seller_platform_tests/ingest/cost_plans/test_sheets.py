@@ -135,7 +135,7 @@ def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
         ("S1.US,A,2026-01-01,2026-01-31,Freight,1", "line 2: it has 6 cells under 7 columns"),
     ],
 )
-def test_what_is_wrong_is_told_by_line_column_and_value(
+def test_a_problem_is_reported_by_line_column_and_value(
     database: Database, tmp_path: Path, line: str, message: str
 ) -> None:
     (problem,) = _problems(database, tmp_path, line)
@@ -163,7 +163,7 @@ def test_optional_columns_are_checked_too(database: Database, tmp_path: Path, ce
     assert problems[0].startswith(f"line 2, {message}"), problems
 
 
-def test_duplicates_and_overlaps_are_told_by_their_lines(database: Database, tmp_path: Path) -> None:
+def test_duplicates_and_overlaps_are_reported_by_their_lines(database: Database, tmp_path: Path) -> None:
     problems = _problems(
         database,
         tmp_path,
@@ -197,7 +197,7 @@ def test_lines_are_counted_over_cells_of_several_lines(database: Database, tmp_p
     assert problem.startswith("line 5, column amount: 'x'")
 
 
-def test_at_most_twenty_problems_are_told(database: Database, tmp_path: Path) -> None:
+def test_at_most_twenty_problems_are_listed(database: Database, tmp_path: Path) -> None:
     problems = _problems(database, tmp_path, *["S1.US,A,x,2026-02-28,Freight,1,USD"] * 100)
 
     assert len(problems) == 21
@@ -213,7 +213,7 @@ def test_at_most_twenty_problems_are_told(database: Database, tmp_path: Path) ->
         (f"{HEADER},amount", ["column amount occurs twice"]),
     ],
 )
-def test_a_header_that_cannot_be_used_is_told(
+def test_a_header_that_cannot_be_used_is_reported(
     database: Database, tmp_path: Path, header: str, messages: list[str]
 ) -> None:
     problems = _problems(database, tmp_path, LINE, header=header)
@@ -234,7 +234,7 @@ def test_a_header_that_cannot_be_used_is_told(
         ),
     ],
 )
-def test_a_file_that_is_no_sheet_is_told(database: Database, tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_sheet_is_reported(database: Database, tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "costs.csv"
     file.write_bytes(content)
 
@@ -287,7 +287,7 @@ def test_a_view_of_the_warehouse_is_read_like_a_file(database: Database) -> None
         ("timestamp", "'2026-01-01 10:00'", "row 1, column amount: '2026-01-01T10:00:00' is not a number"),
     ],
 )
-def test_what_is_wrong_in_a_table_is_told_by_row_and_column(
+def test_a_problem_in_a_table_is_reported_by_row_and_column(
     database: Database, kind: str, value: str, message: str
 ) -> None:
     columns: dict[str, Any] = dict.fromkeys(COLUMNS[:6], "text") | {"amount": kind}

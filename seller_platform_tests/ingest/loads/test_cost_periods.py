@@ -98,7 +98,7 @@ def test_products_that_are_only_known_by_their_sales_are_asked_for_too(shop: Sho
     assert shop.query("SELECT sku FROM seller.cost_periods") == [("SKU-2",)]
 
 
-def test_before_anything_tells_the_products_nothing_is_stored(shop: Shop) -> None:
+def test_before_the_products_are_listed_nothing_is_stored(shop: Shop) -> None:
     with pytest.raises(ProductsUnknownError, match="sync --dataset inventory"):
         _load(shop)
 
@@ -191,7 +191,7 @@ def test_amounts_are_exact_and_undeclared_fields_are_kept_and_reported(database:
     assert receipt.notes["unknown_fields"] == ["approved", "cost_elements.colour"]
 
 
-def test_two_periods_of_a_product_that_begin_on_one_day_are_told(database: Database) -> None:
+def test_two_periods_of_a_product_that_begin_on_one_day_are_reported(database: Database) -> None:
     twice = [{"from_date": "2026-01-01", "to_date": "2026-01-31", "cost_elements": []}] * 2
 
     receipt = _foreign(database, lambda _: httpx.Response(200, json=twice), ("A",))

@@ -50,7 +50,10 @@ class Desk:
         return poll_due(lambda _: self.api, self.database, clock=lambda: self.now, seconds=30, limit=100)
 
     def poll_until_it_ends(self, *, ticks: int = 20_000) -> ReportJob:
-        """Poll the only job whenever it is due, in ticks of five seconds, until it ends."""
+        """Poll the only job whenever it is due, until it ends.
+
+        A tick is five seconds.
+        """
         job, last = self.job(), self.now + timedelta(seconds=5 * ticks)
         while job.state in (JobState.REQUESTED, JobState.PENDING) and self.now < last:
             self.poll(seconds=5 * max(1, math.ceil((job.next_poll_at - self.now) / timedelta(seconds=5))))
@@ -220,7 +223,7 @@ def test_a_report_that_fails_is_asked_for_once_more(desk: Desk, word: str) -> No
     assert [row[2] for row in desk.rows()] == ["2"]
 
 
-def test_a_report_that_fails_twice_has_failed_and_tells_so_once(desk: Desk) -> None:
+def test_a_report_that_fails_twice_has_failed_and_is_reported_once(desk: Desk) -> None:
     desk.upstream.ends = (9, "failed", "the disk\n is full")
     desk.request()
 
@@ -365,7 +368,7 @@ def test_a_process_that_ends_after_its_request_leaves_no_second_job(desk: Desk) 
     )  # fmt: skip
     assert before is not None
     asked = poll_report(desk.api, desk.database, LOS_ANGELES, before, now=NOON)
-    assert move_job(desk.database, asked, replace(before, polls=asked.polls))  # as if it had not come so far
+    assert move_job(desk.database, asked, replace(before, polls=asked.polls))  # as before the download
 
     job = desk.poll_until_it_ends(ticks=5)
     desk.load()
@@ -413,7 +416,7 @@ def test_reports_of_one_day_are_all_kept_and_each_is_replaced_alone(desk: Desk) 
     desk.poll(seconds=5)
     first, second = desk.load(desk.job(1)), desk.load(desk.job(2))
     loaded = desk.job(1)
-    assert move_job(desk.database, loaded, replace(loaded, state=JobState.READY))  # as after a kill
+    assert move_job(desk.database, loaded, replace(loaded, state=JobState.READY))  # as after a killed process
 
     same = desk.load(desk.job(1))
     assert move_job(desk.database, loaded, replace(loaded, state=JobState.READY))

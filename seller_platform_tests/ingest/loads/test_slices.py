@@ -129,17 +129,17 @@ def test_a_slice_that_cannot_be_read_leaves_what_was_stored_and_no_receipt(
         assert connection.execute(text("SELECT count(*) FROM platform.loads")).scalar_one() == 0
 
 
-def _wanted(count: int) -> list[SliceRequest]:
+def _requests(count: int) -> list[SliceRequest]:
     return [SliceRequest(STOCK, f"S{number}", None) for number in range(count)]
 
 
-def test_outcomes_come_in_order_and_a_failure_stops_nobody() -> None:
+def test_outcomes_come_in_order_and_a_failure_stops_no_other() -> None:
     def load(request: SliceRequest) -> None:
         time.sleep(0.02 if request.account == "S0" else 0)
         if request.account == "S3":
             raise ContractViolationError("it", "is broken")
 
-    outcomes = list(load_each(_wanted(8), load, at_once=3))
+    outcomes = list(load_each(_requests(8), load, at_once=3))
 
     assert [outcome.request.account for outcome in outcomes] == [f"S{number}" for number in range(8)]
     assert [outcome.error is not None for outcome in outcomes] == [number == 3 for number in range(8)]
@@ -157,7 +157,7 @@ def test_no_more_slices_are_under_way_than_allowed() -> None:
         with lock:
             under_way -= 1
 
-    outcomes = list(load_each(_wanted(32), load, at_once=4))
+    outcomes = list(load_each(_requests(32), load, at_once=4))
 
     assert [outcome.error for outcome in outcomes] == [None] * 32
     assert most == 4
@@ -168,7 +168,7 @@ def test_a_bug_is_raised() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        list(load_each(_wanted(3), load))
+        list(load_each(_requests(3), load))
 
 
 def test_a_slice_is_loaded_again_when_the_warehouse_is_back() -> None:
@@ -179,7 +179,7 @@ def test_a_slice_is_loaded_again_when_the_warehouse_is_back() -> None:
             absences[request.account] -= 1
             raise WarehouseUnavailableError("/warehouse", "the server closed the connection")
 
-    outcomes = list(load_each(_wanted(3), load, pauses_seconds=(0, 0)))
+    outcomes = list(load_each(_requests(3), load, pauses_seconds=(0, 0)))
 
     assert [type(outcome.error) for outcome in outcomes] == [type(None), type(None), WarehouseUnavailableError]
     assert absences == {"S1": 0, "S2": 0}
@@ -196,7 +196,7 @@ def test_a_slice_is_loaded_once_more_after_the_pause_the_upstream_asks_for(
         if len(times) == 1:
             raise UpstreamUnavailableError("GET /x", "status 429", attempts=6, retry_after_seconds=wish)
 
-    (outcome,) = load_each(_wanted(1), load)
+    (outcome,) = load_each(_requests(1), load)
 
     assert len(times) == asked
     assert times[-1] - times[0] >= least

@@ -35,7 +35,7 @@ def _refusing(body: Mapping[str, object], status: int = 422) -> Upstream:
 
 
 def _selling(costs: Mapping[str, list[dict[str, Any]]]) -> Upstream:
-    """Return an upstream that knows the cost periods of some products."""
+    """Return an upstream with the cost periods of some products."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         sku = request.url.params.get("sku")

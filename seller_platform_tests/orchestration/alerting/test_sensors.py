@@ -72,7 +72,7 @@ class Shop:
         return result.skip_message
 
     def judge_connections(self, *refusals: SellerPlatformError) -> None:
-        """Store an evaluation of the check of the connections, as the sensor of discovery does."""
+        """Store an evaluation of the connections' check, as the discovery sensor does."""
         accounts = dg.AssetKey(["seller", "accounts"])
         self.instance.report_runless_asset_event(dg.AssetMaterialization(accounts))
         self.instance.report_runless_asset_event(

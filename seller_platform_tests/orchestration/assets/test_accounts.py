@@ -175,7 +175,7 @@ def test_each_connection_uses_its_own_upstream_without_settings(
 
 
 def accounts_with_a_grant(database: Database) -> list[str]:
-    """Return the keys of listed accounts whose connection has a grant that is honoured."""
+    """Return the keys of listed accounts whose connection has a valid grant."""
     statement = """
         SELECT accounts.key FROM platform.accounts JOIN platform.grants USING (connection)
         WHERE accounts.retired_at IS NULL AND grants.refused IS NULL ORDER BY accounts.key

@@ -1,4 +1,4 @@
-"""Tests that the UI of the installed Dagster shows a chart in metadata as an image."""
+"""Tests that the installed Dagster UI shows a chart in metadata as an image."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ MARCH = Window.month_of(date(2026, 3, 1))
 
 @pytest.fixture
 def webserver(tmp_path: Path) -> Iterator[str]:
-    """The URL of Dagster's web server over an instance with one month of a mart."""
+    """The URL of Dagster's web server with one materialized month of a mart."""
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         add_accounts(instance, [ACCOUNT])

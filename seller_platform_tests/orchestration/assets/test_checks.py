@@ -38,7 +38,7 @@ def _evaluation(platform: Platform, dataset: Dataset, name: str, partition: str 
 
 
 def _lying(honest: Page, times: int) -> Page:
-    """Return lists that announce one row too many, for so many answers."""
+    """Return lists that announce one row too many in a number of answers."""
     left = [times]
 
     def page(*arguments: Any, **options: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ _HONEST = independent_upstream._page
 
 
 def _answers_until_a_mismatch(platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return how many answers a reading takes that ends with a mismatch."""
+    """Return the number of answers of a load that ends with a mismatch."""
     answers = []
     lying = _lying(_HONEST, 1_000)
 
@@ -192,7 +192,7 @@ def test_every_dataset_counts_its_rows_and_knows_its_fields(dataset: Dataset) ->
     names = {check.name for check in checks_of(dataset)}
 
     assert "row_count_matches_total" in names
-    # The columns of a report are known only once it is there.
+    # The columns of a report are unknown before it is downloaded.
     assert ("fields_are_known" in names) == (dataset.source is not Source.REPORT)
     assert ("keys_are_unique" in names) == bool(dataset.key)
 

@@ -43,7 +43,7 @@ def shop(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Platform:
 
 
 def _with_costs(page: Page) -> Page:
-    """Return the answers of the upstream, and of costs: none for odd products.
+    """Return the answers of the upstream with costs, but without costs of odd products.
 
     Their days are in an object, and their amounts are texts.
     """
@@ -118,7 +118,7 @@ def test_the_inventory_comes_before_the_costs() -> None:
 
 @pytest.fixture
 def cost_shop(postgres: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    """A shop that is served by our own service, which can be written to."""
+    """A shop of the platform's service, whose costs can be written."""
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     with open_shop(postgres, tmp_path) as opened:
         yield opened

@@ -32,7 +32,7 @@ PROFIT, PLAN = mart_named("account_profit_daily"), mart_named("restock_plan")
 ACCOUNTS = ("S1.US", "S2.DE", "S3.JP")
 JANUARY, FEBRUARY, MARCH = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3))
 _NOON = datetime(2026, 4, 10, 12, tzinfo=UTC)
-_SECONDS = count()  # Dagster keeps the partitions of a moment, for whatever instance asks
+_SECONDS = count()  # Dagster caches the partitions of a moment for all instances
 _EVERY_MART = pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
 
 

@@ -32,7 +32,7 @@ KEY = asset_key(REPORT_ROWS)
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock whose time a test sets."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -267,7 +267,7 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
     assert failure is not None
     assert failure.user_failure_data is not None
     message = failure.user_failure_data.description or ""
-    # Both ask side by side; the upstream refuses the first request.
+    # Both send their request at the same time; the upstream refuses the first one.
     day, refused, other = ("2026-03-09", "S1.US", "S2.NZ") if "S1.US" in message else ("2026-03-10", "S2.NZ", "S1.US")
     assert f"the report dps_date {day} of {refused}: " in message
     assert "the upstream answered 422: not now" in message

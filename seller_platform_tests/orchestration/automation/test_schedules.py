@@ -31,7 +31,7 @@ SALES = [dataset for dataset in LISTS if dataset.area == "sales"]
 
 @pytest.fixture
 def instance(database_url: str, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """A Dagster instance on PostgreSQL, for schedules need one that other processes can open."""
+    """A Dagster instance on PostgreSQL, because schedules use other processes."""
     with postgres_instance(database_url, tmp_path) as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""Cost periods: written all or nothing, read back exactly, deleted, and never overlapping."""
+"""Tests that cost periods are written completely or not at all, and never overlap."""
 
 import json
 import random
@@ -50,7 +50,7 @@ def ann(shop: Served) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="session")
 def shared(postgres: EmbeddedServer) -> Iterator[httpx.Client]:
-    """A client of such a service, for tests that store nothing of SKU-1."""
+    """A client of such a service, for tests that store no costs of SKU-1."""
     url = postgres.database("test_costs_shared", template="template_seller")
     with Database(url) as database, served(database, url) as running, running.client(ANN) as client:
         _add_products(database)
@@ -268,7 +268,7 @@ def test_a_body_that_cannot_be_used_is_refused_by_path(shared: httpx.Client, bod
     assert _read(shared) == []
 
 
-def test_at_most_twenty_problems_are_told(shared: httpx.Client) -> None:
+def test_at_most_twenty_problems_are_listed(shared: httpx.Client) -> None:
     answer = _write(shared, *[_period("x")] * 500)
 
     assert len(_problems(answer)) == 20
@@ -631,7 +631,7 @@ def test_a_full_body_is_stored(ann: httpx.Client) -> None:
     assert (answer.status_code, answer.json()["periods"]) == (200, 6_000)
 
 
-def test_without_a_token_no_cost_is_told_or_changed(shop: Served) -> None:
+def test_without_a_token_no_cost_is_shown_or_changed(shop: Served) -> None:
     for method in ("GET", "POST", "DELETE"):
         assert httpx.request(method, f"{shop.base_url}{PATH}", params=US).status_code == 401
 

@@ -13,7 +13,7 @@ LIST = "/warehouse/list?account_title=Shop%20US&per_page=100"
 
 
 def _raw(client: httpx.Client, path: str, accepted: str | None, method: str = "GET") -> tuple[httpx.Response, bytes]:
-    """Return an answer and its body as it was sent."""
+    """Return an answer and its body before decompression."""
     headers = {"Accept-Encoding": accepted} if accepted is not None else {}
     request = client.build_request(method, path, headers=headers)
     if accepted is None:
@@ -38,7 +38,7 @@ def test_a_large_list_is_compressed_for_those_who_accept_it(reading: Served) -> 
     assert {answer.headers["vary"] for answer in (plain, packed, unasked)} == {"Accept-Encoding"}
 
 
-def test_head_tells_the_length_of_the_compressed_answer(reading: Served) -> None:
+def test_head_has_the_length_of_the_compressed_answer(reading: Served) -> None:
     with reading.client(ANN) as client:
         got, body = _raw(client, LIST, "gzip")
         head, nothing = _raw(client, LIST, "gzip", "HEAD")

@@ -1,4 +1,4 @@
-"""Tests that errors are JSON with the right status, and that no request causes a 500."""
+"""Tests that errors are JSON with the right status, and no request causes a 500."""
 
 import json
 import random
@@ -96,7 +96,7 @@ def test_a_query_that_cannot_be_read_is_refused(reading: Served, query: str, par
     assert list(_error(answer)["errors"]) == [parameter]
 
 
-def test_everything_that_is_wrong_is_told_at_once(reading: Served) -> None:
+def test_everything_that_is_wrong_is_reported_at_once(reading: Served) -> None:
     with reading.client(ANN) as client:
         answer = client.get("/sales/orders?per_page=1&page=0&start_date=x")
 
@@ -127,7 +127,9 @@ def test_a_list_in_parts_asks_for_the_part(reading: Served) -> None:
         ([("Authorization", "Bearer unknown")], "invalid_token"),
     ],
 )
-def test_without_a_good_token_nothing_is_told(reading: Served, headers: list[tuple[str, str]], challenge: str) -> None:
+def test_without_a_valid_token_nothing_is_answered(
+    reading: Served, headers: list[tuple[str, str]], challenge: str
+) -> None:
     for path in ("/user/me", "/user/accounts", "/sales/orders?per_page=7", "/notifications/list"):
         raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
         answer = httpx.get(f"{reading.base_url}{path}", headers=raw)
@@ -168,7 +170,9 @@ def test_an_unknown_path_is_not_found(reading: Served, path: str) -> None:
         ("TRACE", "/service-status", "GET, HEAD, OPTIONS"),
     ],
 )
-def test_another_method_is_told_the_right_ones(reading: Served, method: str, path: str, allowed: str) -> None:
+def test_another_method_is_answered_with_the_allowed_ones(
+    reading: Served, method: str, path: str, allowed: str
+) -> None:
     answer = httpx.request(method, f"{reading.base_url}{path}")
 
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
@@ -176,7 +180,7 @@ def test_another_method_is_told_the_right_ones(reading: Served, method: str, pat
         _error(answer)
 
 
-def test_options_tells_the_methods(reading: Served) -> None:
+def test_options_lists_the_methods(reading: Served) -> None:
     answer = httpx.options(f"{reading.base_url}/sales/orders")
 
     assert (answer.status_code, answer.headers["allow"], answer.content) == (204, "GET, HEAD, OPTIONS", b"")

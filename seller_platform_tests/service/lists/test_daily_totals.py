@@ -62,7 +62,7 @@ def _ask(served: Served, path: str, **query: object) -> dict[str, Any]:
 
 
 def _orders(served: Served, **query: object) -> tuple[int, int]:
-    """Return how many orders the list announces, and how many its first page has."""
+    """Return the announced total of orders and the rows of the first page."""
     body = _ask(served, ORDERS.path, per_page=250, **query)
     return body["total"], len(body["data"])
 
@@ -74,14 +74,14 @@ def _figures(served: Served, *names: str, **query: object) -> list[tuple[Any, ..
 
 
 def _kept(database: Database) -> dict[tuple[str, str], int]:
-    """Return how many loads are in the sums of each account's dataset."""
+    """Return the number of loads in the stored sums, by account and dataset."""
     with database.begin() as connection:
         summaries = connection.exec_driver_sql("SELECT account, dataset, cardinality(loads) FROM service.summaries")
         return {(account, dataset): loads for account, dataset, loads in summaries}
 
 
 @contextmanager
-def _somebody_summing(url: str, account: str) -> Iterator[None]:
+def _locked_sums(url: str, account: str) -> Iterator[None]:
     with psycopg.connect(url) as connection:
         assert connection.execute(TRY_LOCK, {"name": lock_name(account)}).fetchone() == (True,)
         yield
@@ -179,7 +179,7 @@ def test_who_asks_while_another_sums_is_answered_from_the_rows(service: Served, 
     _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
     _store(service.database, LEDGER, US, Window.day(FIRST), [_fee(FIRST, "-1.00")])
 
-    with _somebody_summing(database_url, US):
+    with _locked_sums(database_url, US):
         answers = [_orders(service), _figures(service, "platform_fees")]
 
     assert answers == [(1, 1), [(Decimal("1.00"),)]]

@@ -66,7 +66,7 @@ def _expected(dataset: Dataset, account: str) -> Counter[str]:
 
 
 def _spelled(dataset: Dataset, row: Mapping[str, Any]) -> str:
-    """Return a row in one spelling, whether it comes from Python or from JSON."""
+    """Return a row of Python or JSON values in one spelling."""
     values = []
     for column in dataset.columns:
         value = row[column.name]
@@ -256,9 +256,7 @@ DST = [
 
 
 @pytest.mark.parametrize("selection", [{"account_title": "Shop US"}, {"group_title": "World"}])
-def test_times_are_told_in_the_accounts_zone_on_days_with_25_hours_too(
-    service: Served, selection: dict[str, str]
-) -> None:
+def test_times_are_in_the_accounts_zone_on_days_with_25_hours_too(service: Served, selection: dict[str, str]) -> None:
     for number, (moment, _, day) in enumerate(DST):
         row = (f"o{number}", moment, "Shipped", "1.00", "USD", 1, "SKU", "ASIN", "Name", day)
         insert_rows(service.database, ORDERS, "S1.US", [row])

@@ -25,7 +25,7 @@ BY_DAY = {"view_by": "date", "group_by": "day"}
 
 @pytest.fixture
 def replica(service: Served) -> Served:
-    """A service over rows that were loaded from another: those of one account."""
+    """A service whose rows of one account were loaded from another service."""
     connect(service.database, US)
     return service
 
@@ -113,7 +113,7 @@ def test_days_asked_for_by_default_reach_to_today(replica: Served, ann: httpx.Cl
     assert "was never read for 2026-03-09" in _refusal(_list(ann, ORDERS, start_date=None, end_date=None))
 
 
-def test_days_before_the_calendar_of_anybody_are_not_known(ann: httpx.Client) -> None:
+def test_days_before_the_first_date_of_any_calendar_are_not_known(ann: httpx.Client) -> None:
     assert "was never read for 0001-01-01" in _refusal(_list(ann, DAILY, start_date="0001-01-01"))
 
 

@@ -44,7 +44,7 @@ PREFIX = "seller_platform_service_"
 
 @dataclass(frozen=True)
 class Measured:
-    """A service, and the registry that measures it."""
+    """A service and the registry of its metrics."""
 
     service: Served
     registry: CollectorRegistry
@@ -66,7 +66,7 @@ def measured(database: Database, database_url: str) -> Iterator[Measured]:
 
 
 def _samples(text: str) -> dict[str, float]:
-    """Return the samples by their names without the prefix, and their labels in order."""
+    """Return the samples by name without prefix and by labels."""
     return {
         " ".join(
             (sample.name.removeprefix(PREFIX), *(value for _, value in sorted(sample.labels.items())))
@@ -140,7 +140,7 @@ def test_logins_are_counted_by_how_they_ended(measured: Measured) -> None:
     assert measured["logins_total throttled"] == 2
 
 
-def test_reports_that_nobody_writes_grow_old(database: Database, database_url: str) -> None:
+def test_open_reports_without_a_worker_grow_old(database: Database, database_url: str) -> None:
     registry = CollectorRegistry()
     registry.register(ReportCollector(database_url))
     with served(database, database_url) as running, running.client(ANN) as ann:
@@ -154,7 +154,7 @@ def test_reports_that_nobody_writes_grow_old(database: Database, database_url: s
         assert metrics["database_up"] == 1
 
 
-def test_without_postgresql_the_page_tells_so_and_all_the_rest() -> None:
+def test_without_postgresql_the_page_says_so_and_has_all_the_rest() -> None:
     registry, nowhere = CollectorRegistry(), "postgresql://nobody:pass-canary@127.0.0.1:9/nothing"
     registry.register(ReportCollector(nowhere))
     with (
@@ -176,7 +176,7 @@ def test_without_postgresql_the_page_tells_so_and_all_the_rest() -> None:
     assert "canary" not in text
 
 
-def test_no_label_tells_of_a_person(measured: Measured) -> None:
+def test_no_label_names_a_person(measured: Measured) -> None:
     canary = "canary7f3a"
     with measured.service.client(ANN) as ann:
         token = ann.headers["Authorization"].removeprefix("Bearer ")

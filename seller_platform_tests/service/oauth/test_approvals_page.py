@@ -23,7 +23,7 @@ def _log_in(service: Served, email: str = ANN) -> Iterator[httpx.Client]:
 
 
 def _approve(service: Served) -> dict[str, str]:
-    """Return the token pair of an approval by Ann."""
+    """Approve the application as Ann, and return the token pair."""
     with service.client() as browser:
         pair: dict[str, str] = service.exchange(browser, service.code(browser)).json()
         return pair
@@ -54,7 +54,7 @@ def test_without_a_login_every_page_leads_to_it_and_back(reading: Served, path: 
 def test_ending_an_access_ends_everything_the_application_holds(service: Served) -> None:
     first, second = _approve(service), _approve(service)
     with _log_in(service) as browser:
-        # A code that was not exchanged yet ends as well.
+        # A code that was not exchanged yet becomes invalid, too.
         page = service.request_code(browser)
         code = submit(browser, page, decision="approve").headers["location"].partition("code=")[2].partition("&")[0]
         assert [_status(service, pair["access_token"]) for pair in (first, second)] == [200, 200]
@@ -69,7 +69,7 @@ def test_ending_an_access_ends_everything_the_application_holds(service: Served)
     assert _names(after) == ["No application has access"]
     assert [_status(service, pair["access_token"]) for pair in (first, second)] == [401, 401]
     assert [each.json()["error"] for each in (exchanged, *refreshed)] == ["invalid_grant"] * 3
-    # It may be approved anew.
+    # It may be approved again.
     assert _status(service, _approve(service)["access_token"]) == 200
 
 

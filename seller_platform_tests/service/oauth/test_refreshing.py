@@ -1,4 +1,4 @@
-"""Of refreshes that come at the same time exactly one wins."""
+"""Tests that exactly one of several simultaneous refreshes succeeds."""
 
 from seller_platform_tests.benchmarks.refreshing import AT_ONCE, race
 from seller_platform_tests.support.served import Served

@@ -47,7 +47,7 @@ def _approve(url: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _loopback_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The libraries want https; on the loopback interface there is none."""
+    """Allow the libraries to use plain HTTP on the loopback interface."""
     for name in ("AUTHLIB_INSECURE_TRANSPORT", "OAUTHLIB_INSECURE_TRANSPORT"):
         monkeypatch.setenv(name, "1")
 
@@ -135,7 +135,7 @@ class _OtherNames(HTTPAdapter):
 
 @pytest.fixture
 def client(database: Database, service: Served) -> Iterator[SellerLegendClient]:
-    """That client, authorised by Ann as its documentation says."""
+    """The third-party client, authorised by Ann as its documentation describes."""
     with SellerLegendClient(
         client_id=service.client_id,
         client_secret=service.client_secret,

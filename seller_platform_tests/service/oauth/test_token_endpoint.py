@@ -1,4 +1,4 @@
-"""The OAuth server: codes, rotation, revocation, and who is let in."""
+"""Tests the OAuth server: codes, rotation, revocation, and access."""
 
 import base64
 from concurrent.futures import ThreadPoolExecutor

@@ -53,7 +53,7 @@ def document(reading: Served) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def inlined(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with every schema where it is used."""
+    """The document with every reference replaced by its schema."""
     return without_references(document)
 
 
@@ -77,7 +77,7 @@ def test_every_route_is_described_but_those_of_pages(document: dict[str, Any]) -
     assert len(routes) == len(app.routes)
     assert described <= served
     assert {("POST", TOKEN), ("POST", REVOKE), ("GET", AUTHORIZE)} <= described
-    # The form of the consent page leads back to it.
+    # The form of the consent page is sent to this path.
     assert {path for method, path in served - described if (method, path) != ("POST", AUTHORIZE)} == _PAGES
 
 
@@ -89,7 +89,7 @@ def test_every_operation_has_a_name_an_area_and_its_errors(document: dict[str, A
     for method, path, operation in operations(document):
         assert operation["tags"][0] in areas, path
         assert operation["summary"], path
-        # More than the summary once more: what a caller must know beside parameters and fields.
+        # A description adds to the summary what a caller must know beside parameters and fields.
         assert len(operation["description"].split()) >= 8, (method, path)
         assert operation["description"].endswith("."), (method, path)
         if operation["security"]:
@@ -162,7 +162,7 @@ def test_the_velocity_names_30_days_only_by_default(
     assert "unless others were asked for" in description
 
 
-def test_a_row_of_statistics_tells_the_label_of_every_kind_of_period(document: dict[str, Any]) -> None:
+def test_the_description_of_statistics_has_a_label_of_every_period(document: dict[str, Any]) -> None:
     description = document["components"]["schemas"]["StatisticsRow"]["properties"]["date"]["description"]
 
     assert all(label_of(period, date(2025, 3, 14)) in description for period in PERIODS), description
@@ -328,5 +328,5 @@ def _run(client: httpx.Client, command: str) -> httpx.Response:
 
 
 def _links(text: str) -> str:
-    """Return everything that a page loads or leads to."""
+    """Return the addresses of everything that a page loads or links to."""
     return " ".join(part.partition('"')[0] for name in ('src="', 'href="') for part in text.split(name)[1:])

@@ -190,7 +190,7 @@ def test_a_page_with_a_body_that_is_no_form_is_refused(reading: Served) -> None:
 @pytest.mark.parametrize(
     "destination", ["/admin/developers", "/admin/developers/new", "/admin/developers/a-B_9/delete"]
 )
-def test_the_login_leads_back_to_the_page_that_wanted_it(reading: Served, destination: str) -> None:
+def test_the_login_leads_back_to_the_page_that_required_it(reading: Served, destination: str) -> None:
     with reading.client() as browser:
         page = browser.get(destination, follow_redirects=True)
         answer = submit(browser, page, email=ANN, password=PASSWORD)
@@ -236,9 +236,9 @@ def test_an_unknown_address_takes_as_long_as_a_wrong_password(service: Served) -
         page = browser.get("/login")
         seconds("first@shop.example")
         pairs = [(seconds(f"nobody{number}@shop.example"), seconds("real@shop.example")) for number in range(5)]
-        unknown, known = (statistics.median(times) for times in zip(*pairs, strict=True))
+        unknown, existing = (statistics.median(times) for times in zip(*pairs, strict=True))
 
-    assert 0.4 < unknown / known < 2.5
+    assert 0.4 < unknown / existing < 2.5
 
 
 def test_one_address_cannot_try_many_accounts(service: Served, database_url: str) -> None:
@@ -298,7 +298,7 @@ def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(service: 
     assert [tuple(row) for row in kept] == [("account 17", 10), ("address 192.0.2.1", 10)]
 
 
-def test_failures_that_a_clock_that_was_ahead_has_counted_keep_nobody_out(service: Served) -> None:
+def test_failures_counted_by_a_clock_that_was_ahead_block_no_login(service: Served) -> None:
     with service.client() as browser:
         page = browser.get("/login")
         for _ in range(10):

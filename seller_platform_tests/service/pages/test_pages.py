@@ -1,4 +1,4 @@
-"""The pages in a real Chromium: login, consent, the clients of a developer, the documentation."""
+"""Tests the pages in Chromium: login, consent, developers' clients, and documentation."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _ARGUMENTS = (
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A running Chromium; without one the test is skipped, but fails where CI is set."""
+    """A running Chromium; without one the test is skipped, or fails in CI."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         missing = "no Chromium found; install the Debian package chromium"
@@ -116,7 +116,7 @@ def test_a_person_denies(page: Page, reading: Served) -> None:
     assert "code=" not in left_for
 
 
-def test_a_wrong_password_is_told_and_the_right_one_leads_on(page: Page, reading: Served) -> None:
+def test_a_wrong_password_is_reported_and_the_right_one_leads_on(page: Page, reading: Served) -> None:
     _ask(page, reading)
     _log_in(page, "wrong")
 
@@ -127,7 +127,7 @@ def test_a_wrong_password_is_told_and_the_right_one_leads_on(page: Page, reading
     expect(page.get_by_role("button", name="Approve")).to_be_visible()
 
 
-def test_too_many_attempts_are_told_to_wait(page: Page, service: Served) -> None:
+def test_too_many_attempts_are_asked_to_wait(page: Page, service: Served) -> None:
     page.goto(f"{service.base_url}/login")
     for _ in range(10):
         _log_in(page, "wrong")
@@ -214,7 +214,7 @@ def test_a_secret_is_gone_after_a_reload_and_after_going_back(page: Page, servic
     expect(page.locator("section.application")).to_have_count(1)
 
 
-def test_what_is_wrong_with_a_client_is_told_and_what_was_typed_is_kept(page: Page, service: Served) -> None:
+def test_a_problem_of_a_client_is_reported_and_the_typed_text_is_kept(page: Page, service: Served) -> None:
     page.goto(f"{service.base_url}/admin/developers/new")
     _log_in(page)
     page.get_by_label("Name", exact=True).fill("<b>商品</b>")

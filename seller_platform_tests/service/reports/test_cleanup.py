@@ -45,7 +45,7 @@ def _counts(service: Served) -> dict[str, int]:
 
 
 def _age(service: Served, days: float) -> None:
-    """Let time pass, for everything that has an end."""
+    """Move all times of expiry into the past."""
     passed = timedelta(days=days)
     for table in ("authorization_codes", "access_tokens", "refresh_tokens", "sessions", "login_attempts"):
         execute(service.database, f"UPDATE service.{table} SET expires_at = expires_at - %s", passed)
@@ -106,7 +106,9 @@ def test_a_second_use_still_revokes_the_consent_after_the_deletion(
     with service.client() as browser:
         code = service.code(browser)
         first = service.exchange(browser, code).json()
-        _age(service, 20)  # the first access token and the code are over; the first refresh token is used, not over
+        _age(
+            service, 20
+        )  # the first access token and the code have expired; the first refresh token is used, but has not expired
         second = service.refresh(browser, first["refresh_token"]).json()
         assert "access tokens" in _tidy(database_url)
 

@@ -647,7 +647,7 @@ async def _write(database_url: str, report_id: int) -> None:
         await store.close()
 
 
-def test_the_command_runs_a_worker_until_it_is_told_to_end(idle: Served, database_url: str, tmp_path: Path) -> None:
+def test_the_command_runs_a_worker_until_a_signal_ends_it(idle: Served, database_url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as file, idle.client(ANN) as client:
         worker = subprocess.Popen(
@@ -670,7 +670,7 @@ def test_the_command_runs_a_worker_until_it_is_told_to_end(idle: Served, databas
 
 @pytest.mark.parametrize("options", [["--workers", "2"], ["--no-worker"], ["--no-worker", "--workers", "2"]], ids=str)
 @pytest.mark.slow
-def test_the_server_writes_reports_unless_it_is_told_not_to(
+def test_the_server_writes_reports_unless_that_is_disabled(
     idle: Served, database_url: str, tmp_path: Path, options: list[str]
 ) -> None:
     log = tmp_path / "log"
@@ -707,7 +707,7 @@ def _lock_on_daily_sales(database_url: str) -> Iterator[psycopg.Connection]:
 
 
 def _assert_whole(database: Database, rows: int) -> None:
-    """Fail unless every report is there as a whole or not at all."""
+    """Assert that every report has all of its chunks or none."""
     with database.begin() as connection:
         jobs = connection.exec_driver_sql(
             "SELECT job.state, job.rows, count(chunk.position), max(chunk.position), job.chunks "

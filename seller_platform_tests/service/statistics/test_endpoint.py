@@ -80,12 +80,12 @@ def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
         stored.costs = _stored(database).costs
         with running_app(url) as base_url:
             yield Served(base_url, database, client_id, secret), stored
-    # This process may be given tests of this module again, after others.
+    # pytest-xdist may send more tests of this module to this process later.
     drop_database(postgres, "test_statistics")
 
 
 def _make_costs_awkward(database: Database, account: str) -> None:
-    """Let one product's costs be in two currencies, with overlapping periods and fractions of cents."""
+    """Store costs of a product in two currencies, with overlaps and fractions of cents."""
     elements = [
         {"cost_element": "Freight", "amount": 0.1255, "currency": "USD"},
         {"cost_element": "Work", "amount": 2.5, "currency": "GBP"},
@@ -146,7 +146,7 @@ def _unit_costs(stored: Stored, account: str, sku: str, day: date) -> list[tuple
 
 
 def label_of(period: str | None, day: date) -> str | None:
-    """Return the label of the period in which a day lies, by Python's own calendar."""
+    """Return the label of a day's period, computed by Python's calendar."""
     year, week, _ = day.isocalendar()
     return {
         None: None,

@@ -1,4 +1,4 @@
-"""What the operator does: users, grants, groups, applications."""
+"""Tests the operator's work: users, grants, groups and applications."""
 
 from collections.abc import Callable
 
@@ -100,7 +100,7 @@ def test_an_account_that_is_taken_away_is_read_no_more(service: Served) -> None:
     assert [account["account_title"] for account in before] == ["Shop US", "Shop DE", "Twin", "Twin"]
     assert [account["account_title"] for account in after] == ["Shop US", "Twin", "Twin"]
     assert unchanged == after
-    # Granted again, it does not come back into the groups that it was taken from.
+    # When it is granted again, it is not added to its former groups.
     assert groups_of(service.database, ANN)["World"] == ("S1.US",)
 
 

@@ -1,4 +1,4 @@
-"""Stored grants: encrypted, locked by one process at a time, and never shown."""
+"""Tests that stored grants are encrypted, locked by one process, and never shown."""
 
 import stat
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Report jobs: one is open for each report, and one process claims or changes it."""
+"""Tests that a report has one open job, which only one process changes."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -63,7 +63,7 @@ def test_an_index_covers_the_states_that_its_queries_select(index: str, states: 
     assert conditions[index] == f"state IN ({', '.join(repr(state.value) for state in states)})"
 
 
-def test_a_job_is_written_down_as_it_was_wanted(shop: Database) -> None:
+def test_a_job_is_stored_as_it_was_ordered(shop: Database) -> None:
     job = must_open(shop)
 
     assert job == job_of(shop, job.id)
@@ -146,7 +146,7 @@ def test_what_loads_a_job_and_what_asks_for_runs_do_not_undo_each_other(shop: Da
     assert (stored.state, stored.load_id, stored.runs, stored.run_key) == (JobState.LOADED, 5, 1, "a")
 
 
-def test_runs_are_wanted_for_what_is_ready_and_for_what_nobody_was_told_of(shop: Database) -> None:
+def test_runs_are_requested_for_ready_reports_and_unreported_failures(shop: Database) -> None:
     jobs = [must_open(shop, state.value) for state in JobState]
     for job, state in zip(jobs, JobState, strict=True):
         assert move_job(shop, job, replace(job, state=state))

@@ -1,4 +1,4 @@
-"""Coverage: what is stored, which days are missing, how old it is."""
+"""Tests the coverage of datasets: stored rows, missing days and age."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -23,7 +23,7 @@ def _load(  # noqa: PLR0917  # six facts, each of another type
         load.store(LoadFacts(1, 1, 0, rows, verdict), started_at=at)
 
 
-def test_missing_days_rows_and_the_worst_verdict_are_told(database: Database) -> None:
+def test_missing_days_rows_and_the_worst_verdict_are_shown(database: Database) -> None:
     march = Window.month_of(date(2026, 3, 1))
     _load(database, TRANSACTIONS, march.until(date(2026, 3, 5)), 3, CountVerdict.MISMATCH, NOON - timedelta(days=2))
     _load(database, TRANSACTIONS, march.until(date(2026, 3, 5)), 2, CountVerdict.MATCH, NOON - timedelta(days=1))

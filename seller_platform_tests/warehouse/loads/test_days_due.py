@@ -1,4 +1,4 @@
-"""Days due: one statement for all accounts returns what `unsettled` returns for each."""
+"""Tests that the statement for all accounts agrees with `unsettled` for each account."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo

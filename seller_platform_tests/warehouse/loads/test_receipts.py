@@ -1,4 +1,4 @@
-"""Receipts: covered days, and days that may have changed since they were read."""
+"""Tests which days receipts cover, and which may have changed since."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Retention: one snapshot a month is kept, and every receipt that is still needed."""
+"""Tests that retention keeps one snapshot a month and every needed receipt."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -56,7 +56,7 @@ def test_of_old_snapshots_the_last_of_each_month_stays(database: Database) -> No
     assert _prune(database).rows["warehouse_stock"] == 0
 
 
-def test_receipts_that_tell_when_a_window_was_read_or_wrote_its_rows_stay(database: Database) -> None:
+def test_the_receipts_of_the_last_read_and_the_last_write_are_kept(database: Database) -> None:
     march = Window.month_of(date(2026, 3, 1))
     superseded = _load(database, TRANSACTIONS, march, date(2026, 4, 1), "2026-03-01T00:00:00Z", "Order")
     wrote = _load(database, TRANSACTIONS, march, date(2026, 4, 2), "2026-03-01T00:00:00Z", "Fee")

@@ -1,4 +1,4 @@
-"""Slices: replaced whole, exact to the last character; receipts name what changed."""
+"""Tests that slices are replaced exactly and completely, and that receipts describe changes."""
 
 import resource
 import signal
@@ -119,7 +119,7 @@ def test_a_row_that_moves_to_another_channel_changes_the_digest(database: Databa
     assert before.digest != after.digest
 
 
-def test_a_restatement_tells_rows_and_amounts(database: Database) -> None:
+def test_a_restatement_has_rows_and_amounts(database: Database) -> None:
     first = _load(database, [_order(1, total="10.00")])
 
     second = _load(database, [_order(1, total="12.50"), _order(2, total="0.05")])
@@ -212,7 +212,7 @@ def test_every_text_and_amount_arrives_as_it_was_sent(
     assert [tuple(row) for row in stored] == [(row[8], row[3]) for row in rows]
 
 
-def test_a_disk_that_is_full_is_told_and_stores_nothing(database: Database) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_stored(database: Database) -> None:
     _load(database, [_order(1)])
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -228,7 +228,7 @@ def test_a_disk_that_is_full_is_told_and_stores_nothing(database: Database) -> N
 
 
 def test_a_disk_filled_by_the_last_rows_is_reported_when_they_are_read(database: Database) -> None:
-    """The last rows may still lie in a buffer when they were written, and need the disk only when they are read."""
+    """The last rows may still be in a buffer, which is written when they are read."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     with open_load(database, Slice(ORDERS, ACCOUNT, MARCH)) as load:

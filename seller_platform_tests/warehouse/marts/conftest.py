@@ -1,4 +1,4 @@
-"""One account to fill by hand, and a sandbox with every mart."""
+"""Fixtures of an empty account, and of a sandbox with every mart."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,10 @@ def shop(database: Database) -> Shop:
 
 @pytest.fixture(scope="session")
 def built(postgres: EmbeddedServer) -> Iterator[tuple[Database, dict[tuple[str, str, Window | None], Build]]]:
-    """A sandbox with every partition of every mart, and the builds that made them. Look, do not touch."""
+    """A sandbox with every partition of every mart, and their builds.
+
+    Tests must not change it.
+    """
     with Database(postgres.database("sandbox_with_marts")) as database:
         database.migrate()
         report = load_sandbox(database, today=TODAY)

@@ -1,4 +1,4 @@
-"""Marts of the sandbox: their checks pass, and they agree with the service's statistics."""
+"""Tests the sandbox's marts: their checks, and agreement with the service's statistics."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Builds: a partition is replaced whole, one build at a time, and no other changes."""
+"""Tests that a build replaces exactly one partition, one build at a time."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date

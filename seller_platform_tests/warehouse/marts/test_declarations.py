@@ -1,4 +1,4 @@
-"""Declarations of marts: everything has a sentence, and column origins exist."""
+"""Tests the declarations of marts: documentation, and existing origins of columns."""
 
 import pytest
 from sqlalchemy import text

@@ -1,4 +1,4 @@
-"""The rows of each mart, computed from rows that are written one by one."""
+"""Tests the rows of each mart with rows that a test inserts one by one."""
 
 from datetime import date
 from decimal import Decimal
@@ -170,7 +170,7 @@ def test_the_name_of_a_product_is_the_latest(shop: Shop) -> None:
     assert shop.rows("SELECT product_name FROM marts.cost_coverage") == [("New",)]
 
 
-def test_sales_without_a_valid_cost_are_told_with_the_reason(shop: Shop) -> None:
+def test_sales_without_a_valid_cost_have_a_reason(shop: Shop) -> None:
     for sku in ("GAP", "NONE", "FOREIGN", "WORDS", "FULL"):
         for day in ("2026-03-01", "2026-03-15", "2026-03-31"):
             shop.sell(day, sku, 1, "10.00")

@@ -1,4 +1,4 @@
-"""Migrations: all of them on an empty database give today's tables, and data survives them."""
+"""Tests that all migrations create today's tables, and that they keep stored rows."""
 
 from pathlib import Path
 from runpy import run_path
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the migrations, to which another may be added."""
+    """A copy of the migrations, for tests that add one."""
     folder = tmp_path / "100 % migrations"
     return Path(copytree(Path(migrations.__file__).parent, folder, ignore=ignore_patterns("__pycache__")))
 

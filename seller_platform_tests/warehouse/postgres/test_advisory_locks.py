@@ -1,4 +1,4 @@
-"""Advisory locks: their keys never change, and each is released at its end."""
+"""Tests that the keys of advisory locks are stable, and that locks are released."""
 
 import pytest
 from sqlalchemy import text

@@ -1,4 +1,4 @@
-"""Backup and restore: the whole database is restored in one transaction, or nothing."""
+"""Tests that a backup is restored completely, in one transaction, or not at all."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The URI of a table."""
+"""Tests the URI of a table."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The embedded server: unusual folders, several processes, and when it stops."""
+"""Tests the embedded server: unusual folders, several processes, and its end."""
 
 import os
 import subprocess

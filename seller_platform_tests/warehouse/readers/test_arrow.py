@@ -1,4 +1,4 @@
-"""Several parts read by one statement, as Arrow and DataFrames: exact, ordered, none twice."""
+"""Tests that several partitions are read by one statement, exactly and in order."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -153,7 +153,7 @@ def test_a_number_too_large_for_arrow_is_refused_and_exact_as_text(database: Dat
     assert list(frame["order_total"]) == [total]
 
 
-def test_a_frame_of_many_parts_keeps_digits_and_tells_accounts_apart(database: Database) -> None:
+def test_a_frame_of_many_parts_keeps_digits_and_separates_accounts(database: Database) -> None:
     for account in (BERLIN, ADELAIDE):
         _insert(database, ORDERS, [_order("o", "2026-03-01", Decimal("0.10"))], account)
 

@@ -1,4 +1,4 @@
-"""Slices read as DataFrames: the right dtypes, exact amounts, the account's zone."""
+"""Tests slices as DataFrames: dtypes, exact amounts, and the account's zone."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Parquet files: other libraries read them exactly, and a failure leaves them as they were."""
+"""Tests that other libraries read Parquet files exactly, and that failures keep them."""
 
 import signal
 import subprocess
@@ -78,7 +78,7 @@ def test_an_export_replaces_what_changed_and_leaves_alone_what_did_not(database:
 
     load_id = _load(database, ORDERS, MARCH, [_order("o1", Decimal(2)), _order("o2", Decimal(2))])
     changed = export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
-    # The same rows, brought by a load of a part of the month.
+    # The same rows, stored by a load of a part of the month.
     _load(database, ORDERS, Window(date(2026, 3, 20), MARCH.end), [_order("o1", Decimal(2)), _order("o2", Decimal(2))])
     renewed = export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
 

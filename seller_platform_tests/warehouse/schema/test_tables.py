@@ -1,4 +1,4 @@
-"""Tables of datasets follow the contract, and receipts are selected by days."""
+"""Tests that tables of datasets follow the contract, and receipts are selected by days."""
 
 from datetime import UTC, date, datetime, timedelta
 
