@@ -51,14 +51,14 @@ def months(count: int) -> list[Window]:
 
 def order_rows(month: Window, count: int) -> list[str]:
     """Return orders of a month as JSON text."""
-    chance = random.Random(month.start.toordinal())
+    rng = random.Random(month.start.toordinal())
     rows = []
     for number, at in enumerate(_instants(month, count)):
-        product = chance.randrange(2000)
+        product = rng.randrange(2000)
         rows.append(
-            f'{{"platform_order_id":"{month.start:%y%m}-{chance.randrange(10**7):07d}-{number:07d}",'
+            f'{{"platform_order_id":"{month.start:%y%m}-{rng.randrange(10**7):07d}-{number:07d}",'
             f'"purchase_date":"{at}","order_status":"Shipped",'
-            f'"order_total":{chance.randrange(500)}.{chance.randrange(100):02d},"currency_code":"USD",'
+            f'"order_total":{rng.randrange(500)}.{rng.randrange(100):02d},"currency_code":"USD",'
             f'"quantity_ordered":{1 + product % 3},"sku":"SKU-{product:05d}","asin":"B0{product:08d}",'
             f'"product_name":{json.dumps(_name(product), ensure_ascii=False)}}}'
         )
@@ -67,17 +67,17 @@ def order_rows(month: Window, count: int) -> list[str]:
 
 def transaction_rows(month: Window, count: int) -> list[str]:
     """Return transactions of a month as JSON text; every fifth has no order."""
-    chance = random.Random(month.start.toordinal() + 1)
+    rng = random.Random(month.start.toordinal() + 1)
     rows = []
     for number, at in enumerate(_instants(month, count)):
         of_order = number % 5 > 0
-        order = f'"{month.start:%y%m}-{chance.randrange(10**7):07d}-{number:07d}"' if of_order else "null"
-        sku = f'"SKU-{chance.randrange(2000):05d}"' if of_order else "null"
+        order = f'"{month.start:%y%m}-{rng.randrange(10**7):07d}-{number:07d}"' if of_order else "null"
+        sku = f'"SKU-{rng.randrange(2000):05d}"' if of_order else "null"
         rows.append(
             f'{{"posted_date":"{at}","transaction_type":"{"Order" if of_order else "Fee"}","order_id":{order},'
             f'"sku":{sku},"description":"{"Product charge" if of_order else "Storage fee"}",'
             f'"quantity":{1 if of_order else "null"},'
-            f'"amount":{"" if of_order else "-"}{chance.randrange(500)}.{chance.randrange(100):02d},'
+            f'"amount":{"" if of_order else "-"}{rng.randrange(500)}.{rng.randrange(100):02d},'
             '"currency":"USD","marketplace_name":"shop.example"}'
         )
     return rows

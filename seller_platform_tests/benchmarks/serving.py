@@ -129,7 +129,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def times_as_long(taken: Sequence[float], *compared: Sequence[float]) -> float:
     """Return the median ratio of times to the sums of other times, turn by turn."""
-    ratios: list[float] = [mine / sum(theirs) for mine, *theirs in zip(taken, *compared, strict=True)]
+    ratios: list[float] = [own / sum(others) for own, *others in zip(taken, *compared, strict=True)]
     return statistics.median(ratios)
 
 

@@ -28,7 +28,7 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import fault_proxy
-from seller_platform_tests.support import served as ours
+from seller_platform_tests.support import served as serving
 from seller_platform_tests.support.fault_proxy import Proxy, open_proxy
 from seller_platform_tests.support.postgres import drop_database
 
@@ -89,15 +89,19 @@ def served(postgres: EmbeddedServer, shop: Shop) -> Iterator[tuple[SellerApi, Pr
     """Serve the shop's orders, and yield the API and the proxy before the service."""
     url = postgres.database("upstream_of_dst_days", template="template_seller")
     try:
-        with Database(url) as theirs, ours.served(theirs, url) as service, open_proxy(service.base_url) as between:
-            ours.list_accounts(theirs, {shop.account.key: shop.account.account})
-            grant_accounts(theirs, ours.ANN, [shop.account.key])
+        with (
+            Database(url) as upstream_database,
+            serving.served(upstream_database, url) as service,
+            open_proxy(service.base_url) as between,
+        ):
+            serving.list_accounts(upstream_database, {shop.account.key: shop.account.account})
+            grant_accounts(upstream_database, serving.ANN, [shop.account.key])
             rows = [
                 (f"o{number}", at.isoformat(), "Shipped", Decimal("1.10"), "EUR", 1, "SKU", "ASIN", "Cup", day)
                 for number, (at, day) in enumerate(shop.days.items())
             ]
-            ours.insert_rows(theirs, ORDERS, shop.account.key, rows)
-            with SellerApi(between.url, auth=TokenAuth(ours.issue_token(theirs, ours.ANN))) as api:
+            serving.insert_rows(upstream_database, ORDERS, shop.account.key, rows)
+            with SellerApi(between.url, auth=TokenAuth(serving.issue_token(upstream_database, serving.ANN))) as api:
                 yield api, between
     finally:
         drop_database(postgres, "upstream_of_dst_days")

@@ -253,7 +253,7 @@ def test_a_third_of_answers_broken_costs_at_most_half_more_requests(broken: Brok
     broken.load(TRANSACTIONS)
     broken.proxy.seen.clear()
     broken.load(ORDERS, FEBRUARY)
-    least, chance = broken.proxy.requests, random.Random(7)
+    least, rng = broken.proxy.requests, random.Random(7)
     faults = [
         lambda: fault_proxy.status(429, retry_after=1),
         lambda: fault_proxy.status(503),
@@ -268,9 +268,9 @@ def test_a_third_of_answers_broken_costs_at_most_half_more_requests(broken: Brok
         asked = (request.path, request.query)
         if asked in pauses_asked_for:
             early.append(time.monotonic() - pauses_asked_for.pop(asked))
-        if chance.random() >= 0.3:
+        if rng.random() >= 0.3:
             return None
-        fault = chance.choice(faults)
+        fault = rng.choice(faults)
         if fault is faults[0]:
             pauses_asked_for[asked] = time.monotonic()
         return fault()

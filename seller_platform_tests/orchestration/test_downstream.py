@@ -24,7 +24,7 @@ FEBRUARY = str(partition_key(KEYS[0], MONTHS[1]))
 
 
 @pytest.fixture
-def landed(platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Platform:
+def loaded(platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Platform:
     """A platform with orders, transactions, stock and accounts; the settings name its database."""
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
     monkeypatch.setenv("SELLER_PLATFORM_HISTORY_START", HISTORY_START.isoformat())
@@ -54,32 +54,32 @@ def _orders(channel: str) -> list[dict[str, Any]]:
     return independent_upstream.order_rows(seller, channel, independent_upstream.MONTHS[1])
 
 
-def test_an_asset_of_another_location_reads_the_same_partition(landed: Platform) -> None:
-    metadata = _materialize(landed, "monthly_revenue", FEBRUARY)
+def test_an_asset_of_another_location_reads_the_same_partition(loaded: Platform) -> None:
+    metadata = _materialize(loaded, "monthly_revenue", FEBRUARY)
 
     assert metadata["orders"] == 703
     rows = [row for channel in ("platform", "non-platform") for row in _orders(channel)]
     assert metadata["EUR"] == str(sum(Decimal(row["order_total"].replace(",", "")) for row in rows))
 
 
-def test_an_asset_by_account_reads_all_its_months(landed: Platform) -> None:
-    metadata = _materialize(landed, "whole_history", KEYS[0])
+def test_an_asset_by_account_reads_all_its_months(loaded: Platform) -> None:
+    metadata = _materialize(loaded, "whole_history", KEYS[0])
 
     assert metadata == {"orders": 723, "first_day": "2026-01-01", "last_day": "2026-03-01"}
 
 
-def test_an_arrow_input_is_exact(landed: Platform) -> None:
-    metadata = _materialize(landed, "ledger_total", FEBRUARY)
+def test_an_arrow_input_is_exact(loaded: Platform) -> None:
+    metadata = _materialize(loaded, "ledger_total", FEBRUARY)
 
     assert metadata["entries"] == 3
     assert Decimal(metadata["total"]) == 2 * Decimal("-4835.92") - Decimal("0.1")
 
 
-def test_months_snapshots_marts_and_unpartitioned_tables_are_read_together(landed: Platform) -> None:
+def test_months_snapshots_marts_and_unpartitioned_tables_are_read_together(loaded: Platform) -> None:
     profit = mart_named("account_profit_daily")
-    built = build_partition(landed.database, profit, KEYS[0], MONTHS[1], parameters={}, run_id=None)
+    built = build_partition(loaded.database, profit, KEYS[0], MONTHS[1], parameters={}, run_id=None)
 
-    metadata = _materialize(landed, "outlook", FEBRUARY)
+    metadata = _materialize(loaded, "outlook", FEBRUARY)
 
     assert built.rows > 0
     assert metadata == {
@@ -91,15 +91,15 @@ def test_months_snapshots_marts_and_unpartitioned_tables_are_read_together(lande
     }
 
 
-def test_a_script_loads_values_by_key(landed: Platform) -> None:
-    resources = {IO_MANAGER_KEY: WarehouseIOManager(database_url=landed.database.url)}
+def test_a_script_loads_values_by_key(loaded: Platform) -> None:
+    resources = {IO_MANAGER_KEY: WarehouseIOManager(database_url=loaded.database.url)}
     defs = dg.Definitions(assets=seller_asset_specs(HISTORY_START), resources=resources)
 
-    frame = defs.load_asset_value(["seller", "orders"], partition_key=FEBRUARY, instance=landed.instance)
+    frame = defs.load_asset_value(["seller", "orders"], partition_key=FEBRUARY, instance=loaded.instance)
     table = defs.load_asset_value(
-        ["seller", "orders"], python_type=pa.Table, partition_key=FEBRUARY, instance=landed.instance
+        ["seller", "orders"], python_type=pa.Table, partition_key=FEBRUARY, instance=loaded.instance
     )
-    named = defs.get_asset_value_loader(landed.instance).load_asset_value(
+    named = defs.get_asset_value_loader(loaded.instance).load_asset_value(
         ["seller", "inventory"], partition_key=KEYS[1], input_definition_metadata={"seller_platform/form": "arrow"}
     )
 
@@ -113,16 +113,16 @@ def test_a_script_loads_values_by_key(landed: Platform) -> None:
 def test_our_assets_are_declared_with_their_own_keys_and_partitions() -> None:
     from seller_platform.orchestration.definitions import defs
 
-    ours = {spec.key: spec for spec in defs.resolve_all_asset_specs()}
-    theirs = {spec.key: spec for spec in seller_asset_specs(read_settings().history_start)}
+    own = {spec.key: spec for spec in defs.resolve_all_asset_specs()}
+    external = {spec.key: spec for spec in seller_asset_specs(read_settings().history_start)}
 
-    assert set(theirs) == {key for key in ours if key.path[0] in ("seller", "marts")}
-    assert [key for key in theirs if theirs[key].partitions_def != ours[key].partitions_def] == []
-    assert [key for key in theirs if theirs[key].group_name != ours[key].group_name] == []
+    assert set(external) == {key for key in own if key.path[0] in ("seller", "marts")}
+    assert [key for key in external if external[key].partitions_def != own[key].partitions_def] == []
+    assert [key for key in external if external[key].group_name != own[key].group_name] == []
 
 
-def test_the_io_manager_refuses_to_write_and_to_read_other_assets(landed: Platform) -> None:
-    manager = WarehouseIOManager(database_url=landed.database.url)
+def test_the_io_manager_refuses_to_write_and_to_read_other_assets(loaded: Platform) -> None:
+    manager = WarehouseIOManager(database_url=loaded.database.url)
     output, strange = dg.build_output_context(asset_key=["seller", "orders"]), dg.AssetKey(["seller", "order"])
 
     with pytest.raises(ReadOnlyAssetError, match=r"seller/orders cannot be written.*io_manager_key"):

@@ -103,7 +103,7 @@ def _evaluation(run: str, partition: str | None, *, passed: bool, judged: int | 
 
 
 def test_evaluations_are_stored_as_dagster_stores_them(database: Database, tmp_path: Path) -> None:
-    runs = {"ours": make_new_run_id(), "theirs": make_new_run_id()}
+    runs = {"pooled": make_new_run_id(), "unpooled": make_new_run_id()}
     partitions = ("a|2026-01-01", "b|2026-01-01", "ü'%|2026-01-01", None)
     with (
         postgres_instance(database.url, tmp_path) as instance,
@@ -111,15 +111,15 @@ def test_evaluations_are_stored_as_dagster_stores_them(database: Database, tmp_p
     ):
         plain = PostgresEventLogStorage(database.url.replace("postgresql:", "postgresql+psycopg2:", 1))
         for number, partition in enumerate(partitions):
-            for storage, run in ((instance.event_log_storage, runs["ours"]), (plain, runs["theirs"])):
+            for storage, run in ((instance.event_log_storage, runs["pooled"]), (plain, runs["unpooled"])):
                 if number % 2:
                     direct.execute(_PLANNED, (partition, run))
                 storage.store_event(_evaluation(run, partition, passed=number < 2, judged=number or None))
         plain.dispose()
-        ours, theirs = (direct.execute(_STORED, (runs[name],)).fetchall() for name in ("ours", "theirs"))
+        pooled, unpooled = (direct.execute(_STORED, (runs[name],)).fetchall() for name in ("pooled", "unpooled"))
 
-    assert len(ours) == len(partitions)
-    assert ours == theirs
+    assert len(pooled) == len(partitions)
+    assert pooled == unpooled
 
 
 def _execute(database: Database, statements: str) -> None:
@@ -171,24 +171,24 @@ _STATUSES = ("PLANNED", "SUCCEEDED", "FAILED")
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=40, deadline=None)
-def test_the_states_of_checks_are_those_of_dagster(many: Many, chance: random.Random) -> None:
+def test_the_states_of_checks_are_those_of_dagster(many: Many, rng: random.Random) -> None:
     name = f"it{next(_NUMBERS)}"
     key = dg.AssetCheckKey(dg.AssetKey(name), "c")
-    partitions = many.partitions if chance.random() < 0.8 else None
+    partitions = many.partitions if rng.random() < 0.8 else None
     candidates: list[str | None] = (
         [*partitions.get_partition_keys(dynamic_partitions_store=many.instance)] if partitions else [None]
     )
     if partitions:
         candidates += ["gone|2026-01-01", "a|2026-13-01"]
     with psycopg.connect(many.url, autocommit=True) as connection:
-        for number in range(chance.randrange(40)):
-            partition = chance.choice(candidates)
+        for number in range(rng.randrange(40)):
+            partition = rng.choice(candidates)
             row = connection.execute(_LOADED, (key.asset_key.to_string(), partition)).fetchone()
             assert row
             loaded = row[0]
-            if chance.random() < 0.8:
-                run = chance.choice(many.runs)
-                values = (key.asset_key.to_string(), partition, run, chance.choice(_STATUSES), loaded + number, loaded)
+            if rng.random() < 0.8:
+                run = rng.choice(many.runs)
+                values = (key.asset_key.to_string(), partition, run, rng.choice(_STATUSES), loaded + number, loaded)
                 connection.execute(_CHECKED, values)
 
     storage = many.instance.event_log_storage

@@ -100,8 +100,8 @@ def world(request: pytest.FixtureRequest, postgres: EmbeddedServer) -> Iterator[
     drop_database(postgres, name)
 
 
-def _world(chance: random.Random, database: Database, client: httpx.Client) -> World:
-    accounts = {number: _account(chance, number) for number in range(1, _ACCOUNTS + 1)}
+def _world(rng: random.Random, database: Database, client: httpx.Client) -> World:
+    accounts = {number: _account(rng, number) for number in range(1, _ACCOUNTS + 1)}
     list_accounts(database, {account.key: account for account in accounts.values()})
     for number, account in accounts.items():
         for dataset in (*SERVED, COST_PERIODS):
@@ -117,7 +117,7 @@ def _world(chance: random.Random, database: Database, client: httpx.Client) -> W
                 f"mark-of-{number}-",
             ),
         )
-    people = tuple(_person(chance, database, accounts, number) for number in range(_USERS))
+    people = tuple(_person(rng, database, accounts, number) for number in range(_USERS))
     people = tuple(_with_reports(person, accounts, client) for person in people)
     document = client.get("/openapi.json").json()
     operations = tuple(
@@ -130,22 +130,22 @@ def _world(chance: random.Random, database: Database, client: httpx.Client) -> W
     return World(client, accounts, people, operations)
 
 
-def _account(chance: random.Random, number: int) -> Account:
-    title = chance.choice([*_COMMON_TITLES, f"mark-of-{number}-title"])
+def _account(rng: random.Random, number: int) -> Account:
+    title = rng.choice([*_COMMON_TITLES, f"mark-of-{number}-title"])
     return Account(
-        number, title, "DE", "EUR", "Europe/Berlin", chance.choice(("DE", "FR", "IT")), f"S{number // 2}X{number}"
+        number, title, "DE", "EUR", "Europe/Berlin", rng.choice(("DE", "FR", "IT")), f"S{number // 2}X{number}"
     )
 
 
-def _person(chance: random.Random, database: Database, accounts: Mapping[int, Account], number: int) -> Person:
+def _person(rng: random.Random, database: Database, accounts: Mapping[int, Account], number: int) -> Person:
     email = f"user{number}@isolation.example"
     user_id = add_user(database, email, f"User {number}", PASSWORD)
-    own = frozenset(chance.sample(sorted(accounts), chance.randint(0, 6)))
+    own = frozenset(rng.sample(sorted(accounts), rng.randint(0, 6)))
     grant_accounts(database, email, [accounts[each].key for each in own])
     groups: dict[str, frozenset[int]] = {}
-    for title in chance.sample(["Everything", "Europe", f"group-of-{number}-"], chance.randint(0, 3)):
+    for title in rng.sample(["Everything", "Europe", f"group-of-{number}-"], rng.randint(0, 3)):
         # Members that the user may not read must not be shown: their access may have been removed.
-        members = frozenset(chance.sample(sorted(accounts), chance.randint(0, 5))) | own
+        members = frozenset(rng.sample(sorted(accounts), rng.randint(0, 5))) | own
         execute(database, "INSERT INTO service.account_groups (user_id, title) VALUES (%s, %s)", user_id, title)
         for member in members:
             execute(
@@ -219,34 +219,34 @@ class Asked:
         return world.client.request(self.method, self.path, params=params, json=self.body, headers=headers)
 
 
-def _request(chance: random.Random, world: World) -> Asked:
+def _request(rng: random.Random, world: World) -> Asked:
     """Return a random request: any person, endpoint, and account or group, also missing ones."""
-    person, other = chance.choice(world.people), chance.choice(world.people)
-    method, path, operation = chance.choice(world.operations)
+    person, other = rng.choice(world.people), rng.choice(world.people)
+    method, path, operation = rng.choice(world.operations)
     named = {each["name"]: each for each in operation.get("parameters", []) if each.get("in") == "query"}
-    account = world.accounts[chance.choice(sorted(world.accounts))]
-    selection: dict[str, str] = chance.choice(
+    account = world.accounts[rng.choice(sorted(world.accounts))]
+    selection: dict[str, str] = rng.choice(
         [
             {"account_title": account.title},
-            {"account_title": chance.choice(_COMMON_TITLES)},
+            {"account_title": rng.choice(_COMMON_TITLES)},
             {"seller_id": str(account.seller_id), "marketplace_id": str(account.marketplace)},
-            {"seller_id": str(account.seller_id), "marketplace_id": chance.choice(["DE", "FR", "IT"])},
-            {"group_title": chance.choice([*other.groups, "Everything", _MISSING])},
+            {"seller_id": str(account.seller_id), "marketplace_id": rng.choice(["DE", "FR", "IT"])},
+            {"group_title": rng.choice([*other.groups, "Everything", _MISSING])},
         ]
     )
-    facts = _facts(chance.choice(sorted(world.accounts)), other)
-    product = chance.choice(_PRODUCT)
+    facts = _facts(rng.choice(sorted(world.accounts)), other)
+    product = rng.choice(_PRODUCT)
     params = {
-        name: facts.get(name) or _value_of(described["schema"], chance)
+        name: facts.get(name) or _value_of(described["schema"], rng)
         for name, described in named.items()
         if name not in _SELECTION
-        and (name == product if name in _PRODUCT else described.get("required") or chance.random() < 0.5)
+        and (name == product if name in _PRODUCT else described.get("required") or rng.random() < 0.5)
     }
     if method != "post":
         return Asked(person, method, path, selection, params, None)
     element = {"cost_element": f"by-{person.email}", "currency": "EUR", "amount": 1}
     period = {"dates": {"from_date": "2030-01-01", "to_date": "2030-12-31"}, "cost_elements": [element]}
-    report = chance.choice([{"product_sku": facts["sku"]}, {"dps_date": "2026-03-09"}])
+    report = rng.choice([{"product_sku": facts["sku"]}, {"dps_date": "2026-03-09"}])
     body = {"data": [period], "sku": facts["sku"]} if "cogs" in path else report
     return Asked(person, method, path, selection, {}, body)
 
@@ -263,12 +263,12 @@ def _facts(number: int, other: Person) -> dict[str, str]:
     }
 
 
-def _value_of(schema: Mapping[str, Any], chance: random.Random) -> str:
+def _value_of(schema: Mapping[str, Any], rng: random.Random) -> str:
     if "enum" in schema:
-        return str(chance.choice(schema["enum"]))
+        return str(rng.choice(schema["enum"]))
     if schema.get("format") == "date":
-        return chance.choice(["2026-03-01", "2026-03-09"])
-    return chance.choice(["1", "2", "77"] if schema.get("type") == "integer" else ["EUR", "neither this nor that"])
+        return rng.choice(["2026-03-01", "2026-03-09"])
+    return rng.choice(["1", "2", "77"] if schema.get("type") == "integer" else ["EUR", "neither this nor that"])
 
 
 @_THOROUGH

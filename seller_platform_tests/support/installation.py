@@ -88,11 +88,11 @@ def begin(work: Callable[..., None], *arguments: Any, failpoint: str | None = No
         work: A function of a module; it is called with the other end of the pipe and the arguments.
         failpoint: The failpoint at which the process ends itself.
     """
-    ours, theirs = _PROCESSES.Pipe()
-    process = _PROCESSES.Process(target=_live, args=(work, theirs, arguments, failpoint), daemon=True)
+    parent_end, child_end = _PROCESSES.Pipe()
+    process = _PROCESSES.Process(target=_live, args=(work, child_end, arguments, failpoint), daemon=True)
     process.start()
-    theirs.close()
-    return process, ours
+    child_end.close()
+    return process, parent_end
 
 
 def _live(work: Callable[..., None], pipe: Connection, arguments: tuple[Any, ...], failpoint: str | None) -> None:

@@ -27,15 +27,15 @@ _MOMENTS = st.integers(0, 31 * 86_400 - 1).map(
 class Spelled:
     """One value: its JSON text in our own spelling, and in another one."""
 
-    ours: str
-    theirs: str
+    own: str
+    other: str
 
 
 @st.composite
 def _number(draw: st.DrawFn) -> Spelled:
     number = draw(st.decimals(-(10**9), 10**9, places=2) | st.decimals(-1, 1, places=6))
-    ours, grouped = f"{number:f}", f"{number:,f}"
-    return Spelled(ours, draw(st.sampled_from([ours, f'"{ours}"', f'"{grouped}"', f'" {grouped} "'])))
+    own, grouped = f"{number:f}", f"{number:,f}"
+    return Spelled(own, draw(st.sampled_from([own, f'"{own}"', f'"{grouped}"', f'" {grouped} "'])))
 
 
 @st.composite
@@ -54,12 +54,12 @@ def _boolean(draw: st.DrawFn) -> Spelled:
 @st.composite
 def _timestamp(draw: st.DrawFn) -> Spelled:
     moment = draw(_MOMENTS)
-    ours = moment.isoformat()
-    spellings = [ours, ours.replace("T", " ")]
-    if moment.replace(tzinfo=None, fold=0).replace(tzinfo=ZONE).isoformat() == ours:
+    own = moment.isoformat()
+    spellings = [own, own.replace("T", " ")]
+    if moment.replace(tzinfo=None, fold=0).replace(tzinfo=ZONE).isoformat() == own:
         bare = moment.replace(tzinfo=None).isoformat()
         spellings += [bare, bare.replace("T", " ")]
-    return Spelled(f'"{ours}"', f'"{draw(st.sampled_from(spellings))}"')
+    return Spelled(f'"{own}"', f'"{draw(st.sampled_from(spellings))}"')
 
 
 def _same(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Spelled]:
@@ -82,21 +82,21 @@ _VALUES: dict[Kind, Callable[[], st.SearchStrategy[Spelled]]] = {
 def rows_in_two_spellings(draw: st.DrawFn, dataset: Dataset) -> tuple[list[str], list[str]]:
     """Return rows as JSON texts in our spelling, and the same rows in another."""
     pairs = [draw(_row(dataset)) for _ in range(draw(st.integers(0, 4)))]
-    return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
+    return [own for own, _ in pairs], [other for _, other in pairs]
 
 
 @st.composite
 def _row(draw: st.DrawFn, dataset: Dataset) -> tuple[str, str]:
-    ours, theirs = [], []
+    own, other = [], []
     for column in dataset.columns:
         if not column.key and column.name != dataset.day and draw(st.booleans()):
-            ours.append(_field(column.name, "null"))
-            theirs += draw(st.sampled_from([[], [_field(column.name, "null")]]))
+            own.append(_field(column.name, "null"))
+            other += draw(st.sampled_from([[], [_field(column.name, "null")]]))
             continue
         value = draw(_VALUES[column.kind]())
-        ours.append(_field(column.name, value.ours))
-        theirs += [_field(name, value.theirs) for name in draw(st.sampled_from(_names(column)))]
-    return "{" + ",".join(ours) + "}", "{" + ", ".join(draw(st.permutations(theirs))) + "}"
+        own.append(_field(column.name, value.own))
+        other += [_field(name, value.other) for name in draw(st.sampled_from(_names(column)))]
+    return "{" + ",".join(own) + "}", "{" + ", ".join(draw(st.permutations(other))) + "}"
 
 
 def _names(column: Column) -> list[tuple[str, ...]]:

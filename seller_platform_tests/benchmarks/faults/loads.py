@@ -109,12 +109,12 @@ def changing_upstream() -> Iterator[str]:
 
 def load_without_end(pipe: Connection, url: str, base_url: str, seed: int) -> None:
     """Load one slice after the other, even while the warehouse is unavailable."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     with Database(url) as database, SellerApi(base_url) as api:
         pipe.send(True)
         while True:
             try:
-                load_slice(api, database, SELLER, LEDGER, chance.choice(MONTHS), run_id=None)
+                load_slice(api, database, SELLER, LEDGER, rng.choice(MONTHS), run_id=None)
             except SellerPlatformError:
                 time.sleep(0.02)
 
@@ -185,14 +185,14 @@ def readers(url: str, base_url: str) -> Iterator[list[Reader]]:
 
 def kill_loaders(url: str, *, kills: int, failpoint_kills: int, seed: int = 7) -> list[Figure]:
     """Kill loaders at random moments and at each failpoint, beside two readers."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     died = 0
     with changing_upstream() as base_url, readers(url, base_url) as looking:
         before = _loads(url)
         for number in range(kills):
             loader, pipe = begin(load_without_end, url, base_url, number)
             pipe.recv()
-            time.sleep(chance.uniform(0, _LONGEST_LIFE_SECONDS))
+            time.sleep(rng.uniform(0, _LONGEST_LIFE_SECONDS))
             loader.kill()
             loader.join()
             pipe.close()
@@ -217,7 +217,7 @@ def kill_loaders(url: str, *, kills: int, failpoint_kills: int, seed: int = 7) -
 
 def stop_the_server(server: EmbeddedServer, url: str, *, stops: int, seed: int = 7) -> list[Figure]:
     """Stop PostgreSQL immediately beside loaders and readers, and start it again each time."""
-    chance, stopped = random.Random(seed), 0
+    rng, stopped = random.Random(seed), 0
     with changing_upstream() as base_url, readers(url, base_url) as looking, ExitStack() as loaders:
         for number in range(2):
             loader, pipe = begin(load_without_end, url, base_url, number)
@@ -226,7 +226,7 @@ def stop_the_server(server: EmbeddedServer, url: str, *, stops: int, seed: int =
             pipe.recv()
         before = loads = _loads(url)
         for _ in range(stops):
-            time.sleep(chance.uniform(0, 0.4))
+            time.sleep(rng.uniform(0, 0.4))
             _stop_immediately(server.folder)
             stopped += server.revive()
             loads = _next_load(url, loads)

@@ -53,7 +53,7 @@ class Breaking:
         early: The missing seconds of pauses that were too short.
     """
 
-    chance: random.Random
+    rng: random.Random
     pauses: int = 0
     early: list[float] = field(default_factory=list)
     _until: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -65,11 +65,11 @@ class Breaking:
             missing = self._until.pop(asked, now) - now
             if missing > 0:
                 self.early.append(missing)
-            if request.path == _TOKEN or self.chance.random() >= SHARE:
+            if request.path == _TOKEN or self.rng.random() >= SHARE:
                 return None
-            kind = self.chance.randrange(3)
+            kind = self.rng.randrange(3)
             if kind == 0:
-                seconds = self.chance.choice(_PAUSES)
+                seconds = self.rng.choice(_PAUSES)
                 self._until[asked] = now + seconds
                 self.pauses += 1
                 return fault_proxy.status(429, retry_after=seconds)

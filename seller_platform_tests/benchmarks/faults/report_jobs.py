@@ -58,7 +58,7 @@ class Report:
 class Writer:
     """The upstream that writes the reports."""
 
-    chance: random.Random
+    rng: random.Random
     now: datetime = NOON
     reports: dict[str, Report] = field(default_factory=dict)
     downloads: Counter[str] = field(default_factory=Counter)
@@ -83,16 +83,14 @@ class Writer:
             return httpx.Response(200, content=json.dumps([{"sku": report.value, "units_ordered": 1}] * 3))
 
     def _begun(self, asked: dict[str, str]) -> Report:
-        (fate,) = self.chance.choices(
-            ("completed", "failed", "vanished"), (1 - FAILING - VANISHING, FAILING, VANISHING)
-        )
-        lasts = timedelta(hours=self.chance.uniform(0, LONGEST_HOURS))
+        (fate,) = self.rng.choices(("completed", "failed", "vanished"), (1 - FAILING - VANISHING, FAILING, VANISHING))
+        lasts = timedelta(hours=self.rng.uniform(0, LONGEST_HOURS))
         return Report(asked["seller_id"], asked["product_sku"], self.now + lasts, fate)
 
 
 def follow_reports(database: Database, *, jobs: int, seed: int = 7) -> list[Figure]:
     """Request reports and follow each of them to its end."""
-    began, chance = time.monotonic(), random.Random(seed)
+    began, rng = time.monotonic(), random.Random(seed)
     upstream = Writer(random.Random(seed + 1))
     save_connection(database, KnownConnection("default", "http://upstream", "http://upstream", "id"))
     save_accounts(database, "default", ACCOUNTS)
@@ -100,7 +98,7 @@ def follow_reports(database: Database, *, jobs: int, seed: int = 7) -> list[Figu
         for number in range(jobs):
             order = ReportOrder("product_sku", f"SKU {number}")
             assert request_report(api, database, _ACCOUNTS[number % 2], order, now=upstream.now) is not None
-        died = _follow(api, database, upstream, chance)
+        died = _follow(api, database, upstream, rng)
     failures = [error for account in _ACCOUNTS for error in take_failures(database, account.key, now=upstream.now)]
     again = [error for account in _ACCOUNTS for error in take_failures(database, account.key, now=upstream.now)]
     return [
@@ -114,7 +112,7 @@ def follow_reports(database: Database, *, jobs: int, seed: int = 7) -> list[Figu
     ]  # fmt: skip
 
 
-def _follow(api: SellerApi, database: Database, upstream: Writer, chance: random.Random) -> int:
+def _follow(api: SellerApi, database: Database, upstream: Writer, rng: random.Random) -> int:
     """Move the clock from one due job to the next until all have ended.
 
     Returns:
@@ -124,7 +122,7 @@ def _follow(api: SellerApi, database: Database, upstream: Writer, chance: random
     with ThreadPoolExecutor(POLLERS) as threads:
         while (due := _next_poll(database)) is not None:
             upstream.now = max(upstream.now + _TICK, due)
-            if chance.random() < DYING_CLAIMS:
+            if rng.random() < DYING_CLAIMS:
                 died += len(
                     claim_due(
                         database,

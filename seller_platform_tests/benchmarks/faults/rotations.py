@@ -162,14 +162,14 @@ def kill_at_any_moment(shared: Shared, *, kills: int, seed: int = 7) -> list[Fig
 
     Another process then uses the grant.
     """
-    chance, upstream = random.Random(seed), shared.upstream
+    rng, upstream = random.Random(seed), shared.upstream
     rotated = lost = unexplained = 0
     for _ in range(kills):
         shared.expire()
         before = upstream.refreshes
         victim, pipe = begin(_ask_soon, shared.site)
         pipe.recv()
-        time.sleep(chance.uniform(0, _LONGEST_LIFE_SECONDS))
+        time.sleep(rng.uniform(0, _LONGEST_LIFE_SECONDS))
         victim.kill()
         victim.join()
         pipe.close()

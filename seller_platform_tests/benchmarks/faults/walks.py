@@ -75,8 +75,8 @@ class Tally:
 class Mover:
     """A list that changes at some requests, and records the rows that were never removed."""
 
-    def __init__(self, kind: Kind, chance: random.Random, changes: int) -> None:
-        self._kind, self._chance = kind, chance
+    def __init__(self, kind: Kind, rng: random.Random, changes: int) -> None:
+        self._kind, self._rng = kind, rng
         self._key = "platform_order_id" if kind.dataset is ORDERS else "sku"
         rows = orders(ROWS, minutes=200) if kind.dataset is ORDERS else stock(ROWS)
         if kind.newest_first:
@@ -85,22 +85,22 @@ class Mover:
         self.list = MovingList(rows, day_of=day_of, channel_of=_channel if day_of else None, page_size=PAGE)
         self.list.before_request = self._change
         self.there_all_along = {row[self._key] for row in rows}
-        self._moments = Counter(chance.choices(range(2, _FIRST_REQUESTS), k=changes))
+        self._moments = Counter(rng.choices(range(2, _FIRST_REQUESTS), k=changes))
 
     def _change(self, number: int) -> None:
         for _ in range(self._moments[number]):
-            takes = self._chance.random() < 0.5
+            takes = self._rng.random() < 0.5
             if takes or self._kind.paired:
-                gone = self.list.rows.pop(self._chance.randrange(len(self.list.rows)))
+                gone = self.list.rows.pop(self._rng.randrange(len(self.list.rows)))
                 self.there_all_along.discard(gone[self._key])
             if not takes or self._kind.paired:
                 self.list.rows.insert(0 if self._kind.newest_first else len(self.list.rows), self._late())
 
     def _late(self) -> dict[str, Any]:
-        name = f"late-{self._chance.randrange(10**12)}"
+        name = f"late-{self._rng.randrange(10**12)}"
         if self._kind.dataset is STOCK:
             return {**stock(1)[0], "sku": name}
-        return order(name, datetime(2026, 3, 30, 12, tzinfo=UTC) + timedelta(seconds=self._chance.randrange(3600)))
+        return order(name, datetime(2026, 3, 30, 12, tzinfo=UTC) + timedelta(seconds=self._rng.randrange(3600)))
 
 
 def _channel(_: dict[str, Any]) -> str:

@@ -176,14 +176,14 @@ def test_the_condition_of_a_real_server(postgres: EmbeddedServer, database: Data
             connection.execute(text("ALTER DATABASE to_be_looked_at SET default_transaction_read_only = on"))
             connection.execute(text("CREATE ROLE nobody_special LOGIN"))
     with Database(postgres.url("to_be_looked_at").replace("postgres@", "nobody_special@")) as restricted:
-        theirs = check_health(restricted)
+        of_reader = check_health(restricted)
     drop_database(postgres, "to_be_looked_at")
 
     assert [finding.verdict for finding in examine_postgresql(sound, "x")] == [FindingLevel.OK, FindingLevel.OK]
     assert (new.schema, new.may_create, new.is_read_only) == (None, True, False)
     assert (old.schema, old.is_known_schema) == ("0001", True)
     assert old.newest_schema == sound.schema
-    assert (theirs.may_create, theirs.is_read_only, theirs.may_read) == (False, True, False)
+    assert (of_reader.may_create, of_reader.is_read_only, of_reader.may_read) == (False, True, False)
 
 
 @pytest.fixture

@@ -44,20 +44,20 @@ def decoded(dataset: Dataset, *rows: dict[str, Any] | str) -> list[tuple[Any, ..
 
 @pytest.mark.parametrize("dataset", DATASETS, ids=lambda dataset: dataset.name)
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(chance=st.data())
-def test_every_spelling_of_a_row_is_the_same_row(dataset: Dataset, chance: st.DataObject) -> None:
-    ours, theirs = chance.draw(rows_in_two_spellings(dataset))
-    container = chance.draw(st.sampled_from(["array", "keyed", "bare"]))
-    counts = chance.draw(st.sampled_from(["numbers", "strings", "absent"]))
-    body = page_of(theirs, container=container, counts=counts)
+@given(data=st.data())
+def test_every_spelling_of_a_row_is_the_same_row(dataset: Dataset, data: st.DataObject) -> None:
+    own, other = data.draw(rows_in_two_spellings(dataset))
+    container = data.draw(st.sampled_from(["array", "keyed", "bare"]))
+    counts = data.draw(st.sampled_from(["numbers", "strings", "absent"]))
+    body = page_of(other, container=container, counts=counts)
     decode = decoder_of(dataset)
 
-    canonical = decoder_of(dataset)(page_of(ours))
+    canonical = decoder_of(dataset)(page_of(own))
     first, again = decode(body), decode(body)
 
     assert _texts(first.rows) == _texts(again.rows) == _texts(canonical.rows)
-    assert canonical.total == len(ours)
-    assert first.total == again.total == (len(ours) if container != "bare" and counts != "absent" else None)
+    assert canonical.total == len(own)
+    assert first.total == again.total == (len(own) if container != "bare" and counts != "absent" else None)
 
 
 def _texts(rows: list[tuple[Any, ...]]) -> list[list[str]]:

@@ -50,7 +50,7 @@ class Issuer:
             )
 
 
-class Bench:
+class SharedGrant:
     """Token keepers with a common database and folder, as in several processes."""
 
     def __init__(self, database: Database, home: Path) -> None:
@@ -69,7 +69,7 @@ class Bench:
         )
         return GrantKeeper("default", grants or self.grants, endpoint, spool or self.spool(), now=lambda: self.now)
 
-    def connected(self) -> "Bench":
+    def connected(self) -> "SharedGrant":
         self.keeper().adopt(TokenPair("access-1", "refresh-1", START, 3600))
         return self
 
@@ -78,44 +78,44 @@ class Bench:
 
 
 @pytest.fixture
-def bench(database: Database, tmp_path: Path) -> Bench:
-    return Bench(database, tmp_path).connected()
+def shared(database: Database, tmp_path: Path) -> SharedGrant:
+    return SharedGrant(database, tmp_path).connected()
 
 
-def test_a_pair_is_used_until_half_its_life_is_over(bench: Bench) -> None:
-    keeper = bench.keeper()
+def test_a_pair_is_used_until_half_its_life_is_over(shared: SharedGrant) -> None:
+    keeper = shared.keeper()
 
-    bench.now = START + timedelta(minutes=29)
+    shared.now = START + timedelta(minutes=29)
     young = keeper.token()
-    bench.now = START + timedelta(minutes=31)
+    shared.now = START + timedelta(minutes=31)
     old = keeper.token()
 
     assert (young.access_token, old.access_token) == ("access-1", "access-2")
-    assert bench.grants.current("default")[0].generation == 2
-    assert bench.files() == []
+    assert shared.grants.current("default")[0].generation == 2
+    assert shared.files() == []
 
 
-def test_of_many_keepers_with_a_rejected_token_one_refreshes(bench: Bench) -> None:
-    keepers = [bench.keeper() for _ in range(8)]
+def test_of_many_keepers_with_a_rejected_token_one_refreshes(shared: SharedGrant) -> None:
+    keepers = [shared.keeper() for _ in range(8)]
 
     with ThreadPoolExecutor(8) as threads:
         pairs = list(threads.map(lambda keeper: keeper.rotate("access-1"), keepers))
 
-    assert bench.issuer.requests == 1
+    assert shared.issuer.requests == 1
     assert {pair.access_token for pair in pairs} == {"access-2"}
 
 
-def test_a_refused_grant_stays_refused_until_authorised_again(bench: Bench) -> None:
-    bench.issuer.valid = "another"
+def test_a_refused_grant_stays_refused_until_authorised_again(shared: SharedGrant) -> None:
+    shared.issuer.valid = "another"
 
     with pytest.raises(ReauthorizationRequiredError, match="seller-platform connect"):
-        bench.keeper().rotate("access-1")
+        shared.keeper().rotate("access-1")
     with pytest.raises(ReauthorizationRequiredError):
-        bench.keeper().token()
-    assert bench.issuer.requests == 1
+        shared.keeper().token()
+    assert shared.issuer.requests == 1
 
-    bench.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600))
-    assert bench.keeper().token().access_token == "access-9"
+    shared.keeper().adopt(TokenPair("access-9", "refresh-9", START, 3600))
+    assert shared.keeper().token().access_token == "access-9"
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,15 @@ def test_a_refused_grant_stays_refused_until_authorised_again(bench: Bench) -> N
     [((401, "invalid_client"), TokenRefusedError), ((500, "oops"), UpstreamUnavailableError)],
 )
 def test_a_refresh_that_fails_otherwise_keeps_the_tokens(
-    bench: Bench, error: tuple[int, str], expected: type[Exception]
+    shared: SharedGrant, error: tuple[int, str], expected: type[Exception]
 ) -> None:
-    bench.issuer.error = error
+    shared.issuer.error = error
     with pytest.raises(expected):
-        bench.keeper().rotate("access-1")
+        shared.keeper().rotate("access-1")
 
-    bench.issuer.error = None
+    shared.issuer.error = None
 
-    assert bench.keeper().rotate("access-1").access_token == "access-2"
+    assert shared.keeper().rotate("access-1").access_token == "access-2"
 
 
 class _DiedError(Exception):
@@ -153,50 +153,50 @@ class _DyingGrants(Grants):
         return dying()
 
 
-def test_a_pair_that_was_received_and_never_committed_is_found_again(bench: Bench) -> None:
+def test_a_pair_that_was_received_and_never_committed_is_found_again(shared: SharedGrant) -> None:
     with pytest.raises(_DiedError):
-        bench.keeper(grants=_DyingGrants(bench.database, bench.box)).rotate("access-1")
-    lost = bench.grants.current("default")[0].generation
-    left_behind = bench.files()
+        shared.keeper(grants=_DyingGrants(shared.database, shared.box)).rotate("access-1")
+    lost = shared.grants.current("default")[0].generation
+    left_behind = shared.files()
 
-    pair = bench.keeper().token()
+    pair = shared.keeper().token()
 
     assert (lost, left_behind) == (1, ["default.intent", "default.pair"])
     assert pair.access_token == "access-2"
-    assert bench.grants.current("default")[0].generation == 2
-    assert bench.files() == []
-    assert bench.issuer.requests == 1
+    assert shared.grants.current("default")[0].generation == 2
+    assert shared.files() == []
+    assert shared.issuer.requests == 1
 
 
-def test_the_rotation_of_a_process_that_died_is_taken_up_by_the_next(bench: Bench) -> None:
+def test_the_rotation_of_a_process_that_died_is_taken_up_by_the_next(shared: SharedGrant) -> None:
     with pytest.raises(_DiedError):
-        bench.keeper(grants=_DyingGrants(bench.database, bench.box)).rotate("access-1")
+        shared.keeper(grants=_DyingGrants(shared.database, shared.box)).rotate("access-1")
 
-    assert bench.keeper().rotate("access-1").access_token == "access-2"
-    assert bench.keeper().rotate("access-2").access_token == "access-3"
-    assert bench.issuer.requests == 2
-
-
-def test_an_old_spool_never_replaces_a_newer_pair(bench: Bench) -> None:
-    bench.spool().keep(TokenPair("stale", "stale", START, 3600, 1))
-
-    assert bench.keeper().token().access_token == "access-1"
-    assert bench.files() == []
+    assert shared.keeper().rotate("access-1").access_token == "access-2"
+    assert shared.keeper().rotate("access-2").access_token == "access-3"
+    assert shared.issuer.requests == 2
 
 
-def test_a_refresh_that_was_cut_off_is_named_when_the_grant_is_lost(bench: Bench) -> None:
-    bench.spool().intend(1, START)
-    bench.issuer.valid = "spent by the process that died"
+def test_an_old_spool_never_replaces_a_newer_pair(shared: SharedGrant) -> None:
+    shared.spool().keep(TokenPair("stale", "stale", START, 3600, 1))
+
+    assert shared.keeper().token().access_token == "access-1"
+    assert shared.files() == []
+
+
+def test_a_refresh_that_was_cut_off_is_named_when_the_grant_is_lost(shared: SharedGrant) -> None:
+    shared.spool().intend(1, START)
+    shared.issuer.valid = "spent by the process that died"
 
     with pytest.raises(ReauthorizationRequiredError, match="2026-03-01T00:00:00"):
-        bench.keeper().rotate("access-1")
+        shared.keeper().rotate("access-1")
 
 
-def test_nothing_on_disk_or_in_an_error_can_be_read(bench: Bench) -> None:
+def test_nothing_on_disk_or_in_an_error_can_be_read(shared: SharedGrant) -> None:
     with pytest.raises(_DiedError):
-        bench.keeper(grants=_DyingGrants(bench.database, bench.box)).rotate("access-1")
+        shared.keeper(grants=_DyingGrants(shared.database, shared.box)).rotate("access-1")
 
-    for path in (bench.home / "grants").iterdir():
+    for path in (shared.home / "grants").iterdir():
         assert b"access-" not in path.read_bytes()
         assert b"refresh-" not in path.read_bytes()
         assert path.stat().st_mode & 0o077 == 0

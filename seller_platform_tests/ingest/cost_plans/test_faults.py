@@ -126,7 +126,7 @@ def kill(request: httpx.Request) -> httpx.Response:
     raise Killed
 
 
-class Watch:
+class FakeClock:
     """A clock whose `sleep` moves its time forward."""
 
     def __init__(self) -> None:
@@ -142,13 +142,13 @@ class Watch:
 
 
 @dataclass
-class Desk:
+class Planner:
     """Makes and applies plans with the upstream of a test."""
 
     database: Database
     shop: Shop
     api: SellerApi
-    watch: Watch
+    clock: FakeClock
 
     def plan(self, **target: Costs) -> CostPlan:
         periods = {
@@ -168,7 +168,7 @@ class Desk:
         return planned.plan
 
     def apply(self, plan: CostPlan, *, seconds: float = 60) -> Applied:
-        patience = self.watch.patience(seconds)
+        patience = self.clock.patience(seconds)
         return apply_plan(lambda _: self.api, self.database, plan.id, applied_by="ann", patience=patience)
 
     def writes(self, plan: CostPlan) -> dict[str, CostWrite]:
@@ -176,70 +176,70 @@ class Desk:
 
 
 @pytest.fixture
-def desk(database: Database) -> Iterator[Desk]:
+def planner(database: Database) -> Iterator[Planner]:
     save_connection(database, KnownConnection("default", "http://upstream", "http://upstream", "id"))
     save_accounts(database, "default", [(ACCOUNT.key, ACCOUNT)])
     shop = Shop()
     with SellerApi("http://upstream", transport=httpx.MockTransport(shop), attempts=1) as api:
-        yield Desk(database, shop, api, Watch())
+        yield Planner(database, shop, api, FakeClock())
 
 
 @pytest.mark.parametrize("deletes", ["by date", "everything", "not"])
 @pytest.mark.parametrize("reads_until_applied", [0, 5])
 def test_costs_hold_with_an_upstream_that_replaces_all_periods_later(
-    desk: Desk, deletes: str, reads_until_applied: int
+    planner: Planner, deletes: str, reads_until_applied: int
 ) -> None:
-    desk.shop.replaces_all, desk.shop.deletes = True, deletes
-    plan = desk.plan(A=NEW)
-    desk.shop.reads_until_applied = reads_until_applied
+    planner.shop.replaces_all, planner.shop.deletes = True, deletes
+    plan = planner.plan(A=NEW)
+    planner.shop.reads_until_applied = reads_until_applied
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     assert applied.problem is None
-    assert desk.shop.costs == {"A": NEW}
-    assert desk.watch.pauses == sorted(desk.watch.pauses)
-    assert len(desk.watch.pauses) == reads_until_applied
+    assert planner.shop.costs == {"A": NEW}
+    assert planner.clock.pauses == sorted(planner.clock.pauses)
+    assert len(planner.clock.pauses) == reads_until_applied
 
 
 @pytest.mark.parametrize("deletes", ["by date", "everything"])
-def test_overlapping_periods_are_deleted_first_where_they_are_refused(desk: Desk, deletes: str) -> None:
-    desk.shop.deletes = deletes
-    plan = desk.plan(A=NEW)
+def test_overlapping_periods_are_deleted_first_where_they_are_refused(planner: Planner, deletes: str) -> None:
+    planner.shop.deletes = deletes
+    plan = planner.plan(A=NEW)
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     assert applied.problem is None
-    assert desk.shop.costs == {"A": NEW}
+    assert planner.shop.costs == {"A": NEW}
 
 
-def test_costs_that_never_arrive_are_unconfirmed_until_applied_again(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.reads_until_applied = 1_000
+def test_costs_that_never_arrive_are_unconfirmed_until_applied_again(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.reads_until_applied = 1_000
 
-    applied = desk.apply(plan, seconds=90)
+    applied = planner.apply(plan, seconds=90)
     (write,) = applied.plan.writes
-    desk.shop._reads_left = 0
-    later = desk.apply(plan)
+    planner.shop._reads_left = 0
+    later = planner.apply(plan)
 
     assert write.state is WriteState.UNCONFIRMED
     assert write.problem == "it was written, but after 90 s the upstream still lists other costs"
     assert write.read_back == write.before
     assert applied.problem is not None
     assert applied.problem.exit_code == 5
-    assert sum(desk.watch.pauses) == pytest.approx(90)
+    assert sum(planner.clock.pauses) == pytest.approx(90)
     assert later.problem is None
-    assert desk.shop.costs == {"A": NEW}
+    assert planner.shop.costs == {"A": NEW}
 
 
 @pytest.mark.parametrize("fault", [refuse, break_down, hang_up])
-def test_a_sku_whose_new_costs_are_not_stored_gets_back_its_old_ones(desk: Desk, fault: Fault) -> None:
-    desk.shop.costs["B"] = dict(OLD)
-    plan = desk.plan(A=NEW, B=NEW)
-    desk.shop.faults["POST"] = [fault]
+def test_a_sku_whose_new_costs_are_not_stored_gets_back_its_old_ones(planner: Planner, fault: Fault) -> None:
+    planner.shop.costs["B"] = dict(OLD)
+    plan = planner.plan(A=NEW, B=NEW)
+    planner.shop.faults["POST"] = [fault]
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
-    first, second = desk.writes(plan)["A"], desk.writes(plan)["B"]
+    first, second = planner.writes(plan)["A"], planner.writes(plan)["B"]
     assert first.state is WriteState.RESTORED
     assert first.problem is not None
     assert first.problem.endswith("(the former costs were written back)")
@@ -249,195 +249,195 @@ def test_a_sku_whose_new_costs_are_not_stored_gets_back_its_old_ones(desk: Desk,
     assert f"costs apply {plan.id}" in str(applied.problem)
     went_on = fault is refuse
     assert second.state is (WriteState.HOLDS if went_on else WriteState.PLANNED)
-    assert desk.shop.costs == {"A": OLD, "B": NEW if went_on else OLD}
+    assert planner.shop.costs == {"A": OLD, "B": NEW if went_on else OLD}
 
 
-def test_a_failed_sku_is_written_when_the_plan_is_applied_again(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults["POST"] = [refuse]
-    desk.apply(plan)
+def test_a_failed_sku_is_written_when_the_plan_is_applied_again(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["POST"] = [refuse]
+    planner.apply(plan)
 
-    again = desk.apply(plan)
+    again = planner.apply(plan)
 
     assert again.problem is None
-    assert desk.shop.costs == {"A": NEW}
+    assert planner.shop.costs == {"A": NEW}
 
 
-def test_costs_that_were_stored_though_the_answer_was_lost_hold(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults["POST"] = [lambda request: [desk.shop._post(request), hang_up(request)][1]]
+def test_costs_that_were_stored_though_the_answer_was_lost_hold(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["POST"] = [lambda request: [planner.shop._post(request), hang_up(request)][1]]
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     assert applied.problem is None
-    assert desk.shop.costs == {"A": NEW}
-    assert desk.shop.requests == ["GET", "DELETE", "DELETE", "POST", "GET"]
+    assert planner.shop.costs == {"A": NEW}
+    assert planner.shop.requests == ["GET", "DELETE", "DELETE", "POST", "GET"]
 
 
-def test_a_refusal_before_anything_was_changed_leaves_everything_as_it_was(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults["DELETE"] = [refuse]
+def test_a_refusal_before_anything_was_changed_leaves_everything_as_it_was(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["DELETE"] = [refuse]
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     (write,) = applied.plan.writes
     assert write.state is WriteState.RESTORED
     assert write.problem is not None
     assert write.problem.endswith("(nothing was changed)")
-    assert desk.shop.requests == ["GET", "DELETE"]
-    assert desk.shop.costs == {"A": OLD}
+    assert planner.shop.requests == ["GET", "DELETE"]
+    assert planner.shop.costs == {"A": OLD}
 
 
-def test_costs_that_cannot_be_restored_are_reported_and_kept_in_the_plan(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults["POST"] = [refuse, break_down]
+def test_costs_that_cannot_be_restored_are_reported_and_kept_in_the_plan(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["POST"] = [refuse, break_down]
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
     (write,) = applied.plan.writes
-    lost = dict(desk.shop.costs)
-    again = desk.apply(plan)
+    lost = dict(planner.shop.costs)
+    again = planner.apply(plan)
 
     assert lost == {"A": {}}
     assert write.state is WriteState.LOST
     assert "are kept in the plan" in str(applied.problem)
     assert again.problem is None
-    assert desk.shop.costs == {"A": NEW}
+    assert planner.shop.costs == {"A": NEW}
 
 
 @pytest.mark.parametrize("survived", range(5))
 @pytest.mark.parametrize("method", ["DELETE", "POST", "GET"])
-def test_a_process_that_is_killed_anywhere_is_gone_on_with(desk: Desk, method: str, survived: int) -> None:
-    desk.shop.costs |= {"B": dict(OLD), "C": {}}
-    plan = desk.plan(A=NEW, B=NEW, C=NEW)
-    desk.shop.faults[method] = [*[None] * survived, kill]
+def test_a_process_that_is_killed_anywhere_is_gone_on_with(planner: Planner, method: str, survived: int) -> None:
+    planner.shop.costs |= {"B": dict(OLD), "C": {}}
+    plan = planner.plan(A=NEW, B=NEW, C=NEW)
+    planner.shop.faults[method] = [*[None] * survived, kill]
 
     try:
-        desk.apply(plan)
+        planner.apply(plan)
     except Killed:
         was_killed = True
     else:
         was_killed = False
-    desk.shop.faults.clear()
-    applied = desk.apply(plan)
+    planner.shop.faults.clear()
+    applied = planner.apply(plan)
 
     assert was_killed == (survived < {"DELETE": 4, "POST": 3, "GET": 6}[method])
     assert applied.problem is None
-    assert desk.shop.costs == {"A": NEW, "B": NEW, "C": NEW}
+    assert planner.shop.costs == {"A": NEW, "B": NEW, "C": NEW}
     assert all(write.read_back is not None for write in applied.plan.writes)
 
 
-def test_an_interrupted_plan_does_not_overwrite_costs_of_others(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults["POST"] = [kill]
+def test_an_interrupted_plan_does_not_overwrite_costs_of_others(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["POST"] = [kill]
     with pytest.raises(Killed):
-        desk.apply(plan)
-    desk.shop.costs["A"] = {"2026-08-01..2026-08-31": "7.00"}
+        planner.apply(plan)
+    planner.shop.costs["A"] = {"2026-08-01..2026-08-31": "7.00"}
 
     with pytest.raises(OutdatedCostPlanError, match=r"'A' of S1\.DE"):
-        desk.apply(plan)
+        planner.apply(plan)
 
-    assert desk.shop.costs == {"A": {"2026-08-01..2026-08-31": "7.00"}}
+    assert planner.shop.costs == {"A": {"2026-08-01..2026-08-31": "7.00"}}
 
 
-def test_a_plan_does_not_begin_where_its_old_costs_were_deleted(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.costs["A"] = dict([*OLD.items()][:1])
+def test_a_plan_does_not_begin_where_its_old_costs_were_deleted(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.costs["A"] = dict([*OLD.items()][:1])
 
     with pytest.raises(OutdatedCostPlanError, match=r"'A' of S1\.DE"):
-        desk.apply(plan)
+        planner.apply(plan)
 
-    assert desk.shop.requests == ["GET"]
+    assert planner.shop.requests == ["GET"]
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
-def test_a_request_whose_answer_is_lost_is_sent_again(desk: Desk, method: str) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults[method] = [hang_up]
+def test_a_request_whose_answer_is_lost_is_sent_again(planner: Planner, method: str) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults[method] = [hang_up]
 
-    with SellerApi("http://upstream", transport=httpx.MockTransport(desk.shop), attempts=2) as patient:
-        applied = replace(desk, api=patient).apply(plan)
+    with SellerApi("http://upstream", transport=httpx.MockTransport(planner.shop), attempts=2) as patient:
+        applied = replace(planner, api=patient).apply(plan)
 
     assert applied.problem is None
-    assert desk.shop.requests.count(method) == {"POST": 2, "DELETE": 3}[method]
+    assert planner.shop.requests.count(method) == {"POST": 2, "DELETE": 3}[method]
 
 
-def test_a_broken_off_plan_can_be_taken_back(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults["POST"] = [kill]
+def test_a_broken_off_plan_can_be_taken_back(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["POST"] = [kill]
     with pytest.raises(Killed):
-        desk.apply(plan)
+        planner.apply(plan)
 
-    undone = plan_undo(lambda _: desk.api, desk.database, plan_of(desk.database, plan.id), made_by="ann")
+    undone = plan_undo(lambda _: planner.api, planner.database, plan_of(planner.database, plan.id), made_by="ann")
     assert undone.plan is not None
-    applied = desk.apply(undone.plan)
+    applied = planner.apply(undone.plan)
 
     assert applied.problem is None
-    assert desk.shop.costs == {"A": OLD}
+    assert planner.shop.costs == {"A": OLD}
 
 
-def test_an_upstream_that_cannot_be_read_first_gets_no_costs(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults["GET"] = [break_down]
+def test_an_upstream_that_cannot_be_read_first_gets_no_costs(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["GET"] = [break_down]
 
     with pytest.raises(UpstreamUnavailableError, match="of SKU 'A'"):
-        desk.apply(plan)
+        planner.apply(plan)
 
-    assert desk.shop.requests == ["GET"]
-    assert desk.writes(plan)["A"].state is WriteState.PLANNED
+    assert planner.shop.requests == ["GET"]
+    assert planner.writes(plan)["A"].state is WriteState.PLANNED
 
 
-def test_reading_back_goes_on_over_passing_faults(desk: Desk) -> None:
-    plan = desk.plan(A=NEW)
-    desk.shop.faults["GET"] = [None, break_down, break_down]
+def test_reading_back_goes_on_over_passing_faults(planner: Planner) -> None:
+    plan = planner.plan(A=NEW)
+    planner.shop.faults["GET"] = [None, break_down, break_down]
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     assert applied.problem is None
-    assert len(desk.watch.pauses) == 2
+    assert len(planner.clock.pauses) == 2
 
 
-def test_costs_that_cannot_be_removed_are_reported_at_once(desk: Desk) -> None:
-    desk.shop.deletes = "not"
-    plan = desk.plan(A={})
+def test_costs_that_cannot_be_removed_are_reported_at_once(planner: Planner) -> None:
+    planner.shop.deletes = "not"
+    plan = planner.plan(A={})
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     assert "the upstream answered 405" in str(applied.problem)
-    assert (desk.shop.costs, desk.watch.pauses) == ({"A": OLD}, [])
+    assert (planner.shop.costs, planner.clock.pauses) == ({"A": OLD}, [])
 
 
-def test_what_was_deleted_meanwhile_is_gone_already(desk: Desk) -> None:
-    plan = desk.plan(A={})
+def test_what_was_deleted_meanwhile_is_gone_already(planner: Planner) -> None:
+    plan = planner.plan(A={})
 
     def deleted(_: httpx.Request) -> None:
-        desk.shop.costs["A"] = {}
+        planner.shop.costs["A"] = {}
 
-    desk.shop.faults["DELETE"] = [deleted]
+    planner.shop.faults["DELETE"] = [deleted]
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     assert applied.problem is None
     assert applied.plan.writes[0].read_back == ()
 
 
-def test_many_skus_are_waited_for_together(desk: Desk) -> None:
+def test_many_skus_are_waited_for_together(planner: Planner) -> None:
     skus = {f"P{number:03d}": NEW for number in range(200)}
-    plan = desk.plan(**skus)
-    desk.shop.reads_until_applied = 300
+    plan = planner.plan(**skus)
+    planner.shop.reads_until_applied = 300
 
-    applied = desk.apply(plan, seconds=120)
+    applied = planner.apply(plan, seconds=120)
 
     assert applied.problem is None
-    assert desk.shop.costs | {"A": NEW} == {"A": NEW, **skus}
-    assert len(desk.watch.pauses) < 4
+    assert planner.shop.costs | {"A": NEW} == {"A": NEW, **skus}
+    assert len(planner.clock.pauses) < 4
 
 
-def test_amounts_are_sent_as_exact_numbers(desk: Desk) -> None:
+def test_amounts_are_sent_as_exact_numbers(planner: Planner) -> None:
     sent: list[Any] = []
-    plan = desk.plan(Ä={"2026-01-01..2026-01-31": "1234567.0000000001"})
-    desk.shop.faults["POST"] = [lambda request: sent.append(request.content.decode())]
+    plan = planner.plan(Ä={"2026-01-01..2026-01-31": "1234567.0000000001"})
+    planner.shop.faults["POST"] = [lambda request: sent.append(request.content.decode())]
 
-    desk.apply(plan)
+    planner.apply(plan)
 
     assert '"amount":1234567.0000000001,' in sent[0] or '"amount":1234567.0000000001}' in sent[0]
     assert json.loads(sent[0])["sku"] == "Ä"

@@ -45,7 +45,7 @@ def costs(dates: tuple[date, date], *amounts: str, currency: str = "USD", **elem
     return CostPeriod(*dates, tuple(elements))
 
 
-class Desk:
+class Planner:
     """Makes and applies plans with the service."""
 
     def __init__(self, shop: Shop, apis: dict[str, SellerApi]) -> None:
@@ -77,20 +77,20 @@ def shop(postgres: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def desk(shop: Shop) -> Iterator[Desk]:
+def planner(shop: Shop) -> Iterator[Planner]:
     with ExitStack() as stack:
-        yield Desk(shop, {name: stack.enter_context(shop.api(name)) for name in ("default", "bob")})
+        yield Planner(shop, {name: stack.enter_context(shop.api(name)) for name in ("default", "bob")})
 
 
 def _states(plan: CostPlan) -> set[WriteState]:
     return {write.state for write in plan.writes}
 
 
-def test_a_plan_shows_what_it_adds_changes_and_removes_and_writes_nothing(desk: Desk) -> None:
-    desk.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
-    before = desk.shop.read()
+def test_a_plan_shows_what_it_adds_changes_and_removes_and_writes_nothing(planner: Planner) -> None:
+    planner.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
+    before = planner.shop.read()
 
-    plan = desk.planned(
+    plan = planner.planned(
         {(US, SKU): (costs(JANUARY, "5.00", "0.125"), costs((date(2026, 3, 1), date(2026, 3, 1)), "1"))}
     )
 
@@ -103,26 +103,26 @@ def test_a_plan_shows_what_it_adds_changes_and_removes_and_writes_nothing(desk: 
     assert changed.after.amounts == {"USD": Decimal("5.125")}
     assert (removed.after, added.before) == (None, None)
     assert removed.period.dates == FEBRUARY
-    assert plan == plan_of(desk.shop.warehouse, plan.id)
+    assert plan == plan_of(planner.shop.warehouse, plan.id)
     assert (plan.source, plan.made_by, _states(plan)) == ("costs.csv", "ann", {WriteState.PLANNED})
-    assert desk.shop.read() == before
+    assert planner.shop.read() == before
 
 
-def test_what_holds_already_makes_no_plan(desk: Desk) -> None:
-    desk.shop.write(period("2026-01-01", "2026-01-31", 3.1, notes=""))
+def test_what_holds_already_makes_no_plan(planner: Planner) -> None:
+    planner.shop.write(period("2026-01-01", "2026-01-31", 3.1, notes=""))
 
-    planned = desk.plan({(US, SKU): (costs(JANUARY, "3.1000"),), (US, SKUS[1]): ()})
+    planned = planner.plan({(US, SKU): (costs(JANUARY, "3.1000"),), (US, SKUS[1]): ()})
 
     assert planned.plan is None
     assert planned.unchanged == ((US, SKU), (US, SKUS[1]))
-    assert desk.shop.query("SELECT count(*) FROM platform.cost_plans") == [(0,)]
+    assert planner.shop.query("SELECT count(*) FROM platform.cost_plans") == [(0,)]
 
 
-def test_an_unknown_product_is_reported_and_stops_no_other(desk: Desk) -> None:
-    planned = desk.plan({(US, "misspelt"): (costs(JANUARY, "1"),), (US, SKU): (costs(JANUARY, "2"),)})
+def test_an_unknown_product_is_reported_and_stops_no_other(planner: Planner) -> None:
+    planned = planner.plan({(US, "misspelt"): (costs(JANUARY, "1"),), (US, SKU): (costs(JANUARY, "2"),)})
     assert planned.plan is not None
 
-    applied = desk.apply(planned.plan)
+    applied = planner.apply(planned.plan)
 
     assert planned.unknown == ((US, "misspelt"),)
     states = {write.sku: write.state for write in applied.plan.writes}
@@ -135,15 +135,15 @@ def test_an_unknown_product_is_reported_and_stops_no_other(desk: Desk) -> None:
     assert applied.problem.exit_code == 4
 
 
-def test_an_applied_plan_holds_and_its_proof_is_kept(desk: Desk) -> None:
-    desk.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
+def test_an_applied_plan_holds_and_its_proof_is_kept(planner: Planner) -> None:
+    planner.shop.write(period("2026-01-01", "2026-01-31"), period("2026-02-01", "2026-02-28", 4))
     target = (costs(YEAR, "1234.50", "0.125", provider="椿", notes="a\nb"),)
-    plan = desk.planned({(US, SKU): target})
+    plan = planner.planned({(US, SKU): target})
 
-    applied = desk.apply(plan, run_id="run 7")
+    applied = planner.apply(plan, run_id="run 7")
 
     assert applied.problem is None
-    assert desk.shop.sums() == {"2026-01-01..2026-12-31": Decimal("1234.625")}
+    assert planner.shop.sums() == {"2026-01-01..2026-12-31": Decimal("1234.625")}
     (write,) = applied.plan.writes
     assert write.state is WriteState.HOLDS
     assert write.read_back is not None
@@ -155,32 +155,32 @@ def test_an_applied_plan_holds_and_its_proof_is_kept(desk: Desk) -> None:
     assert (write.written_by, write.run_id) == ("ann", "run 7")
 
 
-def test_several_accounts_and_connections_are_written_by_one_plan(desk: Desk) -> None:
+def test_several_accounts_and_connections_are_written_by_one_plan(planner: Planner) -> None:
     target: dict[Product, Periods] = {
         (account, sku): (costs(YEAR, f"{number}.50", currency=currency),)
         for account, currency in ((US, "USD"), (DE, "EUR"), (GB, "GBP"))
         for number, sku in enumerate(SKUS)
     }
 
-    applied = desk.apply(desk.planned(target))
+    applied = planner.apply(planner.planned(target))
 
     assert applied.problem is None
     assert _states(applied.plan) == {WriteState.HOLDS}
     for account, sku in target:
-        assert desk.shop.sums(sku, account) == {"2026-01-01..2026-12-31": Decimal(f"{SKUS.index(sku)}.50")}
+        assert planner.shop.sums(sku, account) == {"2026-01-01..2026-12-31": Decimal(f"{SKUS.index(sku)}.50")}
 
 
-def test_a_product_planned_without_costs_loses_them_and_others_keep_theirs(desk: Desk) -> None:
+def test_a_product_planned_without_costs_loses_them_and_others_keep_theirs(planner: Planner) -> None:
     for sku in SKUS[:2]:
-        desk.shop.write(period("2026-01-01", "2026-01-31"), sku=sku)
+        planner.shop.write(period("2026-01-01", "2026-01-31"), sku=sku)
 
-    applied = desk.apply(desk.planned({(US, SKU): ()}))
+    applied = planner.apply(planner.planned({(US, SKU): ()}))
 
     assert applied.problem is None
-    assert (desk.shop.read(), len(desk.shop.read(SKUS[1]))) == ([], 1)
+    assert (planner.shop.read(), len(planner.shop.read(SKUS[1]))) == ([], 1)
 
 
-def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(desk: Desk) -> None:
+def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(planner: Planner) -> None:
     element = CostElement(
         "Freight",
         Decimal("3.6666666667"),
@@ -189,97 +189,99 @@ def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(desk:
         units=Decimal(30),
         conversion_rate=Decimal("1.1"),
     )
-    plan = desk.planned({(US, SKU): (CostPeriod(*YEAR, (element,)),)})
+    plan = planner.planned({(US, SKU): (CostPeriod(*YEAR, (element,)),)})
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     assert applied.problem is None
-    assert desk.shop.sums() == {"2026-01-01..2026-12-31": Decimal("3.6666666667")}
+    assert planner.shop.sums() == {"2026-01-01..2026-12-31": Decimal("3.6666666667")}
     assert applied.plan.writes[0].wanted[0].cost_elements == (element,)
 
 
-def test_an_applied_plan_changes_nothing_when_it_is_applied_again(desk: Desk) -> None:
-    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),)})
-    first = desk.apply(plan)
-    desk.shop.delete()
+def test_an_applied_plan_changes_nothing_when_it_is_applied_again(planner: Planner) -> None:
+    plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),)})
+    first = planner.apply(plan)
+    planner.shop.delete()
 
-    again = desk.apply(plan)
+    again = planner.apply(plan)
 
     assert again.was_applied
     assert again.plan == first.plan
-    assert desk.shop.read() == []
+    assert planner.shop.read() == []
 
 
-def test_a_plan_is_refused_when_a_cost_has_changed_since(desk: Desk) -> None:
-    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),), (US, SKUS[1]): (costs(JANUARY, "5"),)})
-    desk.shop.write(period("2026-05-01", "2026-05-31"), sku=SKUS[1])
+def test_a_plan_is_refused_when_a_cost_has_changed_since(planner: Planner) -> None:
+    plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),), (US, SKUS[1]): (costs(JANUARY, "5"),)})
+    planner.shop.write(period("2026-05-01", "2026-05-31"), sku=SKUS[1])
 
     with pytest.raises(OutdatedCostPlanError, match=r"of SKU 'SKU-2' of S1.US\. Nothing was written"):
-        desk.apply(plan)
+        planner.apply(plan)
 
-    assert desk.shop.read() == []
-    assert _states(plan_of(desk.shop.warehouse, plan.id)) == {WriteState.PLANNED}
+    assert planner.shop.read() == []
+    assert _states(plan_of(planner.shop.warehouse, plan.id)) == {WriteState.PLANNED}
 
 
-def test_costs_that_were_written_meanwhile_need_no_write(desk: Desk) -> None:
-    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),)})
-    desk.shop.write(period("2026-01-01", "2026-01-31", 5))
+def test_costs_that_were_written_meanwhile_need_no_write(planner: Planner) -> None:
+    plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),)})
+    planner.shop.write(period("2026-01-01", "2026-01-31", 5))
 
-    applied = desk.apply(plan)
+    applied = planner.apply(plan)
 
     (write,) = applied.plan.writes
     assert (write.state, write.written_at) == (WriteState.HOLDS, None)
 
 
-def test_a_period_without_a_last_day_is_not_replaced(desk: Desk) -> None:
-    desk.shop.write(period("2026-01-01", "2026-01-31"))
-    execute(desk.shop.service.database, "UPDATE seller.cost_periods SET to_date = NULL")
+def test_a_period_without_a_last_day_is_not_replaced(planner: Planner) -> None:
+    planner.shop.write(period("2026-01-01", "2026-01-31"))
+    execute(planner.shop.service.database, "UPDATE seller.cost_periods SET to_date = NULL")
 
     with pytest.raises(OpenCostPeriodError, match=r"without a last day for SKU 'SKU-1' of S1\.US"):
-        desk.plan({(US, SKU): (costs(JANUARY, "5"),)})
+        planner.plan({(US, SKU): (costs(JANUARY, "5"),)})
 
 
-def test_an_undo_brings_back_what_was_before(desk: Desk) -> None:
-    desk.shop.write(period("2026-01-01", "2026-01-31", notes="kept"), period("2026-02-01", "2026-02-28", 4))
-    before = desk.shop.read()
-    plan = desk.planned({(US, SKU): (costs(YEAR, "9"),), (US, SKUS[1]): (costs(YEAR, "9"),)})
-    desk.apply(plan)
+def test_an_undo_brings_back_what_was_before(planner: Planner) -> None:
+    planner.shop.write(period("2026-01-01", "2026-01-31", notes="kept"), period("2026-02-01", "2026-02-28", 4))
+    before = planner.shop.read()
+    plan = planner.planned({(US, SKU): (costs(YEAR, "9"),), (US, SKUS[1]): (costs(YEAR, "9"),)})
+    planner.apply(plan)
 
-    undone = desk.undo(plan)
+    undone = planner.undo(plan)
     assert undone.plan is not None
-    applied = desk.apply(undone.plan)
+    applied = planner.apply(undone.plan)
 
     assert applied.problem is None
     assert (undone.plan.undo_of, undone.plan.source) == (plan.id, f"undo of plan {plan.id}")
-    assert (desk.shop.read(), desk.shop.read(SKUS[1])) == (before, [])
-    assert desk.undo(plan).plan is None
+    assert (planner.shop.read(), planner.shop.read(SKUS[1])) == (before, [])
+    assert planner.undo(plan).plan is None
 
 
-def test_a_plan_of_which_nothing_was_written_cannot_be_taken_back(desk: Desk) -> None:
-    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),)})
+def test_a_plan_of_which_nothing_was_written_cannot_be_taken_back(planner: Planner) -> None:
+    plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),)})
 
     with pytest.raises(InvalidCostPlanError, match="nothing of it was written"):
-        desk.undo(plan)
+        planner.undo(plan)
 
 
-def test_two_who_apply_do_not_write_the_same_account_at_once(desk: Desk) -> None:
-    plan = desk.planned({(US, SKU): (costs(JANUARY, "5"),), (DE, SKU): (costs(JANUARY, "5", currency="EUR"),)})
+def test_two_who_apply_do_not_write_the_same_account_at_once(planner: Planner) -> None:
+    plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),), (DE, SKU): (costs(JANUARY, "5", currency="EUR"),)})
 
-    with hold_costs(desk.shop.warehouse, [US]), pytest.raises(CostWritesBusyError, match=r"'S1\.US'"):
-        desk.apply(plan)
-    assert desk.shop.read() == []
-    applied = desk.apply(plan)
+    with hold_costs(planner.shop.warehouse, [US]), pytest.raises(CostWritesBusyError, match=r"'S1\.US'"):
+        planner.apply(plan)
+    assert planner.shop.read() == []
+    applied = planner.apply(plan)
 
     assert applied.problem is None
 
 
-def test_a_plan_file_is_applied_anywhere_but_not_if_edited(desk: Desk, tmp_path: Path, database: Database) -> None:
-    plan = desk.planned({(US, SKUS[2]): (costs(JANUARY, "5.10", notes='"ü"'),), (US, SKU): (costs(JANUARY, "5"),)})
+def test_a_plan_file_is_applied_anywhere_but_not_if_edited(
+    planner: Planner, tmp_path: Path, database: Database
+) -> None:
+    plan = planner.planned({(US, SKUS[2]): (costs(JANUARY, "5.10", notes='"ü"'),), (US, SKU): (costs(JANUARY, "5"),)})
     file = tmp_path / "plan.json"
     document = plan_document(plan)
     file.write_text(json.dumps(document))
 
-    here, there = read_plan(desk.shop.warehouse, str(file)), read_plan(database, str(file))
+    here, there = read_plan(planner.shop.warehouse, str(file)), read_plan(database, str(file))
     again = read_plan(database, str(file))
     document["writes"][0]["wanted"][0]["cost_elements"][0]["amount"] = "50"
     file.write_text(json.dumps(document))
@@ -288,7 +290,7 @@ def test_a_plan_file_is_applied_anywhere_but_not_if_edited(desk: Desk, tmp_path:
     assert (there.uid, there.writes) == (plan.uid, plan.writes)
     assert again.id == there.id
     with pytest.raises(InvalidCostPlanError, match=f"differs from plan {plan.id}"):
-        read_plan(desk.shop.warehouse, str(file))
+        read_plan(planner.shop.warehouse, str(file))
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"format": "seller-platform cost plan, version 1"}', "3"])
@@ -307,8 +309,8 @@ def test_a_plan_that_is_not_there_is_named(database: Database) -> None:
         read_plan(database, "77.json")
 
 
-def test_changes_are_in_the_order_of_their_days(desk: Desk) -> None:
-    plan = desk.planned({(US, SKU): (costs(FEBRUARY, "1"), costs(JANUARY, "1"))})
+def test_changes_are_in_the_order_of_their_days(planner: Planner) -> None:
+    plan = planner.planned({(US, SKU): (costs(FEBRUARY, "1"), costs(JANUARY, "1"))})
 
     assert [change.period.dates for change in changes_of(plan.writes[0])] == [JANUARY, FEBRUARY]
     assert isinstance(changes_of(plan.writes[0])[0], Change)

@@ -26,8 +26,8 @@ Upstream = Callable[[httpx.Request], httpx.Response]
 
 
 def _compare(query: AccountQuery, source: Upstream, replica: Upstream) -> Comparison:
-    with api_of(source) as theirs, api_of(replica) as ours:
-        return verify(query, theirs, ours)
+    with api_of(source) as source_api, api_of(replica) as replica_api:
+        return verify(query, source_api, replica_api)
 
 
 def _refusing(body: Mapping[str, object], status: int = 422) -> Upstream:
@@ -115,14 +115,14 @@ def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
 def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
     query = AccountQuery(COSTS, KNOWN, None, TODAY, skus=("A", "B", "NEW"))
     duty = {"cost_element": "Duty", "amount": 1, "currency": "EUR"}
-    theirs, ours = _period("1,001.50", provider=""), _period(1001.5, provider=None)
-    theirs["cost_elements"].append(duty)
-    ours["cost_elements"].insert(0, {**duty, "amount": 1.00, "notes": ""})
+    at_source, at_replica = _period("1,001.50", provider=""), _period(1001.5, provider=None)
+    at_source["cost_elements"].append(duty)
+    at_replica["cost_elements"].insert(0, {**duty, "amount": 1.00, "notes": ""})
 
     comparison = _compare(
         query,
-        _selling({"A": [theirs, _period(first="2027-01-01")], "B": []}),
-        _selling({"A": [_period(first="2027-01-01"), ours], "B": [], "NEW": []}),
+        _selling({"A": [at_source, _period(first="2027-01-01")], "B": []}),
+        _selling({"A": [_period(first="2027-01-01"), at_replica], "B": [], "NEW": []}),
     )
 
     assert (comparison.verdict, comparison.rows, comparison.differences) == (ComparisonResult.EQUAL, 2, ())
@@ -130,7 +130,7 @@ def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "message"),
+    ("periods", "message"),
     [
         ([_period(), _period()], "sku A, from_date 2026-01-01: 1 at the source, 2 at the replica"),
         ([], "sku A, from_date 2026-01-01: 1 at the source, 0 at the replica"),
@@ -139,10 +139,10 @@ def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
     ],
     ids=["twice", "lacking", "amount", "notes"],
 )
-def test_costs_that_differ_are_named_with_their_product(ours: list[dict[str, Any]], message: str) -> None:
+def test_costs_that_differ_are_named_with_their_product(periods: list[dict[str, Any]], message: str) -> None:
     query = AccountQuery(COSTS, KNOWN, None, TODAY, skus=("A", "B"))
 
-    comparison = _compare(query, _selling({"A": [_period()], "B": []}), _selling({"A": ours, "B": []}))
+    comparison = _compare(query, _selling({"A": [_period()], "B": []}), _selling({"A": periods, "B": []}))
 
     assert comparison.verdict is ComparisonResult.DIFFERENT
     assert any("sku A, from_date 2026-01-01" in line and message in line for line in comparison.differences), (

@@ -23,7 +23,7 @@ from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.service.reports.test_endpoints import DAY, PACE, _fill
-from seller_platform_tests.support import served as ours
+from seller_platform_tests.support import served as serving
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.report_upstream import ACCOUNTS, NOON, ReportUpstream, report_upstream
 from seller_platform_tests.support.waiting import wait_for
@@ -140,22 +140,24 @@ def test_a_report_of_our_service_is_requested_followed_and_landed(
 ) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
     url = postgres.database(f"upstream_of_reports_{form}", template="template_seller")
-    with Database(url) as theirs, ours.served(theirs, url, worker_pace=PACE) as service:
-        _fill(theirs, "S1.US", 3)
-        settings = Upstream(service.base_url, service.base_url, service.client_id, service.client_secret, ours.CALLBACK)
-        tokens = TokenPair(ours.issue_token(theirs, ours.ANN), "none", datetime.now(UTC), 1_296_000)
-        accounts = [(key, ours.ACCOUNTS[key]) for key in ours.OF_ANN]
+    with Database(url) as upstream_database, serving.served(upstream_database, url, worker_pace=PACE) as service:
+        _fill(upstream_database, "S1.US", 3)
+        settings = Upstream(
+            service.base_url, service.base_url, service.client_id, service.client_secret, serving.CALLBACK
+        )
+        tokens = TokenPair(serving.issue_token(upstream_database, serving.ANN), "none", datetime.now(UTC), 1_296_000)
+        accounts = [(key, serving.ACCOUNTS[key]) for key in serving.OF_ANN]
         with reports_of(settings, tokens, database, tmp_path, accounts, datetime.now(UTC)) as reports:
             requested = reports.request(accounts=["S1.US"], value=str(DAY), format=form)
             asked = _tick_until_asked(reports)
-            landed = reports.launch(asked[0])
+            loaded = reports.launch(asked[0])
             after = reports.tick()
     drop_database(postgres, f"upstream_of_reports_{form}")
 
     assert requested.success
     assert [request.partition_key for request in asked] == ["S1.US"]
     assert asked[0].tags["seller_platform/account"] == "S1.US"
-    assert landed.success
+    assert loaded.success
     assert after == []
     assert reports.states() == ["loaded"]
     rows = reports.rows("SELECT * FROM seller.report_rows ORDER BY position")
@@ -238,12 +240,12 @@ def test_all_processes_may_be_restarted_between_any_two_steps(
         with restarted(now) as fresh:
             asked = fresh.tick()
     with restarted(now) as fresh:
-        landed = fresh.launch(asked[0])
+        loaded = fresh.launch(asked[0])
     with restarted(now) as fresh:
         afterwards = fresh.tick()
 
     assert timedelta(minutes=10) <= now - NOON <= timedelta(minutes=14)
-    assert landed.success
+    assert loaded.success
     assert afterwards == []
     assert reports.states() == ["loaded"]
     assert len(upstream.asked) == 1
@@ -363,9 +365,9 @@ def test_a_run_that_fails_for_a_while_is_requested_again_with_another_key(
     at_once = reports.tick()
     reports.clock.now += timedelta(seconds=61)
     (second,) = reports.tick()
-    landed = reports.launch(second)
+    loaded = reports.launch(second)
 
-    assert (failed.success, landed.success) == (False, True)
+    assert (failed.success, loaded.success) == (False, True)
     assert at_once == []
     assert first.run_key != second.run_key
     assert reports.states() == ["loaded"]
@@ -385,11 +387,11 @@ def test_a_run_that_is_killed_is_requested_again_and_one_under_way_is_not(report
     under_way = reports.tick()
     reports.instance.report_run_failed(killed)
     (second,) = reports.tick()
-    landed = reports.launch(second)
+    loaded = reports.launch(second)
 
     assert under_way == []
     assert second.tags[RUN_TAG] != first.tags[RUN_TAG]
-    assert landed.success
+    assert loaded.success
     assert reports.states() == ["loaded"]
 
 

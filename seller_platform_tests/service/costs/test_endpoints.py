@@ -570,17 +570,17 @@ def test_a_write_waits_for_one_of_the_same_account_only(shop: Served, database_u
 
 
 def test_no_body_causes_a_500(shared: httpx.Client) -> None:
-    chance = random.Random(11)
+    rng = random.Random(11)
     odd: list[Any] = [
         None, True, 0, -1, 1.5, 10**40, "", "\0", "\ud800", "x" * 2_000, "2026-01-01", "9999-12-31", "0001-01-01",
         "1.5", "USD", "SKU-2", "Shop US", "World", "P1", [], {}, [[]], [{}], [None], {"a": {"b": []}},
     ]  # fmt: skip
 
     def mutated(value: Any) -> Any:
-        if chance.random() < 0.08:
-            return chance.choice(odd)
+        if rng.random() < 0.08:
+            return rng.choice(odd)
         if isinstance(value, dict):
-            return {name: mutated(each) for name, each in value.items() if chance.random() > 0.03}
+            return {name: mutated(each) for name, each in value.items() if rng.random() > 0.03}
         return [mutated(each) for each in value] if isinstance(value, list) else value
 
     good = {

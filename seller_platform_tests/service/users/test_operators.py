@@ -179,8 +179,10 @@ def test_a_group_selects_its_accounts(service: Served) -> None:
 
 
 def test_a_group_that_cannot_be_is_refused_and_what_may_be_is_named(service: Served) -> None:
-    theirs = ", ".join(sorted(OF_ANN))
-    with pytest.raises(AccountNotGrantedError, match=rf"{ANN} may not read account 'S2.GB'; they may read: {theirs}$"):
+    readable = ", ".join(sorted(OF_ANN))
+    with pytest.raises(
+        AccountNotGrantedError, match=rf"{ANN} may not read account 'S2.GB'; they may read: {readable}$"
+    ):
         set_group(service.database, ANN, "World", ["S1.US", "S2.GB"])
     with pytest.raises(UnknownGroupError, match=r"'Secret'; their groups are: 'Empty', 'Twins', 'World'$"):
         remove_group(service.database, ANN, "Secret")
