@@ -162,7 +162,8 @@ class AccountHistory:
             first_number=self._numbers[channel.tag],
             prefix=f"{channel.prefix}{100 + self.sandbox.number % 900}",
             tax=market.tax,
-            grant=self.stock.grant if channel.is_platform else _everything,
+            # The seller's own warehouses are refilled without a trace in the data.
+            grant=self.stock.grant if channel.is_platform else lambda _, units: units,
         )
         self._numbers[channel.tag] += demanded
         self._add(buffer, _ORDERS, order_rows(sales, self._texts, self.days, day_number, market.currency), channel.tag)
@@ -188,40 +189,26 @@ class AccountHistory:
         return generator(self._seed, self.sandbox.number, *purpose)
 
 
-def _cost_period_rows(history: "AccountHistory", rng: np.random.Generator, _: int) -> Sequence[Row]:
-    return cost_period_rows(
+GENERATORS: Mapping[str, Callable[[AccountHistory, np.random.Generator, int], Sequence[Row]]] = {
+    "cost_periods": lambda history, rng, _: cost_period_rows(
         rng,
         history.products,
         history.demand.prices[0],
         currency=history.sandbox.marketplace.currency,
         first=history.period.start,
         today=history.today,
-    )
-
-
-def _inventory_rows(history: "AccountHistory", _: np.random.Generator, __: int) -> Sequence[Row]:
-    return inventory_rows(history.products, history.stock, history.sold_lately, history.today)
-
-
-def _warehouse_stock_rows(history: "AccountHistory", rng: np.random.Generator, _: int) -> Sequence[Row]:
-    return warehouse_rows(rng, history.products, history.days, history.today)
-
-
-def _inbound_shipment_rows(history: "AccountHistory", _: np.random.Generator, __: int) -> Sequence[Row]:
-    prefix = f"SHP{history.sandbox.number + 1:04d}"
-    return shipment_rows(history.stock.shipments, first=history.period.start, today=history.today, prefix=prefix)
-
-
-def _notification_rows(history: "AccountHistory", _: np.random.Generator, __: int) -> Sequence[Row]:
-    return history.notifications.rows
-
-
-GENERATORS: Mapping[str, Callable[[AccountHistory, np.random.Generator, int], Sequence[Row]]] = {
-    "cost_periods": _cost_period_rows,
-    "inventory": _inventory_rows,
-    "warehouse_stock": _warehouse_stock_rows,
-    "inbound_shipments": _inbound_shipment_rows,
-    "notifications": _notification_rows,
+    ),
+    "inventory": lambda history, _, __: inventory_rows(
+        history.products, history.stock, history.sold_lately, history.today
+    ),
+    "warehouse_stock": lambda history, rng, _: warehouse_rows(rng, history.products, history.days, history.today),
+    "inbound_shipments": lambda history, _, __: shipment_rows(
+        history.stock.shipments,
+        first=history.period.start,
+        today=history.today,
+        prefix=f"SHP{history.sandbox.number + 1:04d}",
+    ),
+    "notifications": lambda history, _, __: history.notifications.rows,
 }
 """The generator of each list. Orders, daily sales and transactions are drawn together and have none here.
 
@@ -229,8 +216,3 @@ A generator takes the account's history, random numbers and the index of a day, 
 day of a dated list, and for a snapshot once, with one past the last index. All generators of a day share the random
 numbers in this order, so a new one at the end leaves the rows of all others as they are.
 """
-
-
-def _everything(_: Ints, units: Ints) -> Ints:
-    """Grant every unit. The seller's own warehouses are refilled without a trace in the data."""
-    return units

@@ -63,25 +63,25 @@ def _products(rng: Random) -> Iterator[Product]:
         yield from _family(rng, family)
         if family < len(_UNUSUAL):
             sku, name = _UNUSUAL[family]
-            yield _product(rng, sku, _code(rng, "B0", 8), None, name)
+            yield _product(rng, sku, _code(rng, "B0"), None, name)
 
 
 def _family(rng: Random, number: int) -> Iterator[Product]:
     material, thing, use = rng.choice(_MATERIALS), rng.choice(_THINGS), rng.choice(_USES)
     name, stem = f"{material} {thing} {use}", f"{material[:2]}{thing[:3]}-{number + 1:04d}".upper()
     variants = rng.choice((1, 1, 2, 3, 4, 6))
-    parent = _code(rng, "B0", 8) if variants > 1 else None
+    parent = _code(rng, "B0") if variants > 1 else None
     for variant in _VARIANTS[:variants]:
         ending = f"-{variant[:3].upper()}" if parent else ""
-        product = _product(rng, stem + ending, _code(rng, "B0", 8), parent, f"{name}, {variant}" if parent else name)
+        product = _product(rng, stem + ending, _code(rng, "B0"), parent, f"{name}, {variant}" if parent else name)
         yield product
         if rng.random() < _TWINS:
             yield _product(rng, f"{product.sku} (2)", product.asin, parent, product.name)
 
 
 def _product(rng: Random, sku: str, asin: str, parent_asin: str | None, name: str) -> Product:
-    return Product(sku, asin, parent_asin, name, _code(rng, "X0", 8), rng.randint(10, 45))
+    return Product(sku, asin, parent_asin, name, _code(rng, "X0"), rng.randint(10, 45))
 
 
-def _code(rng: Random, start: str, length: int) -> str:
-    return start + "".join(rng.choices(_ALPHABET, k=length))
+def _code(rng: Random, start: str) -> str:
+    return start + "".join(rng.choices(_ALPHABET, k=8))

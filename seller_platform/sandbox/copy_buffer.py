@@ -1,7 +1,7 @@
 """A buffer of rows, written by COPY whenever it holds a few megabytes."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import psycopg
 
@@ -39,9 +39,6 @@ class CopyBuffer:
     def flush(self) -> None:
         """Write every buffered row."""
         for dataset, blocks in self._blocks.values():
-            self._copy(dataset, blocks)
+            with self._connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
+                copy.write(b"".join(blocks))
         self._blocks, self._bytes = {}, 0
-
-    def _copy(self, dataset: Dataset, blocks: Iterable[bytes]) -> None:
-        with self._connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
-            copy.write(b"".join(blocks))

@@ -46,10 +46,8 @@ def cost_period_rows(
 
 def _elements(cents: Sequence[int], currency: str) -> str:
     """Return the elements as JSON. Amounts keep two decimals, which floats would lose."""
-    return f"[{', '.join(_element(*each, currency) for each in zip(_ELEMENTS, cents, strict=True))}]"
-
-
-def _element(kind: tuple[str, tuple[int, int], str, str], cents: int, currency: str) -> str:
-    name, _, provider, notes = kind
-    details = json.dumps({"currency": currency, "provider": provider, "notes": notes}, ensure_ascii=False)
-    return f'{{"cost_element": {json.dumps(name)}, "amount": {money(cents)}, {details[1:]}'
+    elements = []
+    for (name, _, provider, notes), amount in zip(_ELEMENTS, cents, strict=True):
+        details = json.dumps({"currency": currency, "provider": provider, "notes": notes}, ensure_ascii=False)
+        elements.append(f'{{"cost_element": {json.dumps(name)}, "amount": {money(amount)}, {details[1:]}')
+    return f"[{', '.join(elements)}]"

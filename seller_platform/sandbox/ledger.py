@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import repeat
 
 import numpy as np
+import numpy.typing as npt
 
 from seller_platform.sandbox.demand import Demand
 from seller_platform.sandbox.local_days import DAY_SECONDS, LocalDay, stamps
@@ -36,35 +37,24 @@ class Ledger:
         """
         lines = np.flatnonzero(sales.is_sale & (sales.settled < len(self._days))[sales.order])
         posted, seconds = sales.settled[sales.order[lines]], sales.settled_seconds[sales.order[lines]]
-        stamped = stamps(self._days, posted.tolist(), seconds.tolist())
-        days = [self._days[day].text for day in posted.tolist()]
+        moments = self._moments(posted, seconds)
         quantity = sales.quantity[lines]
         commission = -share(sales.product_sales[lines] - sales.rebates[lines], _COMMISSION)
         units = np.repeat(np.arange(len(lines)), quantity)
         fulfilment = -self._demand.fulfilment_fees[sales.product[lines[units]]]
         return [
             *self._rows(
-                sales,
-                lines,
-                "Order",
-                "Payment for the order",
-                stamped=stamped,
-                days=days,
-                quantity=quantity,
-                cents=sales.totals[lines],
+                sales, lines, moments, quantity, sales.totals[lines], kind="Order", description="Payment for the order"
             ),
-            *self._rows(
-                sales, lines, "Fee", "Commission", stamped=stamped, days=days, quantity=quantity, cents=commission
-            ),
+            *self._rows(sales, lines, moments, quantity, commission, kind="Fee", description="Commission"),
             *self._rows(
                 sales,
                 lines[units],
-                "Fee",
-                "Fulfilment",
-                stamped=[stamped[unit] for unit in units.tolist()],
-                days=[days[unit] for unit in units.tolist()],
-                quantity=np.ones_like(units),
-                cents=fulfilment,
+                moments[units],
+                np.ones_like(units),
+                fulfilment,
+                kind="Fee",
+                description="Fulfilment",
             ),
             *self._refunds(rng, sales),
         ]
@@ -112,34 +102,29 @@ class Ledger:
         is_past = posted < len(self._days)
         lines, posted, seconds, returned = lines[is_past], posted[is_past], seconds[is_past], returned[is_past]
         refunded = -(sales.totals[lines] * returned // sales.quantity[lines])
+        moments = self._moments(posted, seconds)
+        return self._rows(sales, lines, moments, returned, refunded, kind="Refund", description="Refund to the buyer")
+
+    def _moments(self, posted: Ints, seconds: Ints) -> npt.NDArray[np.object_]:
+        """Return timestamps and days of entries, in two columns."""
         stamped = stamps(self._days, posted.tolist(), seconds.tolist())
         days = [self._days[day].text for day in posted.tolist()]
-        return self._rows(
-            sales,
-            lines,
-            "Refund",
-            "Refund to the buyer",
-            stamped=stamped,
-            days=days,
-            quantity=returned,
-            cents=refunded,
-        )
+        return np.array([stamped, days], dtype=object).T
 
     def _rows(
         self,
         sales: Sales,
         lines: Ints,
-        kind: str,
-        description: str,
-        *,
-        stamped: Sequence[str],
-        days: Sequence[str],
+        moments: npt.NDArray[np.object_],
         quantity: Ints,
         cents: Ints,
+        *,
+        kind: str,
+        description: str,
     ) -> list[Row]:
         return list(
             zip(
-                stamped,
+                moments[:, 0].tolist(),
                 repeat(kind),
                 sales.ids[sales.order[lines]].tolist(),
                 self._texts.skus[sales.product[lines]].tolist(),
@@ -148,7 +133,7 @@ class Ledger:
                 amounts(cents.tolist()),
                 repeat(self._market.currency),
                 repeat(self._market.domain),
-                days,
+                moments[:, 1].tolist(),
                 strict=False,
             )
         )

@@ -76,7 +76,9 @@ def load_sandbox(
         RequestError: A number is too small, or the months reach beyond the calendar.
         WarehouseUnavailableError: The server cannot be reached. Nothing was changed.
     """
-    _require(accounts=accounts, months=months, orders_per_month=orders_per_month)
+    for name, number in (("accounts", accounts), ("months", months), ("orders_per_month", orders_per_month)):
+        if number < 1:
+            raise RequestError(f"{name} is {number}; the sandbox needs at least 1. Ask for 1 or more")
     period = _period(months, today)
     chosen = tuple(account_at(number, seed) for number in range(accounts))
     with database.begin() as connection:
@@ -87,12 +89,6 @@ def load_sandbox(
             connection.execute(text(f"ANALYZE {table.fullname}"))
         write_sums(connection, [sandbox.key for sandbox in chosen])
     return SandboxReport(tuple(sandbox.account for sandbox in chosen), period, rows)
-
-
-def _require(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 1:
-            raise RequestError(f"{name} is {number}; the sandbox needs at least 1. Ask for 1 or more")
 
 
 def _period(months: int, today: date) -> Window:

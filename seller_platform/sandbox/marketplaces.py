@@ -89,9 +89,10 @@ def account_at(number: int, seed: int) -> SandboxAccount:
     """Return the account of a number. It does not depend on the number of accounts."""
     marketplace = MARKETPLACES[number % len(MARKETPLACES)]
     rng = Random(f"seller {seed} {number}")
+    title = f"{_TITLES[number % len(_TITLES)]} {marketplace.country}"
     account = Account(
         id=_FIRST_ID + number,
-        title=_title(number, marketplace.country),
+        title=title if number < len(_TITLES) else f"{title} {number + 1}",
         country_code=marketplace.country,
         currency_code=marketplace.currency,
         timezone=marketplace.timezone,
@@ -99,8 +100,3 @@ def account_at(number: int, seed: int) -> SandboxAccount:
         seller_id="A" + "".join(rng.choices(_ALPHABET, k=13)),
     )
     return SandboxAccount(number, account, marketplace, _SIZES[number % len(_SIZES)])
-
-
-def _title(number: int, country: str) -> str:
-    name = _TITLES[number % len(_TITLES)]
-    return f"{name} {country}" if number < len(_TITLES) else f"{name} {country} {number + 1}"

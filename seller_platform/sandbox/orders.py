@@ -126,7 +126,9 @@ def draw_sales(
         quantity=granted,
         product_sales=product_sales,
         taxes=share(product_sales, tax),
-        shipping_credits=_shipping(rng, demand, product),
+        shipping_credits=np.where(
+            rng.random(len(product)) < _PAID_SHIPPING, demand.fulfilment_fees[product] // 2 + 149, 0
+        ),
         rebates=share(product_sales, _rebates(rng, demand.rebates_on(day_number)[product])),
     )
 
@@ -184,10 +186,6 @@ def _identifiers(prefix: str, first: int, count: int) -> npt.NDArray[np.object_]
     numbers = (np.arange(first + 1, first + 1 + count, dtype=np.int64) * _SCATTER) % _NUMBERS
     high, low = np.divmod(numbers, 10**7)
     return listed(f"{prefix}-{a:07d}-{b:07d}" for a, b in zip(high.tolist(), low.tolist(), strict=True))
-
-
-def _shipping(rng: np.random.Generator, demand: Demand, product: Ints) -> Ints:
-    return np.where(rng.random(len(product)) < _PAID_SHIPPING, demand.fulfilment_fees[product] // 2 + 149, 0)
 
 
 def _rebates(rng: np.random.Generator, running: Ints) -> Ints:
