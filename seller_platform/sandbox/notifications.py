@@ -1,6 +1,6 @@
 """Notifications that follow from stock and prices, day by day."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -57,28 +57,7 @@ class Notifications:
             reordered: Products that were reordered this day.
             today: The day of the snapshot.
         """
-        is_out = stock.sellable == 0
-        is_low = ~is_out & (stock.sellable < weekly)
-        notices = [
-            *(self._out(product) for product in np.flatnonzero(is_out & ~self._was_out).tolist()),
-            *(
-                self._low(product, int(stock.sellable[product]))
-                for product in np.flatnonzero(is_low & ~self._was_low & ~self._was_out).tolist()
-            ),
-            *(self._restock(product, int(stock.sellable[product])) for product in reordered.tolist()),
-            *(self._price(product) for product in np.flatnonzero(self._demand.price_change == day_number).tolist()),
-            *(
-                self._stranded(product)
-                for product in np.flatnonzero(rng.random(len(is_out)) < _STRANDED).tolist()
-                if not is_out[product]
-            ),
-        ]
-        self._was_out, self._was_low = is_out, is_low
-        self._keep(rng, days, day_number, notices, today)
-
-    def _keep(
-        self, rng: np.random.Generator, days: Sequence[LocalDay], day_number: int, notices: list[_Notice], today: date
-    ) -> None:
+        notices = list(self._notices(rng, day_number, stock=stock, weekly=weekly, reordered=reordered))
         seconds = np.sort(rng.integers(_RAISED_FROM, _RAISED_UNTIL, len(notices))).tolist()
         read_odds = 0.9 if len(days) - day_number > _OLD_DAYS else 0.3
         read = (rng.random(len(notices)) < read_odds).tolist()
@@ -98,32 +77,34 @@ class Notifications:
             )
             self._next_id += 1
 
-    def _out(self, product: int) -> _Notice:
-        message = f"{self._name(product)} is out of stock. Buyers cannot order it until a shipment arrives."
-        return _Notice("inventory_alerts", "Out of stock", message, "high", product)
-
-    def _low(self, product: int, units: int) -> _Notice:
-        message = f"{self._name(product)}: {units} units are left, less than {_LOW_DAYS} days usually need."
-        return _Notice("inventory_alerts", "Low stock", message, "medium", product)
-
-    def _stranded(self, product: int) -> _Notice:
-        message = f"{self._name(product)} has units in stock but its offer was inactive for some hours."
-        return _Notice("inventory_alerts", "Stranded inventory", message, "low", product)
-
-    def _restock(self, product: int, units: int) -> _Notice:
-        lead = self._products[product].lead_time_days
-        message = f"{self._name(product)}: {units} units are left and the supplier needs {lead} days. Order now."
-        return _Notice("restock_alerts", "Time to restock", message, "high" if units == 0 else "medium", product)
-
-    def _price(self, product: int) -> _Notice:
-        before, after = self._demand.prices[:, product].tolist()
-        verb = "rose" if after > before else "fell"
-        message = (
-            f"The featured offer of {self._name(product)} {verb} from {money(before)} to {money(after)} "
-            f"{self._currency}."
-        )
-        severity = "medium" if after < before else "low"
-        return _Notice("price_alerts", f"The featured offer {verb}", message, severity, product)
+    def _notices(
+        self, rng: np.random.Generator, day_number: int, *, stock: Stock, weekly: Ints, reordered: Ints
+    ) -> Iterator[_Notice]:
+        is_out = stock.sellable == 0
+        is_low = ~is_out & (stock.sellable < weekly)
+        for product in np.flatnonzero(is_out & ~self._was_out).tolist():
+            message = f"{self._name(product)} is out of stock. Buyers cannot order it until a shipment arrives."
+            yield _Notice("inventory_alerts", "Out of stock", message, "high", product)
+        for product in np.flatnonzero(is_low & ~self._was_low & ~self._was_out).tolist():
+            units = int(stock.sellable[product])
+            message = f"{self._name(product)}: {units} units are left, less than {_LOW_DAYS} days usually need."
+            yield _Notice("inventory_alerts", "Low stock", message, "medium", product)
+        for product in reordered.tolist():
+            units, lead = int(stock.sellable[product]), self._products[product].lead_time_days
+            message = f"{self._name(product)}: {units} units are left and the supplier needs {lead} days. Order now."
+            severity = "high" if units == 0 else "medium"
+            yield _Notice("restock_alerts", "Time to restock", message, severity, product)
+        for product in np.flatnonzero(self._demand.price_change == day_number).tolist():
+            before, after = self._demand.prices[:, product].tolist()
+            verb = "rose" if after > before else "fell"
+            severity = "medium" if after < before else "low"
+            change = f"{verb} from {money(before)} to {money(after)} {self._currency}"
+            message = f"The featured offer of {self._name(product)} {change}."
+            yield _Notice("price_alerts", f"The featured offer {verb}", message, severity, product)
+        for product in np.flatnonzero(~is_out & (rng.random(len(is_out)) < _STRANDED)).tolist():
+            message = f"{self._name(product)} has units in stock but its offer was inactive for some hours."
+            yield _Notice("inventory_alerts", "Stranded inventory", message, "low", product)
+        self._was_out, self._was_low = is_out, is_low
 
     def _name(self, product: int) -> str:
         return f"{self._products[product].name} ({self._products[product].sku})"
