@@ -25,34 +25,21 @@ from seller_platform.service.pool import Store
 
 def cost_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
     """Return the endpoints of cost periods."""
-    costs = _Costs(store, clock)
-    return (
-        Route(COST_PERIODS_PATH, costs.read, READ),
-        Route(COST_PERIODS_PATH, costs.write, WRITE, "POST"),
-        Route(COST_PERIODS_PATH, costs.delete, DELETE, "DELETE"),
-    )
 
-
-class _Costs:
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
-
-    async def read(self, request: Request) -> Response:
-        """Answer GET."""
-        async with self._store.connection() as connection:
+    async def answer_read(request: Request) -> Response:
+        async with store.connection() as connection:
             caller = await authenticate(connection, request.headers)
             query = Query(request.scope["query_string"])
             selector, product = read_selector(query), query.only_one(PRODUCT, "product", rule="must be named by")
             query.check()
             selected = await select_accounts(connection, caller, selector)
-            await require_read(connection, selected, [Need(COST_PERIODS, ACCOUNT)], self._clock())
+            await require_read(connection, selected, [Need(COST_PERIODS, ACCOUNT)], clock())
             skus = await find_skus(connection, selected, product)
             periods = await read_stored(connection, selected, skus)
         return Response(b'{"data":[%b]}' % periods, media_type=JSON)
 
-    async def write(self, request: Request) -> Response:
-        """Answer POST."""
-        async with self._store.connection() as connection:
+    async def answer_write(request: Request) -> Response:
+        async with store.connection() as connection:
             caller = await authenticate(connection, request.headers)
         body, query = await read_json(request), Query(request.scope["query_string"])
         query.join(body, (*SELECTION, SKU))
@@ -61,19 +48,18 @@ class _Costs:
             query.refuse(SKU.name, "is required; it names the product that the costs belong to")
         periods = read_periods(body, query)
         query.check()
-        async with self._store.connection() as connection:
+        async with store.connection() as connection:
             selected = await select_accounts(connection, caller, selector)
             skus = await find_skus(connection, selected, SentParameter(SKU.name, sku or ""))
             for account in selected.accounts:
                 if account.key not in skus:
                     raise NotFoundError(f"account {account.account_title} has no product with sku {shown(sku or '')}")
-            stored = await write_periods(connection, selected, sku or "", periods, self._clock())
+            stored = await write_periods(connection, selected, sku or "", periods, clock())
         message = f"{stored} cost period{'s were' if stored != 1 else ' was'} stored."
         return success_answer(message, sku=sku, periods=stored)
 
-    async def delete(self, request: Request) -> Response:
-        """Answer DELETE."""
-        async with self._store.connection() as connection:
+    async def answer_delete(request: Request) -> Response:
+        async with store.connection() as connection:
             caller = await authenticate(connection, request.headers)
         query = Query(request.scope["query_string"])
         query.join(await read_json(request), (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE))
@@ -86,7 +72,7 @@ class _Costs:
             query.refuse(FROM_DATE.name, f"is {first}, after to_date {last}")
         query.check()
         dates = (first, last) if first and last else None
-        async with self._store.connection() as connection:
+        async with store.connection() as connection:
             selected = await select_accounts(connection, caller, selector)
             skus = await find_skus(connection, selected, product)
             deleted = await delete_periods(connection, selected, skus, dates)
@@ -94,3 +80,9 @@ class _Costs:
             period = f" from {first} to {last}" if dates else ""
             raise NotFoundError(f"{product.name} {shown(product.value)} has no cost period{period}")
         return success_answer(f"{deleted} cost period{'s were' if deleted != 1 else ' was'} deleted.", deleted=deleted)
+
+    return (
+        Route(COST_PERIODS_PATH, answer_read, READ),
+        Route(COST_PERIODS_PATH, answer_write, WRITE, "POST"),
+        Route(COST_PERIODS_PATH, answer_delete, DELETE, "DELETE"),
+    )
