@@ -1,5 +1,7 @@
-"""The token pair of a grant, which the token endpoint issues and the warehouse stores."""
+"""The token pair of a grant, and the PKCE challenge of its authorization."""
 
+import base64
+import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -36,3 +38,9 @@ class TokenPair:
     def is_due(self, now: datetime) -> bool:
         """Whether half of the access token's life is over; the other half is the reserve."""
         return now >= self.issued_at + timedelta(seconds=self.expires_in_seconds / 2)
+
+
+def code_challenge(verifier: str) -> str:
+    """Return the S256 challenge of a verifier (RFC 7636 section 4.2)."""
+    digest = hashlib.sha256(verifier.encode("ascii")).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")

@@ -1,7 +1,5 @@
 """OAuth 2.0 on the application's side: the authorisation URL, token pairs and tokens on requests."""
 
-import base64
-import hashlib
 import re
 import secrets
 from collections.abc import Generator, Mapping
@@ -202,12 +200,6 @@ def authorization_url(auth_url: str, client_id: str, redirect_uri: str, state: s
 def code_verifier() -> str:
     """Return a new code verifier (RFC 7636 section 4.1)."""
     return secrets.token_urlsafe(64)
-
-
-def code_challenge(verifier: str) -> str:
-    """Return the S256 challenge of a verifier (RFC 7636 section 4.2)."""
-    digest = hashlib.sha256(verifier.encode("ascii")).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
 
 
 def _refusal(answer: RawAnswer, form: Mapping[str, str]) -> TokenRefusedError:

@@ -4,7 +4,8 @@ import secrets
 from collections.abc import Callable
 
 from seller_platform.client.oauth.callback import CallbackServer
-from seller_platform.client.oauth.tokens import authorization_url, code_challenge, code_verifier
+from seller_platform.client.oauth.tokens import authorization_url, code_verifier
+from seller_platform.contract.tokens import code_challenge
 from seller_platform.ingest.connections.token_rotation import GrantKeeper
 from seller_platform.ingest.connections.upstream import Upstream
 

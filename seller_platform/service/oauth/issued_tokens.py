@@ -1,7 +1,5 @@
 """Issues, rotates and revokes codes and tokens, each in one statement or transaction."""
 
-import base64
-import hashlib
 import secrets
 import uuid
 from collections.abc import Mapping
@@ -11,6 +9,7 @@ from typing import LiteralString
 
 from psycopg import sql
 
+from seller_platform.contract.tokens import code_challenge
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from seller_platform.service.access import hash_of
 from seller_platform.service.pool import Connection, fetch_record
@@ -145,7 +144,7 @@ async def exchange_code(
         "hash": hash_of(code),
         "client_id": application.client_id,
         "redirect_uri": redirect_uri,
-        "code_challenge": challenge_of(code_verifier) if code_verifier is not None else None,
+        "code_challenge": code_challenge(code_verifier) if code_verifier is not None else None,
     }
     return await _use_once(connection, _CODE, values)
 
@@ -168,12 +167,6 @@ async def revoke(connection: Connection, application: RegisteredApplication, tok
     async with connection.transaction():
         await _revoke_consent(connection, _REFRESH_TOKEN, values)
         await connection.execute(_END_ACCESS, values)
-
-
-def challenge_of(code_verifier: str) -> str:
-    """Return the PKCE challenge of a verifier, by method S256 (RFC 7636 section 4.2)."""
-    digest = hashlib.sha256(code_verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 async def _use_once(connection: Connection, once: _SingleUse, values: Mapping[str, object]) -> IssuedTokens | None:

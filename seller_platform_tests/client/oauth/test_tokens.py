@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint, authorization_url, code_challenge
-from seller_platform.contract.tokens import TokenPair
+from seller_platform.client.oauth.tokens import GrantAuth, TokenEndpoint, authorization_url
+from seller_platform.contract.tokens import TokenPair, code_challenge
 from seller_platform.errors import ReauthorizationRequiredError, TokenRefusedError, UpstreamUnavailableError
 from seller_platform_tests.client.http.test_api import in_turn
 from seller_platform_tests.support.http_upstream import FakeTime, api_of, recording

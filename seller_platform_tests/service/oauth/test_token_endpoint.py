@@ -8,8 +8,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from seller_platform.contract.tokens import code_challenge
 from seller_platform.service.oauth.applications import add_application, add_public_application
-from seller_platform.service.oauth.issued_tokens import challenge_of
 from seller_platform_tests.support.served import (
     ANN,
     CALLBACK,
@@ -209,7 +209,7 @@ def test_an_expired_code_is_refused(service: Served) -> None:
 
 def test_a_challenge_wants_its_verifier(reading: Served) -> None:
     with reading.client() as browser:
-        code = reading.code(browser, code_challenge=challenge_of(VERIFIER), code_challenge_method="S256")
+        code = reading.code(browser, code_challenge=code_challenge(VERIFIER), code_challenge_method="S256")
 
         without = reading.exchange(browser, code)
         wrong = reading.exchange(browser, code, code_verifier="w" * 43)
@@ -222,7 +222,7 @@ def test_a_challenge_wants_its_verifier(reading: Served) -> None:
 def test_the_challenge_is_the_one_of_the_rfc() -> None:
     verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
-    assert challenge_of(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    assert code_challenge(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_challenge_that_cannot_be_used_goes_back_to_the_application(
 
 def test_a_public_client_needs_a_challenge_and_no_secret(service: Served) -> None:
     public = replace(service, client_id=add_public_application(service.database, "Native", CALLBACK), client_secret="")
-    pkce = {"code_challenge": challenge_of(VERIFIER), "code_challenge_method": "S256"}
+    pkce = {"code_challenge": code_challenge(VERIFIER), "code_challenge_method": "S256"}
     with public.client() as browser:
         submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
         asked = {"client_id": public.client_id, "redirect_uri": CALLBACK, "response_type": "code"}
