@@ -1,7 +1,6 @@
 """The list endpoints: `route_for` makes the route of each dataset."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -17,7 +16,6 @@ from seller_platform.service.access import (
     ACCOUNT,
     SELECTION,
     SelectedAccounts,
-    Selector,
     ServedAccount,
     authenticate,
     read_selector,
@@ -35,7 +33,7 @@ from seller_platform.service.http.parameters import (
 from seller_platform.service.http.responses import JSON
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.lists.rules import rules_for
-from seller_platform.service.lists.sql import Days, RowPage, knows_currency, missing_rates, read_page
+from seller_platform.service.lists.sql import Days, ListRequest, RowPage, knows_currency, missing_rates, read_page
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.operations import list_description
 from seller_platform.service.openapi.routes import Route
@@ -68,20 +66,6 @@ PAGES = f"{_ORDER} A page past the last is empty, and tells the true `total`."
 
 SERVED: tuple[Dataset, ...] = tuple(dataset for dataset in LISTS if not dataset.is_computed)
 """The datasets whose rows are served as they are stored; those of the statistics are computed."""
-
-
-@dataclass(frozen=True)
-class ListRequest:
-    """The parameters of one request for a list."""
-
-    selector: Selector
-    start: date | None
-    end: date | None
-    part: str | None
-    currency: str | None
-    page: int
-    per_page: int
-    own_days: Mapping[str, date | None] = field(default_factory=dict)
 
 
 class ListParameters:
@@ -153,17 +137,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                         connection, dataset, selected, days=days, currency=list_request.currency
                     )
                     require_rates(selected, list_request.currency, missing)
-            page = await read_page(
-                connection,
-                dataset,
-                selected,
-                days=days,
-                part=list_request.part,
-                currency=list_request.currency,
-                source=source,
-                page=list_request.page,
-                per_page=list_request.per_page,
-            )
+            page = await read_page(connection, dataset, selected, list_request, days=days, source=source)
         return page_answer(request, dataset, page, list_request)
 
     return Route(dataset.path, answer, list_description(dataset, parameters.all, rules_of(dataset)))

@@ -36,7 +36,7 @@ SELECT account, sku FROM service.products WHERE account = ANY(%(accounts)s) AND 
 
 _WITHOUT_PRODUCTS = """
 SELECT key FROM unnest(%(accounts)s::text[]) AS key
-WHERE NOT EXISTS (SELECT FROM service.products WHERE account = key)
+WHERE NOT EXISTS (SELECT FROM service.products WHERE account = key) LIMIT 1
 """
 
 _STATEMENTS = {SKU.name: _BY_SKU, ASIN.name: _BY_ASIN, PARENT_ASIN.name: _BY_PARENT_ASIN}
@@ -57,9 +57,13 @@ async def find_skus(
         skus.setdefault(account, []).append(sku)
     if skus:
         return skus
-    if product.name == PARENT_ASIN.name:
-        unknown = await (await connection.execute(_WITHOUT_PRODUCTS, values)).fetchall()
-        if unknown:
-            problem = "is not known here: the rows come from another service, which does not list parents of products"
-            raise UnknownToReplicaError(PARENT_ASIN.name, problem)
+    if product.name == PARENT_ASIN.name and not await knows_parents(connection, selected):
+        problem = "is not known here: the rows come from another service, which does not list parents of products"
+        raise UnknownToReplicaError(PARENT_ASIN.name, problem)
     raise NotFoundError(f"there is no product with {product.name} {shown(product.value)} in the accounts selected")
+
+
+async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:
+    """Whether the parents of all selected accounts' products are stored; a replica's are not."""
+    unknown = await connection.execute(_WITHOUT_PRODUCTS, {"accounts": selected.keys})
+    return await unknown.fetchone() is None

@@ -7,7 +7,7 @@ every load that changed them, if the service may store the counts.
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 from typing import LiteralString
@@ -16,7 +16,7 @@ from psycopg import AsyncServerCursor, sql
 from psycopg.rows import TupleRow
 
 from seller_platform.contract import LOCAL_DAY, Column, Dataset, Kind
-from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.access import SelectedAccounts, Selector
 from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
 from seller_platform.service.pool import Connection
@@ -29,6 +29,27 @@ class Days:
 
     first: date
     last: date
+
+
+@dataclass(frozen=True)
+class ListRequest:
+    """The parameters of one request for a list.
+
+    Attributes:
+        part: The value of the dataset's split filter; None for the whole list.
+        currency: The currency that amounts in the accounts' own currencies are converted to; None converts none.
+        page: Counted from 1; a page past the last is empty.
+        own_days: Those of the parameters that only this list takes, by name.
+    """
+
+    selector: Selector
+    start: date | None
+    end: date | None
+    part: str | None
+    currency: str | None
+    page: int
+    per_page: int
+    own_days: Mapping[str, date | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -181,42 +202,36 @@ async def read_page(
     connection: Connection,
     dataset: Dataset,
     selected: SelectedAccounts,
+    list_request: ListRequest,
     *,
     days: Sequence[Days] | None,
-    part: str | None = None,
-    currency: str | None = None,
     source: PageSource | None = None,
-    page: int,
-    per_page: int,
 ) -> RowPage:
     """Return a page of a dataset's list; total and rows are of one moment.
 
     Args:
         days: The days of each selected account; None for the newest snapshot of each.
-        part: The value of the dataset's split filter; None for the whole list.
-        currency: The currency that amounts in the accounts' own currencies are converted to; None converts none.
         source: The SQL that computes the page; None answers the stored rows.
-        page: Counted from 1; a page past the last is empty.
     """
     zones = {account.timezone for account in selected.accounts}
     # PostgreSQL writes timestamps in the session's zone, and reports that zone to its clients without a query.
     if len(zones) == 1 and {connection.info.parameter_status("TimeZone")} != zones:
         await connection.execute("SELECT set_config('TimeZone', %s, false)", (*zones,))
     values = {
-        **_values(selected, days, currency),
+        **_values(selected, days, list_request.currency),
         **(source.values if source is not None else {}),
-        "part": part,
-        "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
-        "limit": per_page,
+        "part": list_request.part,
+        "offset": min((list_request.page - 1) * list_request.per_page, LARGEST_INTEGER - list_request.per_page),
+        "limit": list_request.per_page,
     }
 
     async def read(*, is_kept: bool) -> RowPage | None:
         form = _PageForm(
             dataset,
-            is_part=part is not None,
+            is_part=list_request.part is not None,
             is_one_account=len(selected.accounts) == 1,
             is_one_zone=len(zones) <= 1,
-            is_converted=currency is not None,
+            is_converted=list_request.currency is not None,
             is_kept=is_kept,
         )
         statement = _page_statement(form) if source is None else _compose_page(form, source.text)

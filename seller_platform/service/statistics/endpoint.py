@@ -20,17 +20,18 @@ from seller_platform.service.lists.endpoints import (
     PAGE,
     PAGES,
     START,
-    ListRequest,
     check_currency,
     days_of,
     page_answer,
     require_rates,
 )
+from seller_platform.service.lists.products import knows_parents
+from seller_platform.service.lists.sql import ListRequest
 from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pool import Store
 from seller_platform.service.statistics.plan import Grouping
-from seller_platform.service.statistics.query import knows_parents, read_statistics
+from seller_platform.service.statistics.query import read_statistics
 from seller_platform.service.statistics.rates import rates_lacking
 from seller_platform.service.statistics.spans import read_spans
 

@@ -116,14 +116,10 @@ def looked_up(plan: Plan) -> sql.Composable:
 
     Each product occurs once. DISTINCT lets PostgreSQL see that; without it, the planner would hash the rows instead.
     """
-    source = sql.Identifier("costs" if plan.grouping.dimension is None else "products")
-    if plan.is_one_account:
-        # Comparisons of texts take longest; the accounts are equal, and not compared.
-        return sql.SQL(_LOOKED_UP).format(
-            key=sql.SQL("sku"), source=source, condition=sql.SQL("products.sku = stored.sku")
-        )
+    # Comparisons of texts take longest; the accounts are equal where there is one, and not compared.
+    key: tuple[LiteralString, ...] = ("sku",) if plan.is_one_account else ("account", "sku")
     return sql.SQL(_LOOKED_UP).format(
-        key=sql.SQL("account, sku"),
-        source=source,
-        condition=sql.SQL("products.account = stored.account AND products.sku = stored.sku"),
+        key=sql.SQL(", ".join(key)),
+        source=sql.Identifier("costs" if plan.grouping.dimension is None else "products"),
+        condition=sql.SQL(" AND ".join(f"products.{name} = stored.{name}" for name in key)),
     )

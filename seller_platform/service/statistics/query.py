@@ -47,11 +47,6 @@ chosen AS MATERIALIZED (
     WHERE (SELECT is_current FROM kept)
 )"""
 
-_WITHOUT_PRODUCTS = """
-SELECT account FROM unnest(%(accounts)s::text[]) AS requested (account)
-WHERE NOT EXISTS (SELECT FROM service.products WHERE products.account = requested.account) LIMIT 1
-"""
-
 
 @dataclass(frozen=True)
 class Statistics:
@@ -107,12 +102,6 @@ async def read_statistics(
         return Statistics(RowPage((rows or "").encode(), total), lacks_rates)
 
     return await answer_from_sums(connection, TRANSACTIONS, selected, read)
-
-
-async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:
-    """Whether the parents of all selected accounts' products are stored; a replica's are not."""
-    values = {"accounts": selected.keys}
-    return await (await connection.execute(_WITHOUT_PRODUCTS, values)).fetchone() is None
 
 
 @cache
