@@ -165,9 +165,7 @@ async def authenticate(connection: Connection, headers: Headers) -> Caller:
 
 def read_selector(query: Query) -> Selector:
     """Return how a request selects its accounts; problems are added to the query."""
-    selector = Selector(
-        query.value(ACCOUNT_TITLE), query.value(SELLER_ID), query.value(MARKETPLACE_ID), query.value(GROUP_TITLE)
-    )
+    selector = Selector(*map(query.value, SELECTION))
     is_half = query.has(SELLER_ID) != query.has(MARKETPLACE_ID)
     has_pair = query.has(SELLER_ID) or query.has(MARKETPLACE_ID)
     methods = [query.has(ACCOUNT_TITLE), has_pair, query.has(GROUP_TITLE)]
