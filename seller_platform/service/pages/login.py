@@ -7,6 +7,8 @@ sets the session cookie and sends the browser on to `next`. POST /logout takes `
 import re
 from urllib.parse import urlencode
 
+import anyio
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -28,13 +30,14 @@ from seller_platform.service.pages.sessions import (
 )
 from seller_platform.service.pages.throttle import begin_attempt, forgive
 from seller_platform.service.pool import Store
-from seller_platform.service.users.passwords import LONGEST_PASSWORD, PasswordChecker
+from seller_platform.service.users.passwords import LONGEST_PASSWORD, verify_password
 
 LOGIN = "/login"
 LOGOUT = "/logout"
 DEVELOPERS = "/admin/developers"
 APPROVALS = "/admin/applications"
 
+_VERIFIED_AT_ONCE = 2  # each takes memory and a core
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
 _NEEDS_LOGIN = re.compile(
@@ -47,7 +50,7 @@ class Login:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._passwords = PasswordChecker()
+        self._turn = anyio.Semaphore(_VERIFIED_AT_ONCE)
 
     async def show(self, request: Request) -> Response:
         """Answer GET /login."""
@@ -96,14 +99,14 @@ class Login:
 
     async def _verified(self, email: str, password: str, address: str) -> int | None:
         """Return the user's number if the password is right, or None; a failure counts."""
-        async with self._passwords.turn:
+        async with self._turn:
             async with self._store.connection() as connection:
                 user = await find_user(connection, email)
                 # Counted by the user's number, because several spellings of an address find the same user.
                 subject = str(user.id) if user else hash_of(email.lower()).hex()
                 attempt = await begin_attempt(connection, subject, address)
-            is_right = len(password) <= LONGEST_PASSWORD and await self._passwords.verify(
-                user.password_hash if user else None, password
+            is_right = len(password) <= LONGEST_PASSWORD and await anyio.to_thread.run_sync(
+                verify_password, user.password_hash if user else None, password
             )
         if user is None or not is_right or user.status != "active":
             return None

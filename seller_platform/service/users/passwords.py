@@ -1,9 +1,7 @@
-"""Hashes and verifies passwords with argon2id, in threads, a few at a time."""
+"""Hashes and verifies passwords with argon2id."""
 
 from functools import cache
 
-import anyio
-import anyio.to_thread
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
@@ -25,20 +23,6 @@ def verify_password(password_hash: str | None, password: str) -> bool:
         return _HASHER.verify(password_hash or _unused_hash(), password) and password_hash is not None
     except (VerificationError, InvalidHashError):
         return False
-
-
-class PasswordChecker:
-    """Verifies passwords outside the event loop.
-
-    Each verification takes memory and a core, so that few run at once.
-    """
-
-    def __init__(self, *, at_once: int = 2) -> None:
-        self.turn = anyio.Semaphore(at_once)
-
-    async def verify(self, password_hash: str | None, password: str) -> bool:
-        """Whether a password belongs to a hash. The caller holds `turn`."""
-        return await anyio.to_thread.run_sync(verify_password, password_hash, password)
 
 
 @cache
