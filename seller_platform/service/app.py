@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -27,7 +27,7 @@ from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.monitoring.status import status_route
 from seller_platform.service.oauth.approvals_page import END, end_application, show_applications, show_end
-from seller_platform.service.oauth.authorize import ConsentPage
+from seller_platform.service.oauth.authorize import show_consent, submit_consent
 from seller_platform.service.oauth.developers_page import (
     DELETE,
     NEW,
@@ -38,7 +38,7 @@ from seller_platform.service.oauth.developers_page import (
     show_form,
 )
 from seller_platform.service.oauth.openapi import oauth_paths
-from seller_platform.service.oauth.token_endpoint import TokenServer, answer_metadata
+from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
 from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pages.docs import docs_text
@@ -115,12 +115,11 @@ def create_app(
         *cost_routes(store, clock),
         *report_routes(store, clock),
     )
-    token_server = TokenServer(store)
     app = Starlette(
         routes=[
             *(routing.Route(route.path, route.answer, methods=[route.method]) for route in routes),
-            routing.Route(TOKEN, token_server.issue, methods=["POST"]),
-            routing.Route(REVOKE, token_server.revoke, methods=["POST"]),
+            routing.Route(TOKEN, partial(issue_tokens, store), methods=["POST"]),
+            routing.Route(REVOKE, partial(revoke_token, store), methods=["POST"]),
             routing.Route(METADATA, answer_metadata),
             *_page_routes(store),
             *_documentation_routes(routes),
@@ -151,14 +150,14 @@ def app_from_environment() -> Starlette:
 
 
 def _page_routes(store: Store) -> list[routing.Route]:
-    login, consent_page = Login(store), ConsentPage(store)
+    login = Login(store)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, answer_home),
         ("GET", LOGIN, login.show),
         ("POST", LOGIN, login.submit),
         ("POST", LOGOUT, login.leave),
-        ("GET", AUTHORIZE, consent_page.show),
-        ("POST", AUTHORIZE, consent_page.submit),
+        ("GET", AUTHORIZE, partial(show_consent, store)),
+        ("POST", AUTHORIZE, partial(submit_consent, store)),
         ("GET", DEVELOPERS, page_of_user(store, show_clients)),
         ("GET", NEW, page_of_user(store, show_form)),
         ("POST", NEW, page_of_user(store, create_client)),

@@ -47,60 +47,53 @@ class AuthorizationRequest:
         return self.answer(error=error, error_description=description)
 
 
-class ConsentPage:
-    """The consent page: shown, and submitted."""
+async def show_consent(store: Store, request: Request) -> Response:
+    """Answer GET /oauth/authorize."""
+    session = session_of(request)
+    async with store.connection() as connection:
+        authorization = await read_request(connection, request)
+        user = await user_of(connection, session)
+        # Even an error is sent to the application only after the login: any user may register a redirect URI, and
+        # a link to this service must not lead to another site by itself (RFC 9700 section 4.11.2).
+        if user is None or session is None:
+            return redirect(login_for(_own_address(request)))
+        if authorization.problem is not None:
+            return authorization.refuse("invalid_request", authorization.problem)
+        accounts = await accounts_of(connection, user)
+    target = urlsplit(authorization.application.redirect_uri)
+    # A policy cannot name an IPv6 address, only its scheme.
+    form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
+    values = {
+        "application": authorization.application,
+        "accounts": accounts,
+        "user": user,
+        "host": target.netloc,
+        "action": _own_address(request),
+        "csrf_token": session.csrf_token,
+    }
+    return render("consent.html", values, form_target=form_target)
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
-    async def show(self, request: Request) -> Response:
-        """Answer GET /oauth/authorize."""
-        session = session_of(request)
-        async with self._store.connection() as connection:
-            authorization = await read_request(connection, request)
-            user = await user_of(connection, session)
-            # Even an error is sent to the application only after the login: any user may register a redirect URI, and
-            # a link to this service must not lead to another site by itself (RFC 9700 section 4.11.2).
-            if user is None or session is None:
-                return redirect(login_for(_own_address(request)))
-            if authorization.problem is not None:
-                return authorization.refuse("invalid_request", authorization.problem)
-            accounts = await accounts_of(connection, user)
-        target = urlsplit(authorization.application.redirect_uri)
-        # A policy cannot name an IPv6 address, only its scheme.
-        form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
-        values = {
-            "application": authorization.application,
-            "accounts": accounts,
-            "user": user,
-            "host": target.netloc,
-            "action": _own_address(request),
-            "csrf_token": session.csrf_token,
-        }
-        return render("consent.html", values, form_target=form_target)
-
-    async def submit(self, request: Request) -> Response:
-        """Answer POST /oauth/authorize."""
-        session, form = session_of(request), await read_form(request)
-        async with self._store.connection() as connection:
-            authorization = await read_request(connection, request)
-            user = await user_of(connection, session)
-            if user is None or session is None:
-                return redirect(login_for(_own_address(request)))
-            if not session.owns(form.get("csrf_token", "")):
-                raise ForeignFormError
-            if authorization.problem is not None:
-                return authorization.refuse("invalid_request", authorization.problem)
-            match form.get("decision"):
-                case "approve":
-                    code = await issue_code(
-                        connection, authorization.application, user.id, authorization.code_challenge
-                    )
-                    return authorization.answer(code=code)
-                case "deny":
-                    return authorization.refuse("access_denied", "the user denied the request")
-                case _:
-                    raise ApiError("Choose either to approve or to deny.")
+async def submit_consent(store: Store, request: Request) -> Response:
+    """Answer POST /oauth/authorize."""
+    session, form = session_of(request), await read_form(request)
+    async with store.connection() as connection:
+        authorization = await read_request(connection, request)
+        user = await user_of(connection, session)
+        if user is None or session is None:
+            return redirect(login_for(_own_address(request)))
+        if not session.owns(form.get("csrf_token", "")):
+            raise ForeignFormError
+        if authorization.problem is not None:
+            return authorization.refuse("invalid_request", authorization.problem)
+        match form.get("decision"):
+            case "approve":
+                code = await issue_code(connection, authorization.application, user.id, authorization.code_challenge)
+                return authorization.answer(code=code)
+            case "deny":
+                return authorization.refuse("access_denied", "the user denied the request")
+            case _:
+                raise ApiError("Choose either to approve or to deny.")
 
 
 async def read_request(connection: Connection, request: Request) -> AuthorizationRequest:

@@ -28,61 +28,56 @@ from seller_platform.service.pool import Connection, Store
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
-class TokenServer:
-    """The endpoints that issue and revoke tokens."""
+async def issue_tokens(store: Store, request: Request) -> Response:
+    """Answer POST /oauth/token.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    Raises:
+        TokenEndpointError: The request is refused.
+    """
+    form = await _read_token_form(request)
+    async with store.connection() as connection:
+        application = await _authenticate_application(connection, request, form)
+        match _required(form, "grant_type"):
+            case "authorization_code":
+                code, redirect_uri = _required(form, "code"), _required(form, "redirect_uri")
+                verifier = form.get("code_verifier")
+                if verifier is not None and not _VERIFIER.fullmatch(verifier):
+                    problem = "code_verifier is not 43 to 128 unreserved characters"
+                    raise TokenEndpointError("invalid_request", problem)
+                pair = await exchange_code(connection, application, code, redirect_uri, verifier)
+                problem = (
+                    "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
+                    "belong to it"
+                )
+            case "refresh_token":
+                pair = await rotate(connection, application, _required(form, "refresh_token"))
+                problem = "the refresh token is unknown, expired, revoked or was used before"
+            case other:
+                problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
+                raise TokenEndpointError("unsupported_grant_type", problem)
+    if pair is None:
+        raise TokenEndpointError("invalid_grant", problem)
+    return token_answer(
+        {
+            "token_type": "Bearer",
+            "expires_in": ACCESS_TOKEN_SECONDS,
+            "access_token": pair.access_token,
+            "refresh_token": pair.refresh_token,
+        }
+    )
 
-    async def issue(self, request: Request) -> Response:
-        """Answer POST /oauth/token.
 
-        Raises:
-            TokenEndpointError: The request is refused.
-        """
-        form = await _read_token_form(request)
-        async with self._store.connection() as connection:
-            application = await _authenticate_application(connection, request, form)
-            match _required(form, "grant_type"):
-                case "authorization_code":
-                    code, redirect_uri = _required(form, "code"), _required(form, "redirect_uri")
-                    verifier = form.get("code_verifier")
-                    if verifier is not None and not _VERIFIER.fullmatch(verifier):
-                        problem = "code_verifier is not 43 to 128 unreserved characters"
-                        raise TokenEndpointError("invalid_request", problem)
-                    pair = await exchange_code(connection, application, code, redirect_uri, verifier)
-                    problem = (
-                        "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
-                        "belong to it"
-                    )
-                case "refresh_token":
-                    pair = await rotate(connection, application, _required(form, "refresh_token"))
-                    problem = "the refresh token is unknown, expired, revoked or was used before"
-                case other:
-                    problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
-                    raise TokenEndpointError("unsupported_grant_type", problem)
-        if pair is None:
-            raise TokenEndpointError("invalid_grant", problem)
-        return token_answer(
-            {
-                "token_type": "Bearer",
-                "expires_in": ACCESS_TOKEN_SECONDS,
-                "access_token": pair.access_token,
-                "refresh_token": pair.refresh_token,
-            }
-        )
+async def revoke_token(store: Store, request: Request) -> Response:
+    """Answer POST /oauth/revoke, with 200 for unknown tokens too (RFC 7009 section 2.2).
 
-    async def revoke(self, request: Request) -> Response:
-        """Answer POST /oauth/revoke, with 200 for unknown tokens too (RFC 7009 section 2.2).
-
-        Raises:
-            TokenEndpointError: The request is refused.
-        """
-        form = await _read_token_form(request)
-        async with self._store.connection() as connection:
-            application = await _authenticate_application(connection, request, form)
-            await revoke(connection, application, _required(form, "token"))
-        return token_answer({})
+    Raises:
+        TokenEndpointError: The request is refused.
+    """
+    form = await _read_token_form(request)
+    async with store.connection() as connection:
+        application = await _authenticate_application(connection, request, form)
+        await revoke(connection, application, _required(form, "token"))
+    return token_answer({})
 
 
 async def _read_token_form(request: Request) -> dict[str, str]:
