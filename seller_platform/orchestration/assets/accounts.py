@@ -27,7 +27,7 @@ from seller_platform.orchestration.assets.authorization import (
     judge_connections,
 )
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations_of_connections
-from seller_platform.orchestration.assets.events import definition_metadata, materialization
+from seller_platform.orchestration.assets.events import dataset_asset, materialization
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_partitions, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -54,14 +54,11 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions."""
     authorized = dg.AssetCheckSpec(AUTHORIZED_CHECK, asset=asset_key(dataset), description=AUTHORIZED_DOC)
 
-    @dg.asset(
-        key=asset_key(dataset),
+    @dataset_asset(
+        dataset,
+        None,
         description=dataset.doc,
-        group_name=dataset.area,
-        kinds={"postgres"},
-        metadata=definition_metadata(dataset),
         check_specs=[*check_specs(dataset, None), authorized],
-        output_required=False,
     )
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource

@@ -14,7 +14,7 @@ from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import SliceRequest, load_each
 from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import report_results
-from seller_platform.orchestration.assets.events import definition_metadata
+from seller_platform.orchestration.assets.events import dataset_asset
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
@@ -49,17 +49,13 @@ def cost_definitions() -> dg.Definitions:
 def cost_asset() -> dg.AssetsDefinition:
     """Return the asset that loads the cost periods of every product, as daily snapshots."""
 
-    @dg.asset(
-        key=asset_key(COST_PERIODS),
+    @dataset_asset(
+        COST_PERIODS,
+        ACCOUNT_PARTITIONS,
         description=f"{COST_PERIODS.doc} One request for each SKU of the inventory and of the daily sales.",
-        group_name=COST_PERIODS.area,
-        kinds={"postgres"},
-        metadata=definition_metadata(COST_PERIODS),
         deps=[asset_key(dataset_named("inventory"))],
-        partitions_def=ACCOUNT_PARTITIONS,
         backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN),
         check_specs=check_specs(COST_PERIODS, ACCOUNT_PARTITIONS),
-        output_required=False,
     )
     def cost_periods(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource

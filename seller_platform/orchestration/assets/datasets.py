@@ -9,7 +9,7 @@ from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.errors import NotOfferedError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
-from seller_platform.orchestration.assets.events import definition_metadata, materialization
+from seller_platform.orchestration.assets.events import dataset_asset, materialization
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -34,18 +34,14 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
     """
     partitions = partitions_for(dataset, history_start)
 
-    @dg.asset(
-        key=asset_key(dataset),
+    @dataset_asset(
+        dataset,
+        partitions,
         description=dataset.doc,
-        group_name=dataset.area,
-        kinds={"postgres"},
-        metadata=definition_metadata(dataset),
-        partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
         # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         check_specs=check_specs(dataset, partitions),
-        output_required=False,
     )
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource

@@ -4,7 +4,7 @@ A run over many partitions yields events for each of them: results returned from
 partition the same metadata.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -38,13 +38,28 @@ def table_schema(table: Table) -> dg.TableSchema:
     return dg.TableSchema([describe(column) for column in table.columns])
 
 
-def definition_metadata(dataset: Dataset) -> dict[str, object]:
-    """Return the metadata of a dataset's asset, which all its partitions share."""
-    return {
-        "dagster/column_schema": table_schema(table_for(dataset)),
-        "dagster/table_name": dataset.table,
-        "endpoint": dataset.path,
-    }
+def dataset_asset(
+    dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None, **options: Any
+) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
+    """Return the decorator of a dataset's asset, whose function yields events instead of an output.
+
+    Args:
+        options: Further arguments of `dagster.asset`.
+    """
+    decorator: Callable[..., dg.AssetsDefinition] = dg.asset(
+        key=asset_key(dataset),
+        group_name=dataset.area,
+        kinds={"postgres"},
+        metadata={
+            "dagster/column_schema": table_schema(table_for(dataset)),
+            "dagster/table_name": dataset.table,
+            "endpoint": dataset.path,
+        },
+        partitions_def=partitions,
+        output_required=False,
+        **options,
+    )
+    return decorator
 
 
 def materialization(

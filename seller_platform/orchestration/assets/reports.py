@@ -28,7 +28,7 @@ from seller_platform.ingest.loads.reports import (
 )
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs
 from seller_platform.orchestration.assets.datasets import load_events
-from seller_platform.orchestration.assets.events import definition_metadata
+from seller_platform.orchestration.assets.events import dataset_asset
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -135,16 +135,12 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
 def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
     partitions = partitions_for(REPORT_ROWS, history_start)
 
-    @dg.asset(
-        key=asset_key(REPORT_ROWS),
+    @dataset_asset(
+        REPORT_ROWS,
+        partitions,
         description=f"{REPORT_ROWS.doc} A run loads every report of its accounts that is ready.",
-        group_name=REPORT_ROWS.area,
-        kinds={"postgres"},
-        metadata=definition_metadata(REPORT_ROWS),
-        partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.multi_run(100),
         check_specs=check_specs(REPORT_ROWS, partitions),
-        output_required=False,
     )
     def report_rows(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
