@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -64,16 +64,15 @@ class Window:
 
     def split(self, days: int) -> Iterator[Window]:
         """Yield the consecutive windows of at most `days` days that make up this one."""
-        start = self.start
-        while start < self.end:
-            end = min(self.end, start + timedelta(days=days))
-            yield Window(start, end)
-            start = end
+        return self._cut(lambda start: start + timedelta(days=days))
 
     def months(self) -> Iterator[Window]:
         """Yield the parts of this window in each calendar month."""
+        return self._cut(lambda start: Window.month_of(start).end)
+
+    def _cut(self, end_after: Callable[[date], date]) -> Iterator[Window]:
         start = self.start
         while start < self.end:
-            end = min(self.end, Window.month_of(start).end)
+            end = min(self.end, end_after(start))
             yield Window(start, end)
             start = end

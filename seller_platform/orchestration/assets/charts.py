@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from html import escape
-from itertools import groupby
+from itertools import cycle, groupby
 
 _WIDTH, _LINE_HEIGHT = 720, 320
 _LEFT, _RIGHT, _BOTTOM = 64, 24, 36
@@ -99,7 +99,7 @@ def line_chart(figure: Figure) -> str:
         _text(x(index), _LINE_HEIGHT - 14, _day(figure.labels[index]), anchor="middle", colour=_MUTED)
         for index in range(0, len(figure.labels), -(-len(figure.labels) // _MOST_LABELS))
     ]
-    for values, colour in zip(figure.series.values(), _colours(figure), strict=True):
+    for values, colour in zip(figure.series.values(), cycle(_COLOURS), strict=False):
         points = [None if value is None else (x(index), y(float(value))) for index, value in enumerate(values)]
         parts += _line(points, colour)
     return _document(figure, _LINE_HEIGHT, parts)
@@ -128,7 +128,7 @@ def bar_chart(figure: Figure) -> str:
         short_name = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
         middle = top + (row - _ROW_GAP) / 2 + 4
         parts.append(_text(_LABEL_WIDTH - 10, middle, short_name, anchor="end", colour=_INK))
-        for number, (values, colour) in enumerate(zip(figure.series.values(), _colours(figure), strict=True)):
+        for number, (values, colour) in enumerate(zip(figure.series.values(), cycle(_COLOURS), strict=False)):
             parts += _bar(values[index], x, top + number * (_BAR + _BAR_GAP), colour)
     bottom = height - 14
     parts.append(f"<line x1='{x(0):.1f}' x2='{x(0):.1f}' y1='{start - 6}' y2='{bottom}' stroke='{_ZERO}'/>")
@@ -165,7 +165,7 @@ def _head(figure: Figure) -> Iterator[str]:
     yield _text(24, 50, " · ".join(filter(None, (figure.subject, figure.unit))), colour=_MUTED)
     if len(figure.series) > 1:
         left = 24.0
-        for name, colour in zip(figure.series, _colours(figure), strict=True):
+        for name, colour in zip(figure.series, cycle(_COLOURS), strict=False):
             yield f"<rect x='{left:.0f}' y='60' width='12' height='12' rx='2' fill='{colour}'/>"
             yield _text(left + 18, 70, name, colour=_INK)
             left += 18 + 7 * len(name) + 22
@@ -213,10 +213,6 @@ def _ticks(extent: tuple[float, float]) -> list[float]:
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * (1 - 1e-9))
     first, last = math.floor(low / step), math.ceil(high / step)
     return [number * step for number in range(first, last + 1)]
-
-
-def _colours(figure: Figure) -> Sequence[str]:
-    return [_COLOURS[number % len(_COLOURS)] for number in range(len(figure.series))]
 
 
 def _day(label: date | str) -> str:
