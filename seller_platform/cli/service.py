@@ -52,6 +52,11 @@ def _database_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_url
 
 
+def _result_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands that print a result: the database and `--json`."""
+    return _database_options(json_option(command))
+
+
 @click.group()
 def service() -> None:
     """Run the REST API, and manage its users, groups and applications."""
@@ -111,8 +116,7 @@ def user() -> None:
 @user.command("add")
 @click.argument("email")
 @click.option("--name", help="The person's name; by default the part of the address before the @.")
-@_database_options
-@json_option
+@_result_options
 def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
     """Add a user; the password is read from standard input or a prompt."""
     password = _password()
@@ -122,8 +126,7 @@ def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
 
 
 @user.command("list")
-@_database_options
-@json_option
+@_result_options
 def user_list(*, url: str, output: Output) -> None:
     """List the users, and the accounts that they may read."""
     with _open(url) as database:
@@ -137,8 +140,7 @@ def user_list(*, url: str, output: Output) -> None:
 
 @user.command("password")
 @click.argument("email")
-@_database_options
-@json_option
+@_result_options
 def user_password(*, email: str, url: str, output: Output) -> None:
     """Change a user's password, and log the user out everywhere.
 
@@ -153,8 +155,7 @@ def user_password(*, email: str, url: str, output: Output) -> None:
 @user.command("grant")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@_database_options
-@json_option
+@_result_options
 def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Let a user read accounts, named by their keys."""
     with _open(url) as database:
@@ -165,8 +166,7 @@ def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Outpu
 @user.command("revoke")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@_database_options
-@json_option
+@_result_options
 def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Take accounts away from a user, and out of the user's groups."""
     with _open(url) as database:
@@ -176,8 +176,7 @@ def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Outp
 
 @user.command("close")
 @click.argument("email")
-@_database_options
-@json_option
+@_result_options
 def user_close(*, email: str, url: str, output: Output) -> None:
     """Close a user: end their sessions and approved access, and refuse logins."""
     with _open(url) as database:
@@ -188,8 +187,7 @@ def user_close(*, email: str, url: str, output: Output) -> None:
 
 @user.command("reopen")
 @click.argument("email")
-@_database_options
-@json_option
+@_result_options
 def user_reopen(*, email: str, url: str, output: Output) -> None:
     """Let a closed user log in again; applications must be approved again."""
     with _open(url) as database:
@@ -206,8 +204,7 @@ def group() -> None:
 @click.argument("email")
 @click.argument("title")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@_database_options
-@json_option
+@_result_options
 def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Set the accounts of a user's group, and create the group if needed."""
     with _open(url) as database:
@@ -218,8 +215,7 @@ def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, ou
 
 @group.command("list")
 @click.argument("email")
-@_database_options
-@json_option
+@_result_options
 def group_list(*, email: str, url: str, output: Output) -> None:
     """List the groups of a user."""
     with _open(url) as database:
@@ -234,8 +230,7 @@ def group_list(*, email: str, url: str, output: Output) -> None:
 @group.command("remove")
 @click.argument("email")
 @click.argument("title")
-@_database_options
-@json_option
+@_result_options
 def group_remove(*, email: str, title: str, url: str, output: Output) -> None:
     """Remove a group; its accounts stay the user's."""
     with _open(url) as database:
@@ -252,8 +247,7 @@ def application() -> None:
 @click.argument("name")
 @click.option("--redirect-uri", required=True, help="Where the user is sent back to, exactly.")
 @click.option("--public", is_flag=True, help="The application cannot keep a secret: it gets none, and must use PKCE.")
-@_database_options
-@json_option
+@_result_options
 def application_add(*, name: str, redirect_uri: str, public: bool, url: str, output: Output) -> None:
     """Register an application and print its id and secret; the secret is printed only once."""
     with _open(url) as database:
