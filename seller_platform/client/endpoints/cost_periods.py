@@ -194,7 +194,8 @@ def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPerio
     dates = {} if period is None else {FROM_DATE: str(period.from_date), TO_DATE: str(period.to_date)}
     try:
         with _naming(sku):
-            api.delete(COST_PERIODS.path, {**account.selection, SKU: sku, **dates})
+            # It may be sent again, and then finds nothing left to delete.
+            api.request("DELETE", COST_PERIODS.path, {**account.selection, SKU: sku, **dates}, decode=bytes)
     except RequestRefusedError as error:
         if error.status == _NOT_FOUND:
             return False

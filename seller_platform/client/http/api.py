@@ -183,18 +183,6 @@ class SellerApi:
         """
         return self.request("POST", path, params, json, decode=bytes, twice_is_harmless=twice_is_harmless)[0]
 
-    def delete(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
-        """Return the answer to a DELETE request.
-
-        It may be sent again, and then find nothing left to delete.
-
-        Raises:
-            UpstreamUnavailableError: There was no good answer; the request may have been acted upon.
-            RequestRefusedError: The upstream refused the request for good.
-            ReauthorizationRequiredError: The upstream does not honour the grant any more.
-        """
-        return self.request("DELETE", path, params, decode=bytes)[0]
-
     def request(
         self,
         method: str,

@@ -49,7 +49,8 @@ def rotate_key_file(database: Database, home: Path, *, finish: bool = False) -> 
         SecretKeyError: A secret is encrypted with a key that is no longer in the file. All keys stay in the file.
     """
     path = key_file(home)
-    with _alone(home):
+    with (home / "secret.key.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         keys = split_keys(path.read_text())
         if len(keys) == 1 and not finish:
             write_keys(path, (new_key(), *keys))
@@ -90,14 +91,6 @@ def sealed_otherwise(database: Database, home: Path, box: SecretBox) -> tuple[st
         with _collecting(unreadable):
             box.open(spool.read_bytes(), f"the spooled grant in {spool}")
     return tuple(unreadable)
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Hold the lock of the key file, so that no other process changes it."""
-    with (home / "secret.key.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

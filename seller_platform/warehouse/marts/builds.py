@@ -130,7 +130,9 @@ def build_partition(
             started_at=started_at,
             finished_at=datetime.now(UTC),
         )
-        _write_receipt(connection, build, run_id)
+        start, end = (window.start, window.end) if window else (None, None)
+        values = vars(build) | {"mart": mart.name, "window_start": start, "window_end": end, "run_id": run_id}
+        connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})
     return build
 
 
@@ -236,10 +238,3 @@ def _newest_loads(connection: Connection, mart: Mart, account: str, window: Wind
         if newest is not None:
             loads[source.dataset.name] = newest
     return loads
-
-
-def _write_receipt(connection: Connection, build: Build, run_id: str | None) -> None:
-    start, end = (build.window.start, build.window.end) if build.window else (None, None)
-    facts = {"mart": build.mart.name, "window_start": start, "window_end": end, "run_id": run_id}
-    values = vars(build) | facts
-    connection.execute(insert(BUILDS), {column.name: values[column.name] for column in BUILDS.columns})

@@ -51,6 +51,8 @@ class EmbeddedServer:
             EmbeddedServerError: It does not start; the message carries the end of its log.
         """
         self.folder = folder.absolute()
+        self._data = self.folder / "data"
+        self._log = self._data / "server.log"
         self._users: IO[str] | None = None
         self._lock = threading.Lock()
         try:
@@ -113,14 +115,6 @@ class EmbeddedServer:
             with users, suppress(OSError), self._exclusively():
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._stop()
-
-    @property
-    def _data(self) -> Path:
-        return self.folder / "data"
-
-    @property
-    def _log(self) -> Path:
-        return self._data / "server.log"
 
     @property
     def _socket_folder(self) -> Path:
