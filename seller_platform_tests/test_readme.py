@@ -37,6 +37,6 @@ def test_every_error_says_what_it_means_and_what_to_do_next() -> None:
             assert error.__doc__, name
             assert error.__doc__.strip().endswith("."), name
             assert error.next_step.endswith("."), name
-            # A category's step is enough only for a category: an error of its own says its own.
+            # An error without subclasses needs a next step of its own, not that of its category.
             is_category = bool(error.__subclasses__())
             assert is_category or "next_step" in vars(error), name

@@ -110,7 +110,7 @@ def test_stored_rows_are_those_of_the_last_load_at_any_clock(broken: Broken, clo
 
 
 @pytest.mark.parametrize("hours", [-2, 2])
-def test_a_date_to_come_back_at_is_one_of_the_upstreams_clock(broken: Broken, hours: int) -> None:
+def test_a_retry_date_is_compared_with_the_upstreams_clock(broken: Broken, hours: int) -> None:
     asked: list[float] = []
     right = datetime.now(UTC)
 
@@ -131,7 +131,7 @@ def test_a_date_to_come_back_at_is_one_of_the_upstreams_clock(broken: Broken, ho
 
 
 @pytest.mark.parametrize("days", [-1, 1])
-def test_a_clock_that_jumps_during_a_read_neither_hurries_nor_hangs_it(broken: Broken, days: int) -> None:
+def test_a_clock_that_jumps_during_a_read_changes_no_pause(broken: Broken, days: int) -> None:
     asked: list[float] = []
     jump = time_machine.travel(datetime.now(UTC) + timedelta(days=days))
 

@@ -393,7 +393,7 @@ def test_every_endpoint_but_the_status_and_those_of_oauth_wants_a_token(reading:
     assert set(statuses.values()) == {401}
 
 
-def test_the_version_stands_in_the_document_and_in_no_path(reading: Served) -> None:
+def test_the_version_is_in_the_document_and_in_no_path(reading: Served) -> None:
     document = httpx.get(f"{reading.base_url}/openapi.json").json()
 
     assert document["info"]["version"] == "1.0.0"

@@ -273,7 +273,7 @@ def _value_of(schema: Mapping[str, Any], rng: random.Random) -> str:
 
 @_THOROUGH
 @given(seed=st.integers(0, 2**63))
-def test_no_request_shows_what_is_anothers(world: World, seed: int) -> None:
+def test_no_request_shows_objects_of_other_users(world: World, seed: int) -> None:
     asked = _request(random.Random(seed), world)
 
     answer = asked.send(world)
@@ -298,7 +298,7 @@ def test_no_request_shows_what_is_anothers(world: World, seed: int) -> None:
 
 @_THOROUGH
 @given(seed=st.integers(0, 2**63))
-def test_what_is_anothers_is_as_if_it_were_not_there(world: World, seed: int) -> None:
+def test_objects_of_other_users_are_answered_like_missing_ones(world: World, seed: int) -> None:
     asked = _request(random.Random(seed), world)
     group = asked.selection.get("group_title")
     if world.chosen(asked.person, asked.selection) or group in asked.person.groups:
@@ -312,7 +312,7 @@ def test_what_is_anothers_is_as_if_it_were_not_there(world: World, seed: int) ->
     assert _without(foreign.text, asked.selection.values()) == _without(absent.text, missing.values()), asked
 
 
-def test_reports_of_others_are_as_if_they_were_not_there(world: World) -> None:
+def test_reports_of_other_users_are_answered_like_missing_ones(world: World) -> None:
     for person in world.people:
         strangers = [report for other in world.people if other is not person for report in other.reports]
         headers = {"Authorization": f"Bearer {person.token}"}
@@ -332,7 +332,7 @@ def test_reports_of_others_are_as_if_they_were_not_there(world: World) -> None:
                 assert all(ask(report)[0] in (200, 404, 409) for report in person.reports)
 
 
-def test_clients_of_others_are_as_if_they_were_not_there(world: World) -> None:
+def test_clients_of_other_users_are_answered_like_missing_ones(world: World) -> None:
     for number in (0, 1):
         person, stranger = world.people[number], world.people[number + 2]
         with httpx.Client(base_url=world.client.base_url, timeout=30, follow_redirects=True) as browser:
@@ -392,7 +392,7 @@ def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return {ast.unparse(each.annotation) for each in arguments if each.annotation is not None}
 
 
-def test_accounts_are_selected_at_one_place() -> None:
+def test_accounts_are_selected_in_one_module() -> None:
     makers = {
         name
         for name, tree, _ in _modules()
@@ -402,7 +402,7 @@ def test_accounts_are_selected_at_one_place() -> None:
     assert makers == {"access"}
 
 
-def test_whatever_reads_rows_takes_selected_accounts() -> None:
+def test_every_function_that_reads_rows_takes_selected_accounts() -> None:
     readers = {}
     for name, tree, text in _modules():
         if name == "access" or not re.search(r"\bseller\.[a-z_]+\b(?!\.)|\bSELLER\b", text):

@@ -1,4 +1,4 @@
-"""Measures the structure of the code: `python -m seller_platform_tests.structure` prints the numbers.
+"""Measures the structure of the code; `python -m seller_platform_tests.structure` prints the numbers.
 
 - `source`: the modules of both packages, parsed
 - `imports`: imports between modules, and cycles among them

@@ -10,12 +10,12 @@ from seller_platform_tests.structure.source import Function, Module, modules
 
 @dataclass(frozen=True)
 class CalledOnce:
-    """A private function that its module names once.
+    """A private function that its module mentions once.
 
     Attributes:
         name: The qualified name.
-        length: Lines from `def` to the end, decorators left out.
-        use: How it is named: "called", "passed" without a call, or "decorated".
+        length: Lines from `def` to the end, without decorators.
+        use: How it is mentioned: "called", "passed" without a call, or "decorated".
     """
 
     module: Module
@@ -26,17 +26,16 @@ class CalledOnce:
 
 
 def function_count() -> int:
-    """Return how many functions the product has, methods and nested functions included."""
+    """Return how many functions the product has, with methods and nested functions."""
     return sum(1 for module in modules() for _ in functions_of(module.tree))
 
 
 def called_once() -> list[CalledOnce]:
-    """Return the private functions and methods that their own module names exactly once.
+    """Return the private functions and methods that their module mentions exactly once.
 
-    A name begins with one underscore. Every mention counts, a call or not, inside the function itself too; other
-    modules do not count, for they must not name what is private. What a library calls by a decorator alone, such as
-    a validator or a sensor, is named nowhere and is left out; what has a decorator and is named once, such as a
-    context manager or a property, is in.
+    Private names begin with one underscore. Every mention in the module counts, also without a call and inside the
+    function itself. A function that only its decorator registers, such as a validator or a sensor, has no mention and
+    is not returned. A decorated function with one mention, such as a context manager or a property, is returned.
     """
     return sorted(
         (once for module in modules() for once in _called_once_in(module)),

@@ -30,7 +30,7 @@ _FILES_WITH_PATHS = (
 )
 _DOTTED = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?:\.[A-Za-z_]\w*)+(?::\w+)?(?![\w/-])")
 _IMPORTED = re.compile(r"^from (seller_platform[\w.]*) import (\w+(?:, \w+)*)", re.MULTILINE)
-# A tag of a run looks like a folder of the package: a path has two parts below it, or ends as a file or folder does.
+# Tags of runs look like folders of the package. A path has two parts below the package, or ends like a file or folder.
 _FILE = re.compile(r"(?<![\w./-])seller_platform(?:_tests)?(?:(?:/\w+)+\.py|(?:/\w+)+/|(?:/\w+){2,})")
 
 
@@ -106,12 +106,12 @@ def imported_conftests() -> list[str]:
 
 
 def broken_paths() -> list[str]:
-    """Return the dotted paths and file names that name nothing."""
+    """Return the mentioned dotted paths and file names that do not exist."""
     return [f"{where} names {path}" for where, path in mentioned_paths() if not _is_there(path)]
 
 
 def mentioned_paths() -> Iterator[tuple[str, str]]:
-    """Yield the dotted paths and file names that the project mentions, with where."""
+    """Yield the places and the dotted paths and file names that the project mentions."""
     for pattern in _FILES_WITH_PATHS:
         for path in sorted(path for path in ROOT.glob(pattern) if path.is_file()):
             yield from ((str(path.relative_to(ROOT)), mentioned) for mentioned in _paths_in(path))
@@ -120,7 +120,7 @@ def mentioned_paths() -> Iterator[tuple[str, str]]:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
                 for mentioned in _DOTTED.findall(node.value):
-                    # What else begins like the package is a key of a request, such as "seller_platform.request_id".
+                    # Other texts with this beginning are keys of a request, such as "seller_platform.request_id".
                     if (PRODUCT / re.split(r"[.:]", mentioned)[1]).is_dir():
                         yield f"{module.path_in_project}:{node.lineno}", mentioned
 

@@ -1,6 +1,6 @@
 """Finds sentences and variable names that break the rules for plain words.
 
-The result is a list to work through, not a verdict: a word may be the library's own, a sentence may need its length.
+The result is a list of suggestions: a word may be the library's own, and a sentence may need its length.
 """
 
 import ast
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from seller_platform_tests.structure.source import PRODUCT, ROOT, TESTS, Module, docstrings, modules
 
 LONGEST_FIRST_SENTENCE = 15
-# Not what a variable holds, but how it came about. `each` is allowed in comprehensions and generators.
+# These names say where a value comes from, not what it is. `each` is allowed in comprehensions and generators.
 VARIABLES = frozenset({"told", "found", "wanted", "known", "place", "each", "somebody", "nobody", "whoever"})
 WORDS = re.compile(
     r"\b(somebody|nobody|whoever|whomever|heal(?:s|ed|ing)?|mend(?:s|ed|ing)?|lives|lived|tells?|telling|told"

@@ -174,7 +174,7 @@ def test_an_undated_list_of_several_pages_is_read_until_two_walks_agree() -> Non
     )
 
 
-def test_a_list_that_never_holds_still_is_refused() -> None:
+def test_a_list_that_always_changes_is_refused() -> None:
     upstream, sink = MovingList(stock(4500)), KeptRows()
     upstream.before_request = lambda number: upstream.rows.pop(0)
 
@@ -182,7 +182,7 @@ def test_a_list_that_never_holds_still_is_refused() -> None:
         read(upstream, STOCK, sink)
 
 
-def test_a_dated_list_that_never_holds_still_is_read_in_smaller_windows() -> None:
+def test_a_dated_list_that_always_changes_is_read_in_smaller_windows() -> None:
     upstream, sink = ledger(orders(4400), page_size=500), KeptRows()
     kept = keys_of([(row["sku"],) for row in upstream.rows])
     upstream.before_request = lambda number: upstream.rows.insert(

@@ -80,7 +80,7 @@ def test_a_callback_with_another_state_is_refused_and_waiting_goes_on() -> None:
     assert {answer.status_code for answer in refused} == {400}
 
 
-def test_a_person_who_says_no_ends_the_waiting() -> None:
+def test_a_refused_approval_ends_the_wait() -> None:
     with waiting() as callback:
         callback.get("/callback?error=access_denied&error_description=Not%20today&state=right")
 

@@ -131,7 +131,7 @@ def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(datab
         rotate_key_file(database, home)
         keys.add(key_file(home).read_text())
         time.sleep(0.05)
-    for process in processes:  # those that a busy machine has let do little go on while the key changes
+    for process in processes:  # processes with few turns continue while the key changes
         assert process.stdout is not None
         while not select.select([process.stdout], [], [], 0)[0]:
             rotate_key_file(database, home)
@@ -169,7 +169,7 @@ def test_a_secret_that_no_key_opens_is_an_error(home: Path) -> None:
         open_stored(lambda: foreign, lambda sealed: secret_box(home, None).open(sealed, "the secret"))
 
 
-def test_secrets_stored_during_a_key_change_are_encrypted_anew(database: Database, home: Path) -> None:
+def test_secrets_stored_during_a_key_change_are_encrypted_again(database: Database, home: Path) -> None:
     save_connection(database, KnownConnection("new", "http://api", "http://api", "client"))
     box = secret_box(home, None)
 
@@ -224,7 +224,7 @@ def test_finishing_makes_no_new_key(database: Database, home: Path) -> None:
     assert opened(database, secret_box(home, None)) == ALL
 
 
-def test_a_pair_that_waits_on_disk_is_encrypted_anew_as_well(database: Database, home: Path) -> None:
+def test_a_pair_that_waits_on_disk_is_encrypted_again_as_well(database: Database, home: Path) -> None:
     PairSpool(home / SPOOL_FOLDER, "ana", secret_box(home, None)).keep(replace(PAIR, generation=2))
 
     resealed = rotate_key_file(database, home)

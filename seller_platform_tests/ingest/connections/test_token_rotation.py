@@ -168,7 +168,7 @@ def test_a_pair_that_was_received_and_never_committed_is_found_again(shared: Sha
     assert shared.issuer.requests == 1
 
 
-def test_the_rotation_of_a_process_that_died_is_taken_up_by_the_next(shared: SharedGrant) -> None:
+def test_the_next_process_finishes_the_rotation_of_a_killed_one(shared: SharedGrant) -> None:
     with pytest.raises(_DiedError):
         shared.keeper(grants=_DyingGrants(shared.database, shared.box)).rotate("access-1")
 

@@ -306,7 +306,7 @@ def test_costs_that_cannot_be_restored_are_reported_and_kept_in_the_plan(planner
 
 @pytest.mark.parametrize("survived", range(5))
 @pytest.mark.parametrize("method", ["DELETE", "POST", "GET"])
-def test_a_process_that_is_killed_anywhere_is_gone_on_with(planner: Planner, method: str, survived: int) -> None:
+def test_a_plan_continues_after_a_process_was_killed_anywhere(planner: Planner, method: str, survived: int) -> None:
     planner.shop.costs |= {"B": dict(OLD), "C": {}}
     plan = planner.plan(A=NEW, B=NEW, C=NEW)
     planner.shop.faults[method] = [*[None] * survived, kill]

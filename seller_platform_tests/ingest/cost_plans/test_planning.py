@@ -262,7 +262,7 @@ def test_a_plan_of_which_nothing_was_written_cannot_be_taken_back(planner: Plann
         planner.undo(plan)
 
 
-def test_two_who_apply_do_not_write_the_same_account_at_once(planner: Planner) -> None:
+def test_two_processes_do_not_write_the_same_account_at_once(planner: Planner) -> None:
     plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),), (DE, SKU): (costs(JANUARY, "5", currency="EUR"),)})
 
     with hold_costs(planner.shop.warehouse, [US]), pytest.raises(CostWritesBusyError, match=r"'S1\.US'"):

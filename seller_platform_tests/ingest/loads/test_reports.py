@@ -347,7 +347,7 @@ def test_the_pause_that_the_upstream_asks_for_is_kept(steps: Steps, path: str) -
     assert steps.job().state is JobState.READY
 
 
-def test_a_process_that_ends_before_it_asks_leaves_a_job_that_is_taken_up(steps: Steps) -> None:
+def test_the_job_of_a_process_that_ends_before_its_request_is_continued(steps: Steps) -> None:
     open_job(
         steps.database, "S1.US", "dps_date", "2026-03-09", "json",
         give_up_after=timedelta(hours=6), now=NOON, next_poll_at=NOON + timedelta(minutes=2),
@@ -377,7 +377,7 @@ def test_a_process_that_ends_after_its_request_leaves_no_second_job(steps: Steps
     assert [row[2] for row in steps.rows()] == ["2"]
 
 
-def test_a_process_that_ends_while_it_polls_leaves_a_job_that_is_taken_up(steps: Steps) -> None:
+def test_the_job_of_a_process_that_ends_while_it_polls_is_continued(steps: Steps) -> None:
     from seller_platform.warehouse.jobs.report_jobs import claim_due
 
     steps.request()
@@ -553,7 +553,7 @@ def test_a_hanging_report_requested_by_a_clock_ahead_is_given_up_in_time(steps: 
     assert steps.now - NOON <= GIVE_UP_AFTER + timedelta(minutes=1)
 
 
-def test_a_clock_that_is_put_back_hurries_no_report(steps: Steps) -> None:
+def test_a_clock_that_is_put_back_shortens_no_pause_of_a_report(steps: Steps) -> None:
     steps.upstream.lasts = timedelta(minutes=10)
     steps.request()
     steps.now -= timedelta(minutes=30)

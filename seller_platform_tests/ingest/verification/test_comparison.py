@@ -150,7 +150,7 @@ def test_costs_that_differ_are_named_with_their_product(periods: list[dict[str, 
     )
 
 
-def test_what_is_stored_around_a_hole_is_asked_and_the_hole_is_named() -> None:
+def test_the_days_around_a_gap_are_requested_and_the_gap_is_named() -> None:
     receipts = (
         _receipt(ORDERS, Window(date(2026, 3, 1), date(2026, 3, 11))),
         _receipt(ORDERS, Window(date(2026, 3, 13), date(2026, 4, 1))),

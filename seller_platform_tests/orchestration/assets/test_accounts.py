@@ -312,7 +312,7 @@ def test_a_new_account_gets_its_partition_whichever_process_found_it(installed: 
 
 @pytest.mark.slow
 def test_a_hanging_connection_does_not_delay_the_other(installed: Installation) -> None:
-    with installed.upstreams["ana"].lock:  # its token endpoint answers when the lock is free
+    with installed.upstreams["ana"].lock:  # the token endpoint waits for this lock
         installed.upstreams["ana"].access.clear()
 
         result = installed.tick()
@@ -321,7 +321,7 @@ def test_a_hanging_connection_does_not_delay_the_other(installed: Installation) 
     assert installed.partitions() == [OF_BEN]
     for thread in threading.enumerate():
         if thread.name.startswith("discover"):
-            thread.join(PATIENCE_SECONDS)  # it goes on when the upstream does
+            thread.join(PATIENCE_SECONDS)  # it ends after the upstream's answer
     assert installed.keys() == sorted([OF_ANA, OF_BEN])
 
 

@@ -68,7 +68,7 @@ def test_the_chart_of_a_partition_is_shown_as_an_image(webserver: str) -> None:
         page.goto(f"{webserver}/assets/marts/account_profit_daily?view=partitions&partition={partition}")
         link = page.get_by_text("[Show Markdown]").first
         link.wait_for()
-        link.dispatch_event("click")  # a pointer would meet the dialog with which Dagster greets newcomers
+        link.dispatch_event("click")  # Dagster's welcome dialog would receive a click of the pointer
         image = page.locator("img[src^='data:image/svg+xml']")
         image.wait_for()
         width = image.evaluate("image => image.decode().then(() => image.naturalWidth)")

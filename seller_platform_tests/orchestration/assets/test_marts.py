@@ -267,7 +267,7 @@ def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> 
     january, february, march = (str(partition_key("S1.US", month)) for month in (JANUARY, FEBRUARY, MARCH))
     assert after_sales == {
         "account_profit_daily": {february},
-        "product_performance_monthly": {february, march},  # which compares with the month before
+        "product_performance_monthly": {february, march},  # it compares with the month before
         "inventory_health": {"S1.US"},
         "restock_plan": {"S1.US"},
         "settlement_reconciliation": {february},
@@ -276,7 +276,7 @@ def test_a_changed_input_requests_the_partitions_built_from_it(marts: Marts) -> 
     assert after_ledger == {
         "account_profit_daily": {march},
         "product_performance_monthly": {march},
-        "settlement_reconciliation": {january, february, march},  # whose orders it may have paid for
+        "settlement_reconciliation": {january, february, march},  # it may pay for orders of other months
     }
 
 
@@ -297,7 +297,7 @@ def test_a_change_while_a_build_is_requested_is_not_lost(marts: Marts) -> None:
     marts.load("transactions", "S1.US", FEBRUARY, "2")
     requested = marts.tick()["account_profit_daily"]
 
-    marts.load("transactions", "S1.US", FEBRUARY, "3")  # before Dagster stores that the build is done
+    marts.load("transactions", "S1.US", FEBRUARY, "3")  # before Dagster stores the end of the build
     marts.build(PROFIT, partition_key("S1.US", FEBRUARY))
     again = marts.tick()["account_profit_daily"]
 

@@ -119,7 +119,7 @@ def test_a_refresh_requests_runs_that_read_what_was_never_read(
     months = {f"{key}|{month}" for key in independent_upstream.KEYS.values() for month in independent_upstream.MONTHS}
     for name in ("orders", "daily_product_sales", "transactions"):
         assert platform.materialized(dataset_named(name)) == months
-    # Everything was read since; of the rows that this upstream does not compute, the newest month is asked for again.
+    # Everything has been read. This upstream does not compute statistics, so their newest month is requested again.
     again = tick("refresh_sales", at, instance, database_url)
     assert {name for names, _, _ in ranges(again) for name in names} == {"sales_by_product", "sales_by_date"}
 
@@ -167,11 +167,11 @@ def test_a_later_tick_requests_only_what_the_first_did_not_bring(
 @pytest.mark.parametrize(
     ("at", "due"),
     [
-        # The first tick asks for all, each on its own day; at a later one Tokyo is on the next day already.
+        # The first tick requests all accounts, each for its own day. At the next tick Tokyo has its next day.
         (datetime(2026, 5, 20, 11, tzinfo=UTC), {"A.US", "B.JP", "C.NZ"}),
         (datetime(2026, 5, 20, 14, tzinfo=UTC), {"A.US", "B.JP"}),
         (datetime(2026, 5, 20, 18, tzinfo=UTC), {"A.US"}),
-        # Auckland in its summer, already on the 21st.
+        # In Auckland it is summer and already the 21st.
         (datetime(2026, 12, 20, 11, tzinfo=UTC), {"A.US", "B.JP", "C.NZ"}),
     ],
 )
@@ -189,7 +189,7 @@ def test_no_zone_is_missed_and_none_is_read_for_two_days_at_once(
 @pytest.mark.parametrize(
     ("zone", "read_at", "tick_at", "due"),
     [
-        # On 8 March clocks in Los Angeles go from 02:00 to 03:00, the day lasts 23 hours; on 1 November 25.
+        # In Los Angeles, 8 March has 23 hours, because clocks change from 02:00 to 03:00; 1 November has 25.
         ("America/Los_Angeles", datetime(2026, 3, 8, 7, 59, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), True),
         ("America/Los_Angeles", datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 8, 11, tzinfo=UTC), False),
         ("America/Los_Angeles", datetime(2026, 3, 8, 8, 1, tzinfo=UTC), datetime(2026, 3, 9, 11, tzinfo=UTC), True),

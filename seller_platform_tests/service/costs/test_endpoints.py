@@ -376,7 +376,7 @@ def test_an_open_period_overlaps_whatever_comes_after_it(ann: httpx.Client, shop
     assert _write(ann, _period("2025-01-01", "2025-12-31")).status_code == 200
 
 
-def test_the_selection_and_the_sku_may_stand_in_the_query_or_in_the_body(ann: httpx.Client) -> None:
+def test_the_selection_and_the_sku_may_be_in_the_query_or_in_the_body(ann: httpx.Client) -> None:
     periods = {"data": [_period()]}
     both = {**US, "sku": "SKU-1"}
 

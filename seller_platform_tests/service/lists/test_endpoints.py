@@ -98,7 +98,7 @@ def test_the_pages_of_a_list_are_the_list_exactly(reading: Served, dataset: Data
 
 
 @every_list
-def test_the_fields_stand_in_the_order_of_the_contract(reading: Served, dataset: Dataset) -> None:
+def test_the_fields_are_in_the_order_of_the_contract(reading: Served, dataset: Dataset) -> None:
     body = _body(_get(reading, dataset))
 
     assert {tuple(row) for row in body["data"]} == {tuple(column.name for column in dataset.columns)}
@@ -274,7 +274,7 @@ def test_times_are_in_the_accounts_zone_on_days_with_25_hours_too(service: Serve
     assert dates == expected
 
 
-def test_the_zone_of_one_answer_does_not_linger_into_the_next(service: Served) -> None:
+def test_the_zone_of_one_answer_does_not_affect_the_next(service: Served) -> None:
     for account in ("S1.US", "S1.DE"):
         row = ("SKU", "Main", 1, "A", "available", "2026-03-01T12:00:00Z", "2026-03-01")
         insert_rows(service.database, STOCK, account, [row])

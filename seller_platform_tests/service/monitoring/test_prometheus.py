@@ -237,7 +237,7 @@ def test_all_processes_are_counted_together(database_url: str, tmp_path: Path, w
     assert ended == 0, log.read_text()
 
 
-def test_counters_do_not_fall_with_a_worker_that_dies_and_its_gauges_go(database_url: str, tmp_path: Path) -> None:
+def test_counters_stay_after_a_worker_is_killed_and_its_gauges_disappear(database_url: str, tmp_path: Path) -> None:
     with _process(database_url, tmp_path, "--workers", "2", "--no-worker") as (process, base_url, metrics, _):
         for _ in range(40):
             assert httpx.get(f"{base_url}/service-status", timeout=PATIENCE_SECONDS).status_code == 200

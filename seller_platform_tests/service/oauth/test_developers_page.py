@@ -71,7 +71,7 @@ def test_a_client_that_can_keep_no_secret_gets_none(service: Served) -> None:
     assert re.search(r'<input id="public"[^>]* checked>', wrong.text)
 
 
-def test_the_secret_stands_nowhere_but_in_the_first_answer(service: Served) -> None:
+def test_the_secret_is_only_in_the_first_answer(service: Served) -> None:
     with _log_in(service) as browser:
         page = browser.get(NEW)
         first = submit(browser, page, name="My app", redirect_uri=CALLBACK)

@@ -144,7 +144,7 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
         ("authorize", "10 minutes"),
     ],
 )
-def test_the_rules_that_a_caller_must_know_stand_in_the_description(
+def test_the_rules_that_a_caller_must_know_are_in_the_description(
     document: dict[str, Any], reading: Served, name: str, sentence: str
 ) -> None:
     [description] = [each["description"] for _, _, each in operations(document) if each["operationId"] == name]

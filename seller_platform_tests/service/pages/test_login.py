@@ -124,7 +124,7 @@ def test_a_consent_without_a_login_leads_to_the_login(reading: Served) -> None:
     assert answer.headers["location"].startswith("/login?next=%2Foauth%2Fauthorize%3F")
 
 
-def test_pages_run_no_scripts_stand_in_no_frame_and_are_not_kept(reading: Served) -> None:
+def test_pages_run_no_scripts_allow_no_frame_and_are_not_cached(reading: Served) -> None:
     with reading.client() as browser:
         for page in (reading.request_code(browser), _consent_page(reading, browser), browser.get("/oauth/authorize")):
             policy = page.headers["content-security-policy"]

@@ -122,7 +122,7 @@ def test_a_second_use_still_revokes_the_consent_after_the_deletion(
     assert (ended.status_code, ended.json()["error"]) == (400, "invalid_grant")
 
 
-def test_the_worker_deletes_what_is_over(service: Served, database_url: str) -> None:
+def test_the_worker_deletes_what_has_expired(service: Served, database_url: str) -> None:
     issue_token(service.database, ANN, expires_in=timedelta(hours=-2))
     with service.client() as browser:
         submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)

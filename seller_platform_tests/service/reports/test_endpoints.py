@@ -318,7 +318,7 @@ def test_a_request_that_cannot_be_used_is_refused(
     assert list(answer.json()["errors"]) == [parameter]
 
 
-def test_a_request_may_stand_in_the_body(idle: Served) -> None:
+def test_a_request_may_be_in_the_body(idle: Served) -> None:
     asked = {**US, "dps_date": str(DAY)}
     with idle.client(ANN) as client:
         answers = [
@@ -435,7 +435,7 @@ def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, databa
     assert (answer.status_code, answer.headers.get("retry-after")) == (409, None)
 
 
-def test_an_account_that_is_taken_away_takes_its_reports_along(shop: Served) -> None:
+def test_reports_of_an_account_without_access_are_not_found(shop: Served) -> None:
     with shop.client(ANN) as client:
         report_id = _request(client)
         _await(client, report_id)
@@ -548,7 +548,7 @@ def test_workers_that_are_stopped_do_not_use_up_the_attempts(idle: Served, datab
             assert _await(client, report_id)["status"] == "completed"
 
 
-def test_a_worker_that_dies_counts_against_the_report(idle: Served, database_url: str) -> None:
+def test_a_worker_that_is_killed_counts_as_an_attempt_of_the_report(idle: Served, database_url: str) -> None:
     with idle.client(ANN) as client, _lock_on_daily_sales(database_url) as lock:
         report_id = _request(client)
         with _worker(database_url) as worker:

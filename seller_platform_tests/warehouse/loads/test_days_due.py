@@ -36,7 +36,7 @@ def test_days_due_are_those_that_a_run_would_read(zone: str, today: date, databa
     assert expected is not None
     first, after = due[("orders", "A")][0].start, due[("orders", "A")][-1].end
     assert after == expected.end
-    # A read within the first hour of a day of summer time may count for the day before, never the other way round.
+    # A read within the first hour of a day of summer time may count for the day before, but never for the day after.
     assert expected.start - timedelta(days=1) <= first <= expected.start
 
 

@@ -87,7 +87,7 @@ def test_profit_by_day_is_that_of_the_statistics(built: Built, month: Window) ->
         assert [row["date"] for row in statistics] == sorted(row["key"] for row in stored)
         for row in stored:
             expected = next(each for each in statistics if each["date"] == row["key"])
-            if row["product_cost"] is None:  # of what was sold that day, nothing has a cost: there it counts as 0
+            if row["product_cost"] is None:  # no product sold that day has a cost; the statistics show 0
                 assert row["units_without_cost"] == row["units"] > 0 == expected["product_cost"]
                 expected |= {"product_cost": None, "profit": None, "profit_margin": None}
             assert row["units"] == expected["units_ordered"]

@@ -69,7 +69,7 @@ def test_migrating_twice_changes_nothing(database: Database) -> None:
         assert connection.execute(text("SELECT count(*) FROM platform.connections")).scalar_one() == 1
 
 
-def test_a_database_from_the_future_is_left_alone(database: Database) -> None:
+def test_a_database_of_a_newer_version_is_not_changed(database: Database) -> None:
     with database.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_SCHEMA}.{VERSION_TABLE} SET version_num = '9999'"))
 
