@@ -23,7 +23,7 @@ class Import:
 
     @property
     def has_a_comment(self) -> bool:
-        """Return whether a comment is beside or above the statement; imports in a row share it."""
+        """Whether a comment is beside or above the statement; successive imports share it."""
         lines, number = self.module.lines, self.line - 1
         while number >= 0:
             statement = lines[number].strip()

@@ -1,7 +1,7 @@
-"""Runs our commands in processes forked from one that has imported the project.
+"""Runs the platform's commands in processes forked from one that has imported it.
 
-Such a command starts at once; a new interpreter spends one to three seconds on imports. Otherwise it runs as from a
-shell: in a process with its own arguments, environment, folder and streams, which ends as interpreters do.
+Such a command starts at once, while a new interpreter spends one to three seconds on imports. Otherwise it runs as from
+a shell: its process has its own arguments, environment, folder and streams, and ends as interpreters do.
 """
 
 import json
@@ -65,10 +65,13 @@ class ForkedCommand:
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code when the process has ended; the negative number of the signal that ended it.
+        """Wait for the end of the process and return its exit code.
+
+        Returns:
+            The negative number of the signal if a signal ended it.
 
         Raises:
-            subprocess.TimeoutExpired: It did not end within this many seconds.
+            subprocess.TimeoutExpired: It did not end within `timeout` seconds.
         """
         if self._code is None:
             if not select.select([self._status], [], [], timeout)[0]:
@@ -99,11 +102,14 @@ def end_server() -> None:
 
 @cache
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start the server of this process, and return our end of its socket; it ends when that is closed."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-        return ours, subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    """Start the server of this process, and return this end of its socket.
+
+    The server ends when that end is closed.
+    """
+    this_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with server_end:
+        command = [sys.executable, "-m", __name__, str(server_end.fileno())]
+        return this_end, subprocess.Popen(command, pass_fds=[server_end.fileno()], stdin=subprocess.DEVNULL)
 
 
 def _serve(requests: socket.socket) -> None:
@@ -123,7 +129,7 @@ def _serve(requests: socket.socket) -> None:
 
 
 def _keep(request: dict[str, Any], output: int, errors: int, status: int) -> None:
-    """Run a command in a child, and send its process number and, at its end, its status.
+    """Run a command in a child, and send its process id and its status.
 
     It returns in the child, where the command has run.
     """

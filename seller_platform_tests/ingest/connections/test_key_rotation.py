@@ -154,10 +154,10 @@ def test_a_secret_whose_key_changes_twice_while_it_is_read_is_read_again(databas
     def read() -> bytes:
         with database.begin() as connection:
             sealed = connection.execute(text("SELECT client_secret FROM platform.connections WHERE name = 'ana'"))
-            found = bytes(sealed.scalar_one())
+            secret = bytes(sealed.scalar_one())
         for _ in range(rotations.pop() if rotations else 0):
             rotate_key_file(database, home)
-        return found
+        return secret
 
     assert open_stored(read, lambda sealed: box.open(sealed, "ana's secret")) == b"secret-of-ana"
 

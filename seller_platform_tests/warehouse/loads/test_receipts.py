@@ -1,4 +1,4 @@
-"""Tests which days receipts cover, and which may have changed since."""
+"""Tests the days that receipts cover, and days that may have changed since."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
