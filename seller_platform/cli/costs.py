@@ -138,7 +138,7 @@ def show(*, plan: str, output: Output) -> None:
 
 
 def user_name() -> str:
-    """Return the name of the user who runs the command, or a number without name."""
+    """Return the name of the user who runs the command; without one, the user id."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -21,7 +21,7 @@ _STOCK_DAYS = "out_of_stock_days"
 _RESTOCK_COLUMNS = ("restock_date", "restock_quantity_suggested")
 _DAY = timedelta(days=1)
 _VELOCITY_DAYS = 30
-# The longest stretch of days that a trend looks back upon, by the periods of the view.
+# The longest range of earlier days from which a trend is computed, by the periods of the view.
 _LOOK_BACK_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
 
 NOT_ASKED: Mapping[str, str] = MappingProxyType(

@@ -232,7 +232,7 @@ def test_costs_that_never_arrive_are_unconfirmed_until_applied_again(planner: Pl
 
 
 @pytest.mark.parametrize("fault", [refuse, break_down, hang_up])
-def test_a_sku_whose_new_costs_are_not_stored_gets_back_its_old_ones(planner: Planner, fault: Fault) -> None:
+def test_the_old_costs_are_restored_where_the_new_ones_are_not_stored(planner: Planner, fault: Fault) -> None:
     planner.shop.costs["B"] = dict(OLD)
     plan = planner.plan(A=NEW, B=NEW)
     planner.shop.faults["POST"] = [fault]
@@ -361,7 +361,7 @@ def test_a_request_whose_answer_is_lost_is_sent_again(planner: Planner, method: 
     assert planner.shop.requests.count(method) == {"POST": 2, "DELETE": 3}[method]
 
 
-def test_a_broken_off_plan_can_be_taken_back(planner: Planner) -> None:
+def test_an_interrupted_plan_can_be_undone(planner: Planner) -> None:
     plan = planner.plan(A=NEW)
     planner.shop.faults["POST"] = [kill]
     with pytest.raises(Killed):
@@ -386,7 +386,7 @@ def test_an_upstream_that_cannot_be_read_first_gets_no_costs(planner: Planner) -
     assert planner.writes(plan)["A"].state is WriteState.PLANNED
 
 
-def test_reading_back_goes_on_over_passing_faults(planner: Planner) -> None:
+def test_reading_back_continues_after_passing_faults(planner: Planner) -> None:
     plan = planner.plan(A=NEW)
     planner.shop.faults["GET"] = [None, break_down, break_down]
 
@@ -406,7 +406,7 @@ def test_costs_that_cannot_be_removed_are_reported_at_once(planner: Planner) -> 
     assert (planner.shop.costs, planner.clock.pauses) == ({"A": OLD}, [])
 
 
-def test_what_was_deleted_meanwhile_is_gone_already(planner: Planner) -> None:
+def test_a_plan_succeeds_where_its_periods_were_deleted_meanwhile(planner: Planner) -> None:
     plan = planner.plan(A={})
 
     def deleted(_: httpx.Request) -> None:

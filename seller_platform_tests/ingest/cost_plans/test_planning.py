@@ -108,7 +108,7 @@ def test_a_plan_shows_what_it_adds_changes_and_removes_and_writes_nothing(planne
     assert planner.shop.read() == before
 
 
-def test_what_holds_already_makes_no_plan(planner: Planner) -> None:
+def test_costs_that_the_upstream_has_already_make_no_plan(planner: Planner) -> None:
     planner.shop.write(period("2026-01-01", "2026-01-31", 3.1, notes=""))
 
     planned = planner.plan({(US, SKU): (costs(JANUARY, "3.1000"),), (US, SKUS[1]): ()})
@@ -239,7 +239,7 @@ def test_a_period_without_a_last_day_is_not_replaced(planner: Planner) -> None:
         planner.plan({(US, SKU): (costs(JANUARY, "5"),)})
 
 
-def test_an_undo_brings_back_what_was_before(planner: Planner) -> None:
+def test_an_undo_restores_the_costs_before_the_plan(planner: Planner) -> None:
     planner.shop.write(period("2026-01-01", "2026-01-31", notes="kept"), period("2026-02-01", "2026-02-28", 4))
     before = planner.shop.read()
     plan = planner.planned({(US, SKU): (costs(YEAR, "9"),), (US, SKUS[1]): (costs(YEAR, "9"),)})
@@ -255,7 +255,7 @@ def test_an_undo_brings_back_what_was_before(planner: Planner) -> None:
     assert planner.undo(plan).plan is None
 
 
-def test_a_plan_of_which_nothing_was_written_cannot_be_taken_back(planner: Planner) -> None:
+def test_a_plan_without_writes_cannot_be_undone(planner: Planner) -> None:
     plan = planner.planned({(US, SKU): (costs(JANUARY, "5"),)})
 
     with pytest.raises(InvalidCostPlanError, match="nothing of it was written"):

@@ -86,7 +86,7 @@ def steps(database: Database) -> Iterator[Steps]:
         yield opened
 
 
-def test_a_report_is_requested_followed_and_stored(steps: Steps) -> None:
+def test_a_report_is_requested_polled_and_stored(steps: Steps) -> None:
     steps.upstream.lasts = timedelta(seconds=20)
 
     requested = steps.request()
@@ -397,7 +397,7 @@ def test_the_job_of_a_process_that_ends_while_it_polls_is_continued(steps: Steps
     assert steps.job().state is JobState.READY
 
 
-def test_what_was_overtaken_changes_nothing(steps: Steps) -> None:
+def test_an_outdated_poll_changes_nothing(steps: Steps) -> None:
     late = steps.request()
     steps.poll(seconds=5)
     assert late is not None

@@ -69,7 +69,7 @@ def _latest(shop: Platform, partition: str) -> dict[str, Any]:
     return {name: value.value for name, value in materialization.metadata.items()}
 
 
-def test_each_accounts_costs_are_landed_and_reported_by_itself(shop: Platform) -> None:
+def test_the_costs_of_each_account_are_loaded_and_reported_separately(shop: Platform) -> None:
     result = shop.run([COST_PERIODS], KEYS[0], KEYS[-1])
 
     assert result.success

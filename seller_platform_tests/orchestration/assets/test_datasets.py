@@ -47,7 +47,7 @@ def test_discovery_adds_a_partition_for_each_account(platform: Platform) -> None
     ]
 
 
-def test_a_run_over_a_range_reports_every_partition_by_itself(platform: Platform) -> None:
+def test_a_run_over_a_range_reports_every_partition_separately(platform: Platform) -> None:
     platform.discover()
 
     result = platform.months(ORDERS)

@@ -135,7 +135,7 @@ def reports(
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_a_report_of_our_service_is_requested_followed_and_landed(
+def test_a_report_of_our_service_is_requested_polled_and_loaded(
     postgres: EmbeddedServer, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
@@ -180,7 +180,7 @@ def _tick_until_asked(reports: Reports) -> list[dg.RunRequest]:
     return wait_for(tick, pause_seconds=0.1, explain=lambda _: reports.rows("SELECT * FROM platform.report_jobs"))
 
 
-def test_reports_of_all_accounts_land_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:
+def test_reports_of_all_accounts_are_loaded_each_in_its_own_run(reports: Reports, upstream: ReportUpstream) -> None:
     requested = reports.request()
     reports.clock.now += timedelta(seconds=5)
 

@@ -144,7 +144,7 @@ def test_only_months_with_days_that_may_have_changed_are_requested(
     assert len({request.run_key for request in requests}) == len(requests)
 
 
-def test_a_later_tick_requests_only_what_the_first_did_not_bring(
+def test_a_later_tick_requests_only_accounts_that_the_first_did_not_load(
     database: Database, database_url: str, instance: dg.DagsterInstance
 ) -> None:
     register(database, instance, {"A.US": "America/Los_Angeles", "B.DE": "Europe/Berlin"})

@@ -534,7 +534,7 @@ def test_a_later_load_that_found_nothing_empties_the_list(ann: httpx.Client, sho
     assert _read(ann) == []
 
 
-def test_of_writers_who_come_together_none_makes_an_overlap(shop: Served) -> None:
+def test_simultaneous_writers_store_no_overlap(shop: Served) -> None:
     months = [(f"2026-0{number % 9 + 1}-01", f"2026-0{number % 9 + 1}-{15 + number % 10}") for number in range(48)]
 
     def write(dates: tuple[str, str]) -> int:

@@ -175,7 +175,7 @@ def test_fees_follow_the_ledger(service: Served) -> None:
     assert _kept(service.database) == {(US, "transactions"): 3}
 
 
-def test_who_asks_while_another_sums_is_answered_from_the_rows(service: Served, database_url: str) -> None:
+def test_a_request_during_another_sum_is_answered_from_the_rows(service: Served, database_url: str) -> None:
     _store(service.database, ORDERS, US, Window.day(FIRST), [_order(1, FIRST)])
     _store(service.database, LEDGER, US, Window.day(FIRST), [_fee(FIRST, "-1.00")])
 

@@ -117,7 +117,7 @@ def test_the_last_use_is_noted_once_a_day(service: Served) -> None:
     ],
     ids=["revoked", "refresh token used", "expired"],
 )
-def test_what_can_be_used_no_more_is_not_listed(service: Served, over: str) -> None:
+def test_access_that_has_ended_is_not_listed(service: Served, over: str) -> None:
     _approve(service)
     for statement in over.split(";"):
         execute(service.database, statement)

@@ -165,7 +165,7 @@ def test_forms_of_another_session_change_nothing(service: Served) -> None:
     ],
     ids=lambda text: ascii(text)[:30],
 )
-def test_a_client_that_cannot_be_is_refused_with_what_is_wrong(
+def test_an_invalid_client_is_refused_with_its_problem(
     reading: Served, name: str, redirect_uri: str, problem: str
 ) -> None:
     with _log_in(reading) as browser:

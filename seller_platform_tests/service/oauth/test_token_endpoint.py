@@ -392,7 +392,7 @@ def test_secrets_are_stored_as_hashes_only(service: Served) -> None:
                 assert not any(text in row or text.encode().hex() in row for text in texts)
 
 
-def test_the_token_of_a_user_who_was_closed_out_is_refused(service: Served) -> None:
+def test_the_token_of_a_closed_user_is_refused(service: Served) -> None:
     token = issue_token(service.database, ANN)
     assert _works(service, token)
 

@@ -163,7 +163,7 @@ def test_a_developer_creates_and_deletes_a_client(page: Page, service: Served) -
     indirect=True,
     ids=["scripts", "no scripts on a phone"],
 )
-def test_a_person_sees_what_has_access_and_ends_it(page: Page, service: Served) -> None:
+def test_a_user_sees_applications_with_access_and_ends_it(page: Page, service: Served) -> None:
     _ask(page, service)
     _log_in(page)
     expect(page.get_by_role("heading", name="Accounts it can use")).to_be_visible()

@@ -68,7 +68,7 @@ def test_ensuring_a_user_twice_changes_name_and_password(database: Database) -> 
         ("ann@shop.example", "A\0", "password"),
     ],
 )
-def test_a_user_who_cannot_be_is_refused(database: Database, email: str, name: str, password: str) -> None:
+def test_an_invalid_user_is_refused(database: Database, email: str, name: str, password: str) -> None:
     with pytest.raises(InvalidUserError):
         add_user(database, email, name, password)
 
@@ -145,7 +145,7 @@ def test_another_password_ends_the_sessions_and_no_consent(service: Served) -> N
     assert [login.status_code for login in logins] == [401, 303]
 
 
-def test_everybody_is_listed_with_what_they_may_read(service: Served) -> None:
+def test_users_are_listed_with_the_accounts_that_they_may_read(service: Served) -> None:
     close_user(service.database, BOB)
     listed = {user.email: (user.status, user.accounts) for user in users_of(service.database)}
     reopen_user(service.database, BOB)
@@ -178,7 +178,7 @@ def test_a_group_selects_its_accounts(service: Served) -> None:
     }
 
 
-def test_a_group_that_cannot_be_is_refused_and_what_may_be_is_named(service: Served) -> None:
+def test_an_invalid_group_is_refused_with_the_valid_accounts(service: Served) -> None:
     readable = ", ".join(sorted(OF_ANN))
     with pytest.raises(
         AccountNotGrantedError, match=rf"{ANN} may not read account 'S2.GB'; they may read: {readable}$"

@@ -28,7 +28,7 @@ def grants(database: Database, tmp_path: Path) -> Grants:
     return grants
 
 
-def test_a_pair_comes_back_as_it_was_stored(grants: Grants) -> None:
+def test_a_pair_is_read_as_it_was_stored(grants: Grants) -> None:
     assert grants.current("default") == (PAIR, None)
 
 
@@ -56,7 +56,7 @@ def test_what_fails_inside_the_lock_is_rolled_back(grants: Grants) -> None:
     assert grants.current("default")[0].generation == 1
 
 
-def test_of_many_holders_each_sees_what_the_one_before_left(grants: Grants) -> None:
+def test_each_holder_of_the_lock_reads_the_pair_of_the_one_before(grants: Grants) -> None:
     def rotate(_: int) -> int:
         with grants.locked("default") as grant:
             grant.replace(replace(grant.pair, generation=grant.pair.generation + 1))

@@ -132,7 +132,7 @@ def test_a_job_is_moved_by_the_first_and_not_by_the_second(shop: Database) -> No
     assert (job_of(shop, job.id).state, job_of(shop, job.id).problem) == (JobState.PENDING, None)
 
 
-def test_what_loads_a_job_and_what_asks_for_runs_do_not_undo_each_other(shop: Database) -> None:
+def test_the_load_and_the_sensor_do_not_undo_changes_of_each_other(shop: Database) -> None:
     job = must_open(shop)
     ready = replace(job, state=JobState.READY)
     assert move_job(shop, job, ready)

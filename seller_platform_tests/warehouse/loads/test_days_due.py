@@ -59,7 +59,7 @@ def test_days_read_since_midnight_are_not_due(database: Database) -> None:
     }
 
 
-def test_each_account_and_dataset_is_looked_at_by_itself(database: Database) -> None:
+def test_each_account_and_dataset_is_checked_separately(database: Database) -> None:
     at = datetime(2026, 5, 20, 11, tzinfo=UTC)
     _load(database, ORDERS, "A", Window(date(2026, 1, 1), date(2026, 5, 21)), at)
     days = [AccountDay.at(at, key, ZoneInfo("Europe/Berlin")) for key in ("A", "B")]

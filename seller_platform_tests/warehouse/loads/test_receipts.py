@@ -37,7 +37,7 @@ def test_a_day_is_known_by_the_local_day_of_its_last_reading(database: Database)
     [
         ({}, MARCH),
         ({day: date(2026, 6, 1) for day in MARCH.each_day()}, None),
-        # A lookback of 14 days: read on 31 March, the days from the 17th on may still change.
+        # With a lookback of 14 days, the days from the 17th on may still change after a read on 31 March.
         ({day: date(2026, 3, 31) for day in MARCH.each_day()}, Window(date(2026, 3, 17), date(2026, 4, 1))),
         (
             {day: date(2026, 6, 1) for day in MARCH.each_day() if day.day != 9},

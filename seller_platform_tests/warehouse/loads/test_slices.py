@@ -59,7 +59,7 @@ def _stored(database: Database) -> list[tuple[str, Decimal]]:
         return [(row[0], row[1]) for row in rows]
 
 
-def test_a_slice_holds_what_was_read_last(database: Database) -> None:
+def test_a_slice_has_the_rows_that_were_read_last(database: Database) -> None:
     _load(database, [_order(1), _order(2)])
 
     receipt = _load(database, [_order(2), _order(3)])

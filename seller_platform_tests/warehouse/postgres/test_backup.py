@@ -33,7 +33,7 @@ def filled(database: Database) -> Database:
     return database
 
 
-def test_what_was_backed_up_is_there_again(
+def test_a_restored_database_has_all_rows_of_the_backup(
     filled: Database, database_url: str, postgres: EmbeddedServer, tmp_path: Path
 ) -> None:
     file, elsewhere = tmp_path / "a backup", postgres.database("test_restored")

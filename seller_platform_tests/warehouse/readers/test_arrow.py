@@ -58,7 +58,7 @@ def _read(database: Database, *parts: Selection) -> list[Any]:
     return _names(read_arrow(database, ORDER_ROWS, parts))
 
 
-def test_every_value_comes_back_as_it_was_stored(database: Database) -> None:
+def test_every_value_is_read_as_it_was_stored(database: Database) -> None:
     totals = [Decimal("0.10"), Decimal("-12345678901234567890.123456789012345678"), None, Decimal(0)]
     rows = [_order(f"o{number}", "2026-03-01", total) for number, total in enumerate(totals)]
     rows += [_order(f"p{number}", "2026-03-02", None, product) for number, product in enumerate(STRANGE)]
