@@ -88,22 +88,16 @@ def running(name: str, command: list[str], environment: dict[str, str], log: Pat
         program.end()
 
 
-def free_port() -> int:
-    """Return a port of the loopback interface that is free now."""
+def free_port(preferred: int = 0) -> int:
+    """Return a port of the loopback interface that is free now: the preferred one if it is."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def port_or_free(preferred: int) -> int:
-    """Return the preferred port if it is free now, else another free one."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if preferred:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", preferred))
         except OSError:
             return free_port()
-        return preferred
+        return int(probe.getsockname()[1])
 
 
 def await_answer(url: str, program: Program, *, unless: threading.Event | None = None) -> None:

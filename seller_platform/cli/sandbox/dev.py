@@ -12,7 +12,7 @@ import click
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
-from seller_platform.cli.processes import Program, await_answer, free_port, port_or_free, running
+from seller_platform.cli.processes import Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.errors import SellerPlatformError
@@ -44,10 +44,10 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     home = read_settings().home
-    with open_local_stack(home, output, port=port_or_free(service_port), accounts=accounts, months=months) as stack:
+    with open_local_stack(home, output, port=free_port(service_port), accounts=accounts, months=months) as stack:
         os.environ.update(stack.environment)
         dagster_folder = _prepare(stack, output)
-        address = f"http://127.0.0.1:{port_or_free(port)}"
+        address = f"http://127.0.0.1:{free_port(port)}"
         with ExitStack() as dagster:
             programs = [
                 dagster.enter_context(

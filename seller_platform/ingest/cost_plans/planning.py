@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import Enum
+from functools import cache
 from uuid import uuid4
 
 from seller_platform.client.endpoints.cost_periods import (
@@ -18,7 +19,7 @@ from seller_platform.client.http.concurrency import in_threads
 from seller_platform.contract.cost_periods import CostPeriod, Periods, periods_agree
 from seller_platform.errors import InvalidCostPlanError, OpenCostPeriodError
 from seller_platform.ingest.cost_plans.sheets import Product, ProductCosts
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
+from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.jobs.cost_plans import CostPlan, CostWrite, save_plan
 from seller_platform.warehouse.postgres.database import Database
 
@@ -133,8 +134,8 @@ class CostUpstream:
     """Reads and writes the costs of products at the upstreams of their accounts."""
 
     def __init__(self, apis: Apis, database: Database) -> None:
-        self._apis, self._database = apis, database
-        self._known: dict[str, KnownAccount] = {}
+        self._apis = apis
+        self._account = cache(lambda key: account_of(database, key))
 
     def read(self, products: Iterable[Product]) -> dict[Product, _ReadPeriods]:
         """Return the present costs of products."""
@@ -165,8 +166,3 @@ class CostUpstream:
         """Delete one period of a product upstream, or all; return whether there was any."""
         account = self._account(write.account)
         return delete_periods(self._apis(account.connection), account.account, write.sku, period)
-
-    def _account(self, key: str) -> KnownAccount:
-        if key not in self._known:
-            self._known[key] = account_of(self._database, key)
-        return self._known[key]

@@ -18,7 +18,7 @@ from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.loads.slices import Receipt
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
-_PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
+PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
 
 # When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
 _DAILY = (timedelta(hours=26), timedelta(hours=50))
@@ -38,7 +38,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         dataset,
         partitions,
         description=dataset.doc,
-        backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
+        backfill_policy=dg.BackfillPolicy.multi_run(PARTITIONS_PER_RUN[dataset.slicing]),
         # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         check_specs=check_specs(dataset, partitions),

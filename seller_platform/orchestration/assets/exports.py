@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Slicing
+from seller_platform.orchestration.assets.datasets import PARTITIONS_PER_RUN
 from seller_platform.orchestration.assets.events import partition_tags, table_schema
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
@@ -27,8 +28,6 @@ SENSOR = "exports_follow_their_inputs"
 
 EXPORTED: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.slicing is not Slicing.CONNECTION)
 """The datasets with files: all whose slices are of an account."""
-
-_PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
 
 
 def export_definitions(history_start: date, folder: Path | None) -> dg.Definitions:
@@ -69,7 +68,7 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
         },
         deps=[asset_key(dataset)],
         partitions_def=partitions_for(dataset, history_start),
-        backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN[dataset.slicing]),
+        backfill_policy=dg.BackfillPolicy.multi_run(PARTITIONS_PER_RUN[dataset.slicing]),
         automation_condition=follows_inputs(followed=followed, required=followed),
         output_required=False,
     )
