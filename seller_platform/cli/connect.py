@@ -63,12 +63,8 @@ def connect(
         accounts = connect_upstream(
             installation, upstream, connection, show=show, timeout_seconds=timeout_seconds, keep_grant=keep_grant
         )
-    if output.as_json:
-        documents = [
-            {"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in accounts
-        ]
-        output.document({"connection": connection, "accounts": documents})
-        return
+    documents = [{"key": each.key, "title": each.account.title, "timezone": each.account.timezone} for each in accounts]
+    output.document({"connection": connection, "accounts": documents})
     rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]
     output.table(f"Connected: {len(accounts)} accounts", ("account", "title", "time zone", "currency"), rows)
     output.say("Next: `seller-platform sync`")

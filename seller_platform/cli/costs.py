@@ -100,13 +100,10 @@ def apply(*, plan: str, seconds: float, output: Output) -> None:
                 apis, installation.database, stored.id, applied_by=user_name(), patience=Patience(seconds=seconds)
             )
     document = {**_document(applied.plan), "was_applied": applied.was_applied}
-    if not output.as_json:
-        _show_proofs(applied.plan, output)
+    _show_proofs(applied.plan, output)
     if applied.problem is not None:
         fail(applied.problem, as_json=output.as_json, document=document)
-    if output.as_json:
-        output.document(document)
-        return
+    output.document(document)
     output.say("The plan was applied before; nothing was written." if applied.was_applied else "All costs agree.")
     output.say(f"Undo it with `seller-platform costs undo {applied.plan.id}`.")
 
@@ -130,9 +127,7 @@ def show(*, plan: str, output: Output) -> None:
     """Show a plan and the proof of its writes."""
     with open_installation() as installation:
         stored = read_plan(installation.database, plan)
-    if output.as_json:
-        output.document(_document(stored))
-        return
+    output.document(_document(stored))
     _show_changes(stored, output)
     _show_proofs(stored, output)
 
@@ -167,10 +162,8 @@ def _show(planned: Planned, out: Path | None, output: Output) -> None:
     if planned.plan is not None and out is not None:
         out.write_text(json.dumps(plan_document(planned.plan), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     unchanged, unknown = ([{"account": a, "sku": s} for a, s in each] for each in (planned.unchanged, planned.unknown))
-    if output.as_json:
-        document = {"plan": None, "changes": []} if planned.plan is None else _document(planned.plan)
-        output.document({**document, "unchanged": unchanged, "unknown": unknown})
-        return
+    document = {"plan": None, "changes": []} if planned.plan is None else _document(planned.plan)
+    output.document({**document, "unchanged": unchanged, "unknown": unknown})
     if planned.plan is None:
         output.say(f"Nothing to change: the upstream has these costs already, for {_count(unchanged)}.")
         return

@@ -97,8 +97,6 @@ def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, output: Outpu
             receipts_before=today - timedelta(days=receipt_days),
             dry=dry_run,
         )
-    if output.as_json:
-        output.document({"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts})
-        return
+    output.document({"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts})
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
     output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)

@@ -43,11 +43,7 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     with open_installation() as installation:
         count, origins = find_origins(installation.database, declared, conditions, account=account)
         documents = [_document(origin, installation.settings) for origin in origins]
-    if output.as_json:
-        output.document(
-            {"asset": f"seller/{declared.name}", "table": declared.table, "found": count, "rows": documents}
-        )
-        return
+    output.document({"asset": f"seller/{declared.name}", "table": declared.table, "found": count, "rows": documents})
     for number, row in enumerate(documents, start=1):
         extra = {f"{name} (not in the contract)": value for name, value in (row["extra"] or {}).items()}
         slice_facts: dict[str, Any] = {

@@ -55,10 +55,8 @@ def rotate(*, finish: bool, output: Output) -> None:
             _explain(output)
             return
         _check(installation)
-    if output.as_json:
-        counts = {"grants": resealed.grants, "client_secrets": resealed.client_secrets, "spools": resealed.spools}
-        output.document({"encrypted": counts, "next": next_step})
-        return
+    counts = {"grants": resealed.grants, "client_secrets": resealed.client_secrets, "spools": resealed.spools}
+    output.document({"encrypted": counts, "next": next_step})
     output.line(f"Encrypted again: {resealed.grants} grants, {resealed.client_secrets} client secrets.")
     output.line(next_step)
 
@@ -87,9 +85,7 @@ def _explain(output: Output) -> None:
         "Run `seller-platform keys rotate` with that setting: it encrypts everything stored with the first key.",
         f"Set {_SETTING} to the new key alone, and restart every program.",
     )
-    if output.as_json:
-        output.document({"new_key": fresh, "steps": list(steps)})
-        return
+    output.document({"new_key": fresh, "steps": list(steps)})
     output.line(f"A new key: {fresh}")
     output.line(f"The present key is in {_SETTING}; nothing has changed yet. Do this, in this order:")
     for number, step in enumerate(steps, start=1):

@@ -28,13 +28,16 @@ class ShowProgress(Protocol):
 
 
 class Output:
-    """Prints tables and messages of a command; with `--json`, only the document."""
+    """Prints tables and messages of a command; with `--json`, only the document.
+
+    A command prints both: the one that was not asked for is left out.
+    """
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
         # Messages go to standard error, so that a pipe receives the result alone.
         self.console = Console(stderr=True, quiet=as_json, highlight=False, soft_wrap=True)
-        self._result = Console(highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
+        self._result = Console(quiet=as_json, highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH)
 
     def say(self, text: str) -> None:
         """Print a message to standard error; where logs are JSON, log it."""
@@ -68,19 +71,20 @@ class Output:
 
     def line(self, text: str) -> None:
         """Print a line of the result without formatting, and flush it."""
-        click.echo(text)
-        sys.stdout.flush()
+        if not self.as_json:
+            click.echo(text)
+            sys.stdout.flush()
 
     def result(self, text: str, document: Mapping[str, Any]) -> None:
         """Print a message to standard error; with `--json`, only the document."""
-        if self.as_json:
-            self.document(document)
-        else:
-            self.say(text)
+        self.document(document)
+        self.say(text)
 
     def document(self, document: Mapping[str, Any]) -> None:
-        """Print the JSON document."""
-        self.line(json.dumps(document, indent=2, default=str, ensure_ascii=False))
+        """Print the JSON document, with `--json` only."""
+        if self.as_json:
+            click.echo(json.dumps(document, indent=2, default=str, ensure_ascii=False))
+            sys.stdout.flush()
 
     @contextmanager
     def progress(self, title: str, total: int | None) -> Iterator[ShowProgress]:

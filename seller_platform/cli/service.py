@@ -131,11 +131,9 @@ def user_list(*, url: str, output: Output) -> None:
     """List the users, and the accounts that they may read."""
     with _open(url) as database:
         users = users_of(database)
-    if output.as_json:
-        output.document({"users": [asdict(each) for each in users]})
-    else:
-        rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
-        output.table("Users", ("e-mail address", "name", "status", "may read"), rows)
+    output.document({"users": [asdict(each) for each in users]})
+    rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
+    output.table("Users", ("e-mail address", "name", "status", "may read"), rows)
 
 
 @user.command("password")
@@ -220,11 +218,9 @@ def group_list(*, email: str, url: str, output: Output) -> None:
     """List the groups of a user."""
     with _open(url) as database:
         groups = groups_of(database, email)
-    if output.as_json:
-        output.document({"groups": [{"title": title, "accounts": keys} for title, keys in groups.items()]})
-    else:
-        rows = [(title, ", ".join(keys) or "no account") for title, keys in groups.items()]
-        output.table(f"Groups of {email}", ("title", "accounts"), rows)
+    output.document({"groups": [{"title": title, "accounts": keys} for title, keys in groups.items()]})
+    rows = [(title, ", ".join(keys) or "no account") for title, keys in groups.items()]
+    output.table(f"Groups of {email}", ("title", "accounts"), rows)
 
 
 @group.command("remove")
@@ -277,7 +273,5 @@ def _password() -> str:
 
 
 def _say(output: Output, text: str, document: Mapping[str, object]) -> None:
-    if output.as_json:
-        output.document(document)
-    else:
-        output.line(text)
+    output.document(document)
+    output.line(text)

@@ -34,9 +34,7 @@ def status(*, output: Output) -> None:
         }
         for grant in grants
     ]
-    if output.as_json:
-        output.document({"coverage": covered, "grants": granted})
-        return
+    output.document({"coverage": covered, "grants": granted})
     if not granted:
         output.say("Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`.")
         return

@@ -187,19 +187,17 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
                 "seconds": round(sum(receipt.seconds for receipt in group), 2),
             }
         )
-    if not output.as_json:
-        order = [dataset.name for dataset in DATASETS]
-        ordered = sorted(
-            rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(row["dataset"]))
-        )
-        output.table_by_account("Loaded", _COLUMNS, ordered)
-        for message in sorted(synced.not_offered):
-            output.say(message)
+    order = [dataset.name for dataset in DATASETS]
+    ordered = sorted(
+        rows, key=lambda row: (row["dataset"] != ACCOUNTS.name, row["account"], order.index(row["dataset"]))
+    )
+    output.table_by_account("Loaded", _COLUMNS, ordered)
+    for message in sorted(synced.not_offered):
+        output.say(message)
     document = {"loads": rows, "not_offered": sorted(synced.not_offered)}
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
-    if output.as_json:
-        output.document(document)
+    output.document(document)
 
 
 def problem_of(synced: Synced) -> SellerPlatformError | None:

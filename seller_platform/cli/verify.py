@@ -121,16 +121,15 @@ def report(output: Output, comparisons: Sequence[Comparison]) -> None:
         "not_known": not_known,
         "not_asked": dict(NOT_ASKED),
     }
-    if not output.as_json:
-        output.table_by_account("Source and replica", _COLUMNS, rows)
-        for fact in not_known:
-            whose = fact["accounts"][0] if len(fact["accounts"]) == 1 else f"{len(fact['accounts'])} accounts"
-            output.line(f"not in the replica: {fact['dataset']} of {whose}: {fact['what']}")
-        for what, reason in NOT_ASKED.items():
-            output.line(f"not compared: {what}: {reason}")
-        for difference in differences:
-            subject = f"{difference['dataset']} of {difference['account']} ({difference['asked']})"
-            output.line(f"different: {subject}: {difference['what']}")
+    output.table_by_account("Source and replica", _COLUMNS, rows)
+    for fact in not_known:
+        whose = fact["accounts"][0] if len(fact["accounts"]) == 1 else f"{len(fact['accounts'])} accounts"
+        output.line(f"not in the replica: {fact['dataset']} of {whose}: {fact['what']}")
+    for what, reason in NOT_ASKED.items():
+        output.line(f"not compared: {what}: {reason}")
+    for difference in differences:
+        subject = f"{difference['dataset']} of {difference['account']} ({difference['asked']})"
+        output.line(f"different: {subject}: {difference['what']}")
     different = [comparison for comparison in comparisons if comparison.verdict is ComparisonResult.DIFFERENT]
     error = next((comparison.error for comparison in comparisons if comparison.error is not None), None)
     if different:
@@ -141,8 +140,7 @@ def report(output: Output, comparisons: Sequence[Comparison]) -> None:
         )
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
-    if output.as_json:
-        output.document(document)
+    output.document(document)
     output.say("Source and replica give equal answers to all compared queries.")
 
 

@@ -35,10 +35,9 @@ def doctor(*, output: Output) -> None:
     findings = []
     for finding in examined("settings", _examine):
         findings.append(finding)
-        if not output.as_json:
-            output.line(f"{finding.verdict:<5} {finding.subject}: {finding.message}")
-            if finding.next_step:
-                output.line(f"      next: {finding.next_step}")
+        output.line(f"{finding.verdict:<5} {finding.subject}: {finding.message}")
+        if finding.next_step:
+            output.line(f"      next: {finding.next_step}")
     document = {
         "findings": [
             {

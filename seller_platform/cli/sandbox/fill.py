@@ -35,10 +35,8 @@ def load(
         rows = generate(
             database, output, accounts=accounts, months=months, orders_per_month=orders_per_month, seed=seed
         ).rows
-    if output.as_json:
-        output.document({"rows": rows})
-    else:
-        output.table("Generated", ("table", "rows"), list(rows.items()))
+    output.document({"rows": rows})
+    output.table("Generated", ("table", "rows"), list(rows.items()))
 
 
 def generate(
