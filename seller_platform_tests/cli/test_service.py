@@ -16,7 +16,7 @@ from seller_platform_tests.support.served import list_accounts
 ANN = "ann@shop.example"
 
 
-def _tell(url: str, *words: str, typed: str = "") -> dict[str, Any]:
+def _run(url: str, *words: str, typed: str = "") -> dict[str, Any]:
     result = CliRunner().invoke(service, [*words, "--database-url", url, "--json"], input=typed, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     document: dict[str, Any] = json.loads(result.stdout)
@@ -27,26 +27,26 @@ def _tell(url: str, *words: str, typed: str = "") -> dict[str, Any]:
 def url(database: Database) -> str:
     """The URL of a database with two accounts and a user of one of them."""
     list_accounts(database, {f"S{n}.US": Account(n, f"Shop {n}", "US", "USD", "UTC", "US", f"S{n}") for n in (1, 2)})
-    _tell(database.url, "user", "add", ANN, typed="a password\n")
-    _tell(database.url, "user", "grant", ANN, "S1.US")
+    _run(database.url, "user", "add", ANN, typed="a password\n")
+    _run(database.url, "user", "grant", ANN, "S1.US")
     return database.url
 
 
 def test_a_group_is_set_listed_and_removed(url: str) -> None:
-    made = _tell(url, "group", "set", ANN, "My shop", "S1.US")
-    listed = _tell(url, "group", "list", ANN)
+    made = _run(url, "group", "set", ANN, "My shop", "S1.US")
+    listed = _run(url, "group", "list", ANN)
     output = CliRunner().invoke(service, ["group", "list", ANN, "--database-url", url]).output
-    _tell(url, "group", "remove", ANN, "My shop")
+    _run(url, "group", "remove", ANN, "My shop")
 
     assert made == {"email": ANN, "title": "My shop", "accounts": ["S1.US"]}
     assert listed == {"groups": [{"title": "My shop", "accounts": ["S1.US"]}]}
     assert "My shop" in output
-    assert _tell(url, "group", "list", ANN) == {"groups": []}
+    assert _run(url, "group", "list", ANN) == {"groups": []}
 
 
 def test_a_group_of_an_account_that_is_not_the_users_is_refused(url: str) -> None:
     with pytest.raises(AccountNotGrantedError, match=r"'S2\.US'; they may read: S1\.US"):
-        _tell(url, "group", "set", ANN, "Shops", "S1.US", "S2.US")
+        _run(url, "group", "set", ANN, "Shops", "S1.US", "S2.US")
 
 
 def test_accounts_are_taken_away_and_users_closed_and_reopened(url: str, database: Database) -> None:
@@ -56,10 +56,10 @@ def test_accounts_are_taken_away_and_users_closed_and_reopened(url: str, databas
             return status, list(connection.exec_driver_sql("SELECT account FROM service.user_accounts").scalars())
 
     before = state()
-    _tell(url, "user", "revoke", ANN, "S1.US")
-    _tell(url, "user", "close", ANN)
+    _run(url, "user", "revoke", ANN, "S1.US")
+    _run(url, "user", "close", ANN)
     closed = state()
-    _tell(url, "user", "reopen", ANN)
+    _run(url, "user", "reopen", ANN)
 
     assert (before, closed, state()) == (("active", ["S1.US"]), ("closed", []), ("active", []))
 
@@ -70,12 +70,12 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
             return str(connection.exec_driver_sql("SELECT password_hash FROM service.users").scalar_one())
 
     before = password_hash()
-    _tell(url, "user", "password", ANN, typed="another\n")
+    _run(url, "user", "password", ANN, typed="another\n")
     output = CliRunner().invoke(service, ["user", "list", "--database-url", url]).output
 
     assert password_hash() != before
     assert verify_password(password_hash(), "another")
-    assert _tell(url, "user", "list") == {
+    assert _run(url, "user", "list") == {
         "users": [{"email": ANN, "name": "ann", "status": "active", "accounts": ["S1.US"]}]
     }
     assert ANN in output
@@ -85,7 +85,7 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
 def test_a_public_application_gets_no_secret(url: str) -> None:
     add = ("application", "add", "App", "--redirect-uri", "http://127.0.0.1:1/callback")
 
-    public, other = _tell(url, *add, "--public"), _tell(url, *add)
+    public, other = _run(url, *add, "--public"), _run(url, *add)
 
     assert set(public) == {"client_id", "redirect_uri"}
     assert set(other) == {"client_id", "client_secret", "redirect_uri"}

@@ -225,12 +225,12 @@ def test_a_list_that_moves_while_it_is_read_is_read_again(broken: Broken) -> Non
     assert receipt.requests > undisturbed.requests
 
 
-@pytest.mark.parametrize("lies", [1, None], ids=["once", "always"])
-def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broken, lies: int | None) -> None:
+@pytest.mark.parametrize("wrong_answers", [1, None], ids=["once", "always"])
+def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broken, wrong_answers: int | None) -> None:
     count = itertools.count()
     broken.proxy.plan = lambda request: (
         fault_proxy.rewritten(lambda document: document | {"total": 99})
-        if request.path == "/api/sales/transactions" and (lies is None or next(count) < lies)
+        if request.path == "/api/sales/transactions" and (wrong_answers is None or next(count) < wrong_answers)
         else None
     )
     transactions = SliceRequest(TRANSACTIONS, BERLIN.key, JANUARY)
@@ -242,7 +242,7 @@ def test_a_wrong_total_is_requested_again_and_reported_if_it_stays(broken: Broke
     assert receipt is not None
     judged = evaluations(dg.DagsterInstance.ephemeral(), TRANSACTIONS, receipt, None)
     failed = [each.check_name for each in judged if not each.passed]
-    expected = ("match", 3, []) if lies else ("mismatch", 99, [ROW_COUNT_CHECK])
+    expected = ("match", 3, []) if wrong_answers else ("mismatch", 99, [ROW_COUNT_CHECK])
     assert (receipt.verdict, receipt.announced, failed) == expected
     assert receipt.rows == 3
 

@@ -50,7 +50,7 @@ class Shop:
     def api(self, connection: str = "default") -> SellerApi:
         return open_api(self.upstream, connection, self.warehouse, self.box, self.home)
 
-    def known(self, account: str = US) -> KnownAccount:
+    def registered(self, account: str = US) -> KnownAccount:
         return account_of(self.warehouse, account)
 
     def read(self, sku: str = SKUS[0], account: str = US) -> list[dict[str, Any]]:

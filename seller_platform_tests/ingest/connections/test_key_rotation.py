@@ -59,7 +59,7 @@ with Database(url, connections=2) as database:
     print("ready", flush=True)
     while not (home / "stop").exists():
         name = ("ana", "ben")[count % 2]
-        if work == "begin anew":
+        if work == "begin again":
             grants = Grants(database, secret_box(home, None))
         if work == "write":
             with grants.locked(name) as grant:
@@ -112,7 +112,7 @@ def test_after_a_rotation_only_the_new_key_is_there_and_opens_everything(databas
 
 
 def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(database: Database, home: Path) -> None:
-    jobs = ("read", "begin anew", "write", "write")
+    jobs = ("read", "begin again", "write", "write")
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, str(home), database.url, job],

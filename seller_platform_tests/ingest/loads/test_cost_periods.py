@@ -40,7 +40,7 @@ def shop(postgres: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
 
 def _load(shop: Shop) -> Receipt:
     with shop.api() as api:
-        return load_costs(api, shop.warehouse, shop.known(), now=NOW, run_id="run")
+        return load_costs(api, shop.warehouse, shop.registered(), now=NOW, run_id="run")
 
 
 def test_costs_of_all_products_are_a_snapshot_of_the_accounts_own_day(shop: Shop) -> None:

@@ -19,7 +19,7 @@ from seller_platform_tests.support.http_upstream import BERLIN, MARCH, MovingLis
 ORDERS, STOCK, INVENTORY, DAILY, COSTS = map(
     dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales", "cost_periods")
 )
-KNOWN = KnownAccount("S1.DE", "default", BERLIN)
+SHOP = KnownAccount("S1.DE", "default", BERLIN)
 TODAY = date(2026, 3, 31)
 
 Upstream = Callable[[httpx.Request], httpx.Response]
@@ -56,7 +56,7 @@ def _receipt(dataset: Dataset, window: Window) -> Receipt:
     return Receipt(
         1,
         dataset.name,
-        KNOWN.key,
+        SHOP.key,
         window,
         1,
         1,
@@ -78,7 +78,7 @@ def _asked(
     *datasets: Dataset, receipts: tuple[Receipt, ...], has_offers: bool = False, has_velocity: bool = False
 ) -> list[AccountQuery]:
     asked = queries_for(
-        KNOWN,
+        SHOP,
         datasets,
         [MARCH],
         StoredDays(receipts),
@@ -103,7 +103,7 @@ def _asked(
 def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
     body: Mapping[str, object], status: int, verdict: ComparisonResult
 ) -> None:
-    query = AccountQuery(STOCK, KNOWN, None, TODAY)
+    query = AccountQuery(STOCK, SHOP, None, TODAY)
 
     comparison = _compare(query, MovingList(stock(3)), _refusing(body, status))
 
@@ -113,7 +113,7 @@ def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
 
 
 def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
-    query = AccountQuery(COSTS, KNOWN, None, TODAY, skus=("A", "B", "NEW"))
+    query = AccountQuery(COSTS, SHOP, None, TODAY, skus=("A", "B", "NEW"))
     duty = {"cost_element": "Duty", "amount": 1, "currency": "EUR"}
     at_source, at_replica = _period("1,001.50", provider=""), _period(1001.5, provider=None)
     at_source["cost_elements"].append(duty)
@@ -140,7 +140,7 @@ def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
     ids=["twice", "lacking", "amount", "notes"],
 )
 def test_costs_that_differ_are_named_with_their_product(periods: list[dict[str, Any]], message: str) -> None:
-    query = AccountQuery(COSTS, KNOWN, None, TODAY, skus=("A", "B"))
+    query = AccountQuery(COSTS, SHOP, None, TODAY, skus=("A", "B"))
 
     comparison = _compare(query, _selling({"A": [_period()], "B": []}), _selling({"A": periods, "B": []}))
 

@@ -159,17 +159,17 @@ def test_a_group_is_counted_over_all_of_its_accounts(service: Served) -> None:
 
 
 def test_fees_follow_the_ledger(service: Served) -> None:
-    def told() -> list[tuple[Any, ...]]:
+    def fees() -> list[tuple[Any, ...]]:
         return _figures(service, "date", "platform_fees")
 
     _store(
         service.database, LEDGER, US, MARCH, [_fee(FIRST, "-1.00"), _fee(FIRST, "-1.00"), _fee(SECOND, "0.25", None)]
     )
-    assert told() == [("2026-03-01", Decimal("2.00")), ("2026-03-02", Decimal("-0.25"))]
+    assert fees() == [("2026-03-01", Decimal("2.00")), ("2026-03-02", Decimal("-0.25"))]
     _store(service.database, LEDGER, US, Window.day(SECOND), [_fee(SECOND, "-3.00")])
-    assert told() == [("2026-03-01", Decimal("2.00")), ("2026-03-02", Decimal("3.00"))]
+    assert fees() == [("2026-03-01", Decimal("2.00")), ("2026-03-02", Decimal("3.00"))]
     _store(service.database, LEDGER, US, Window.day(FIRST), [])
-    assert told() == [("2026-03-02", Decimal("3.00"))]
+    assert fees() == [("2026-03-02", Decimal("3.00"))]
 
     assert _figures(service, "sku", "platform_fees", view_by="product", group_by="sku") == [("SKU", Decimal("3.00"))]
     assert _kept(service.database) == {(US, "transactions"): 3}
@@ -231,7 +231,7 @@ def test_readers_between_loads_see_a_total_and_rows_that_agree(service: Served) 
 
 
 def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> None:
-    def told() -> tuple[object, ...]:
+    def announced() -> tuple[object, ...]:
         asked = {"account_title": title, "start_date": "2026-02-01", "end_date": "2026-02-28"}
         fees = sum(fees for (fees,) in _figures(service, "platform_fees", **asked))
         return _orders(service, **asked)[0], fees
@@ -251,9 +251,9 @@ def test_a_sandbox_that_is_loaded_again_is_counted_again(service: Served) -> Non
         title = loaded.accounts[0].title
         key = loaded.accounts[0].key
         grant_accounts(service.database, ANN, [key])
-        answers.append(told())
+        answers.append(announced())
 
-        assert told() == stored()
+        assert announced() == stored()
         assert (key, "transactions") in _kept(service.database)
     assert answers[0] != answers[1]
 

@@ -176,21 +176,21 @@ def _sums(
 ) -> dict[tuple[str | None, str | None], Sums]:
     sums: dict[tuple[str | None, str | None], Sums] = defaultdict(Sums)
 
-    def place(account: str, sku: str | None, day: date) -> Sums:
+    def sums_of(account: str, sku: str | None, day: date) -> Sums:
         names = stored.products[account, sku] if sku and dimension else None
         name = names[DIMENSIONS.index(dimension)] if names and dimension else None
         return sums[name, label_of(period, day)]
 
     for account, day, sku, units, sales in stored.sold:
         if account in accounts and days[0] <= day <= days[1]:
-            row, own = place(account, sku, day), stored.currencies[account]
+            row, own = sums_of(account, sku, day), stored.currencies[account]
             row.units += units
             row.sales += stored.convert(sales, own, currency, day)
             for amount, code in _unit_costs(stored, account, sku, day):
                 row.cost += stored.convert(units * amount, code, currency, day)
     for account, day, charged, fees in stored.fees:
         if account in accounts and days[0] <= day <= days[1] and (charged or not dimension):
-            place(account, charged, day).fees += stored.convert(fees, stored.currencies[account], currency, day)
+            sums_of(account, charged, day).fees += stored.convert(fees, stored.currencies[account], currency, day)
     return sums
 
 

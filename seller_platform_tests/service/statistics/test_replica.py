@@ -86,12 +86,18 @@ def test_fees_are_the_entries_of_that_type_however_they_came_and_went(service: S
     _post(service, "2026-03-01", "Order", "7.00", "A")
     _post(service, "2026-03-01", "Fee", "-39.99", None)
 
-    def told(view: str, group: str) -> list[tuple[Any, ...]]:
+    def platform_fees(view: str, group: str) -> list[tuple[Any, ...]]:
         return _pick(_rows(service, view_by=view, group_by=group), "platform_fees")
 
-    assert (told("date", "day"), told("product", "sku")) == ([(Decimal("41.74"),)], [(Decimal("1.75"),)])
+    assert (platform_fees("date", "day"), platform_fees("product", "sku")) == (
+        [(Decimal("41.74"),)],
+        [(Decimal("1.75"),)],
+    )
     execute(service.database, "DELETE FROM seller.transactions WHERE sku IS NULL OR amount = 0.25")
-    assert (told("date", "day"), told("product", "sku")) == ([(Decimal("2.00"),)], [(Decimal("2.00"),)])
+    assert (platform_fees("date", "day"), platform_fees("product", "sku")) == (
+        [(Decimal("2.00"),)],
+        [(Decimal("2.00"),)],
+    )
     execute(service.database, "UPDATE seller.transactions SET local_day = '2026-03-02', amount = -3 WHERE amount = -1")
     assert _pick(_rows(service, view_by="date", group_by="day"), "date", "platform_fees") == [
         ("2026-03-02", Decimal("6.00"))
