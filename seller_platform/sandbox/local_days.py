@@ -1,5 +1,6 @@
 """Local days of an account's time zone, and timestamps in them, also when clocks change."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -59,21 +60,11 @@ def _local_day(zone: ZoneInfo, day: date) -> LocalDay:
     start = datetime.combine(day, time(), zone).astimezone(UTC)
     seconds = int((datetime.combine(day + timedelta(days=1), time(), zone).astimezone(UTC) - start).total_seconds())
     before, after = (_offset(zone, start, at) for at in (0, seconds - 1))
-    change_at = seconds if before == after else _change(zone, start, seconds)
+    change_at = seconds
+    if before != after:
+        change_at = bisect_left(range(seconds), True, key=lambda second: _offset(zone, start, second) != before)
     jump = int((after - before).total_seconds())
     return LocalDay(day, day.isoformat(), seconds, change_at, _spelled(before), _spelled(after), jump)
-
-
-def _change(zone: ZoneInfo, start: datetime, seconds: int) -> int:
-    """Return the first second of the day that has the offset of its end."""
-    first, last = 0, seconds - 1
-    while last - first > 1:
-        middle = (first + last) // 2
-        if _offset(zone, start, middle) == _offset(zone, start, 0):
-            first = middle
-        else:
-            last = middle
-    return last
 
 
 def _offset(zone: ZoneInfo, start: datetime, second: int) -> timedelta:
