@@ -53,9 +53,13 @@ _REFUSALS = {
 }
 
 
+Fields = Mapping[str, tuple[Mapping[str, object], str] | Mapping[str, object]]
+"""The schema and the description of each field, or a schema that has its description already."""
+
+
 def object_schema(
     title: str,
-    fields: Mapping[str, tuple[Mapping[str, object], str] | Mapping[str, object]],
+    fields: Fields,
     *,
     required: Sequence[str] | None = None,
     **keywords: object,
@@ -64,7 +68,6 @@ def object_schema(
 
     Args:
         title: The name of the schema in the document; an empty one leaves the schema where it is used.
-        fields: Schema and description of each field, or a schema that has its description already.
         required: By default all fields.
         keywords: Further keywords of the schema.
     """
@@ -80,9 +83,7 @@ def object_schema(
     }
 
 
-def success_schema(
-    message: str, fields: Mapping[str, tuple[Mapping[str, object], str] | Mapping[str, object]]
-) -> dict[str, Any]:
+def success_schema(message: str, fields: Fields) -> dict[str, Any]:
     """Return the schema of a `success_answer`, whose message and fields are described."""
     common = {
         STATUS: ({"const": "success"}, "Always `success`."),
