@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import date
 
 import numpy as np
@@ -85,7 +85,8 @@ class AccountHistory:
 
     def write(self, buffer: CopyBuffer) -> Iterator[Window]:
         """Write every row of the account, and yield each month after its last day."""
-        self._write_account(buffer)
+        # The fields of an account are the columns of the list of accounts, in its order.
+        self._add(buffer, _ACCOUNTS, [(*astuple(self.sandbox.account), CONNECTION)])
         for month in self.period.months():
             for day in month.each_day():
                 self._write_day(buffer, (day - self.period.start).days)
@@ -112,20 +113,6 @@ class AccountHistory:
             )
             for product, price, rank in zip(self.products, offered, ranks.tolist(), strict=True)
         ]
-
-    def _write_account(self, buffer: CopyBuffer) -> None:
-        account = self.sandbox.account
-        row = (
-            account.id,
-            account.title,
-            account.country_code,
-            account.currency_code,
-            account.timezone,
-            account.marketplace,
-            account.seller_id,
-            CONNECTION,
-        )
-        buffer.add(_ACCOUNTS, [row], account=account.key)
 
     def _write_day(self, buffer: CopyBuffer, day_number: int) -> None:
         rng = self._rng(3, self.days[day_number].date.toordinal())

@@ -18,7 +18,6 @@ _CENTRES = ("NRT-1", "STH-2", "EST-4", "WST-7")
 _STAGE_DAYS = ((2, 5), (5, 9), (1, 3), (2, 5), (3, 6))
 _DELAY_DAYS = (5, 16)
 _LATE = 0.12
-_OPENING_LEAD_DAYS = (28, 45)
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,6 @@ def send(rng: np.random.Generator, number: int, created: int, products: Ints, qu
     starts = tuple(accumulate(stages, initial=created))[1:]
     delivered = starts[STATUSES.index("DELIVERED")]
     return Shipment(number, starts, delivered - delay, products, quantities)
-
-
-def opening(rng: np.random.Generator, number: int, products: Ints, quantities: Ints) -> Shipment:
-    """Return a shipment that brought stock before the first day."""
-    return send(rng, number, -int(rng.integers(*_OPENING_LEAD_DAYS)), products, quantities)
 
 
 def shipment_rows(shipments: Sequence[Shipment], *, first: date, today: date, prefix: str) -> list[Row]:

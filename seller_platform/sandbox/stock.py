@@ -7,7 +7,7 @@ Other sales leave from the seller's own warehouses. Returned units are not put b
 import numpy as np
 
 from seller_platform.sandbox.random_numbers import Floats, Ints
-from seller_platform.sandbox.shipments import Shipment, opening, send
+from seller_platform.sandbox.shipments import Shipment, send
 
 _MOST_PRODUCTS = 20
 _LEAST_UNITS = 10
@@ -15,6 +15,7 @@ _COVER_DAYS = 45
 _REORDER_DAYS = 22
 _NEGLECTED = 0.12
 _NEGLECTED_REORDER_DAYS = 5
+_OPENING_LEAD_DAYS = (28, 45)
 
 
 class Stock:
@@ -43,7 +44,8 @@ class Stock:
         self._reorder_days = np.where(is_neglected, _NEGLECTED_REORDER_DAYS, _REORDER_DAYS)
         units = _LEAST_UNITS + np.ceil(forecast * rng.integers(15, 60, products)).astype(np.int64)
         for batch in _batches(np.arange(products)):
-            shipment = opening(rng, len(self.shipments) + 1, batch, units[batch])
+            sent = -int(rng.integers(*_OPENING_LEAD_DAYS))  # so that it arrived before the first day
+            shipment = send(rng, len(self.shipments) + 1, sent, batch, units[batch])
             self.shipments.append(shipment)
             self.sellable[batch] += shipment.quantities
 
