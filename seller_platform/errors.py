@@ -370,10 +370,13 @@ class ApiError(RequestError):
         *,
         parameters: Mapping[str, Sequence[str]] | None = None,
         headers: Mapping[str, str] | None = None,
+        retry_after_seconds: int | None = None,
     ) -> None:
         self.message = message
         self.parameters = {name: list(problems) for name, problems in (parameters or {}).items()}
         self.headers = dict(headers or {})
+        if retry_after_seconds is not None:
+            self.headers["Retry-After"] = str(retry_after_seconds)
         super().__init__(message)
 
 
@@ -452,10 +455,6 @@ class ReportNotReadyError(ApiError):
     next_step = "Wait as long as `Retry-After` says, and ask again."
     status = 409
 
-    def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:
-        headers = {"Retry-After": str(retry_after_seconds)} if retry_after_seconds is not None else None
-        super().__init__(message, headers=headers)
-
 
 class BodyTooLargeError(ApiError):
     """The body is larger than the endpoint accepts."""
@@ -495,10 +494,6 @@ class TooManyAttemptsError(ApiError):
 
     next_step = "Wait as long as `Retry-After` says."
     status = 429
-
-    def __init__(self, message: str, *, retry_after_seconds: int) -> None:
-        self.retry_after_seconds = retry_after_seconds
-        super().__init__(message, headers={"Retry-After": str(retry_after_seconds)})
 
 
 class TokenEndpointError(ApiError):
