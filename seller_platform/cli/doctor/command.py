@@ -40,13 +40,8 @@ def doctor(*, output: Output) -> None:
             output.line(f"      next: {finding.next_step}")
     document = {
         "findings": [
-            {
-                "subject": finding.subject,
-                "verdict": finding.verdict,
-                "told": finding.message,
-                "next_step": finding.next_step,
-            }
-            for finding in findings
+            {"subject": each.subject, "verdict": each.verdict, "told": each.message, "next_step": each.next_step}
+            for each in findings
         ]
     }
     wrong = [finding.subject for finding in findings if finding.verdict is FindingLevel.FAIL]
@@ -135,10 +130,8 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     else:
         step = "copy the project's dagster.yaml there, or unset DAGSTER_HOME"
         yield fail("Dagster", f"{instance_health.home} has no dagster.yaml: events would be stored in files", step)
-    heartbeat, step = (
-        instance_health.last_heartbeat,
-        "start `dagster-daemon run` beside `dagster-webserver`, or `dagster dev`",
-    )
+    heartbeat = instance_health.last_heartbeat
+    step = "start `dagster-daemon run` beside `dagster-webserver`, or `dagster dev`"
     if heartbeat is None:
         yield ok("Dagster daemon", "none ever ran here; schedules and sensors need one, `sync` does not")
     elif now - heartbeat > _HEARTBEAT:
