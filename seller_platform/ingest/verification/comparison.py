@@ -4,7 +4,6 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,6 +13,7 @@ from typing import Any
 from seller_platform.client.endpoints.accounts import fetch_accounts
 from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.cost_periods import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
@@ -72,12 +72,11 @@ class Comparison:
 
 
 def verify_each(queries: Iterable[AccountQuery], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
-    """Send the queries to both, several in parallel, and yield the comparisons in their order.
+    """Send the queries to both, several in parallel, and return the comparisons in their order.
 
     A query that fails does not stop the others.
     """
-    with ThreadPoolExecutor(QUERIES_AT_ONCE, thread_name_prefix="question") as threads:
-        yield from threads.map(lambda query: verify(query, source, replica), queries)
+    return in_threads(lambda query: verify(query, source, replica), queries, QUERIES_AT_ONCE)
 
 
 def verify(query: AccountQuery, source: SellerApi, replica: SellerApi) -> Comparison:
