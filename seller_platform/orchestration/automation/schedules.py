@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import dagster as dg
 
@@ -70,7 +69,7 @@ class _Tick:
     def days(self, moment: datetime | None = None) -> list[AccountDay]:
         """Return the local day of each account that is not retired, at a moment."""
         at = moment or self.now
-        return [AccountDay.at(at, each.key, ZoneInfo(each.account.timezone)) for each in accounts(self.database)]
+        return [AccountDay.at(at, each.key, each.zone) for each in accounts(self.database)]
 
 
 def schedule_definitions(history_start: date, datasets: Sequence[Dataset] = SCHEDULED) -> dg.Definitions:

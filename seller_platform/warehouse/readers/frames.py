@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from seller_platform.contract import Dataset, Kind, Slicing, Window
 from seller_platform.errors import RequestError
@@ -89,7 +88,7 @@ def read_frames(database: Database, relation: Relation, parts: Iterable[Selectio
 
 
 def _of_account(database: Database, relation: Relation, part: Selection) -> "pd.DataFrame":
-    zone = ZoneInfo(account_of(database, part.account).account.timezone)
+    zone = account_of(database, part.account).zone
     frame = read_frames(database, relation, [part])
     for name, kind in relation.columns:
         if kind is Kind.TIMESTAMP:
