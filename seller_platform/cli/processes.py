@@ -89,7 +89,7 @@ def running(name: str, command: list[str], environment: dict[str, str], log: Pat
 
 
 def free_port(preferred: int = 0) -> int:
-    """Return a port of the loopback interface that is free now: the preferred one if it is."""
+    """Return a free port of the loopback interface, the preferred one if it is free."""
     with socket.socket() as probe:
         if preferred:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
