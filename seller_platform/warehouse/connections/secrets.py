@@ -5,10 +5,11 @@ sealed in a transaction of `sealing`; a change of keys waits until such transact
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -30,15 +31,17 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, repr=False)
 class _Ring:
-    """The keys in use, and those that this process used before."""
+    """The keys in use, and the ciphers of these and of those that this process used before."""
 
     keys: tuple[str, ...]
-    former: tuple[str, ...] = ()
+    ciphers: Mapping[str, Fernet]
     stamp: _Stamp | None = None
 
-    @property
-    def fernet(self) -> MultiFernet:
-        return MultiFernet([Fernet(key) for key in (*self.keys, *self.former)])
+    @classmethod
+    def of(cls, text: str, stamp: _Stamp | None = None, former: Mapping[str, Fernet] = MappingProxyType({})) -> Self:
+        keys = split_keys(text)
+        present = {key: former.get(key) or Fernet(key) for key in keys}
+        return cls(keys, {**present, **{key: cipher for key, cipher in former.items() if key not in present}}, stamp)
 
 
 class SecretBox:
@@ -52,7 +55,7 @@ class SecretBox:
         """
         self._file: Path | None = None
         self._lock = threading.Lock()
-        self._use(_Ring(split_keys(keys)))
+        self._use(_Ring.of(keys))
 
     @classmethod
     def of_file(cls, file: Path) -> Self:
@@ -110,13 +113,11 @@ class SecretBox:
         stamp = _stamp_of(self._file) if self._file is not None else None
         if self._file is not None and stamp is not None and stamp != self._ring.stamp:
             with self._lock:
-                keys = split_keys(self._file.read_text())
-                former = (key for key in (*self._ring.keys, *self._ring.former) if key not in keys)
-                self._use(_Ring(keys, tuple(former), stamp))
+                self._use(_Ring.of(self._file.read_text(), stamp, self._ring.ciphers))
         return self._fernet
 
     def _use(self, ring: _Ring) -> None:
-        self._ring, self._fernet = ring, ring.fernet
+        self._ring, self._fernet = ring, MultiFernet(list(ring.ciphers.values()))
 
 
 def open_stored(read: Callable[[], _Stored], opened: Callable[[_Stored], _Opened]) -> _Opened:

@@ -133,7 +133,7 @@ def test_no_process_fails_to_read_while_the_key_is_changed_again_and_again(datab
         time.sleep(0.05)
     for process in processes:  # processes with few turns continue while the key changes
         assert process.stdout is not None
-        while not select.select([process.stdout], [], [], 0)[0]:
+        while not select.select([process.stdout], [], [], 0.05)[0]:
             rotate_key_file(database, home)
         assert process.stdout.readline() == "enough\n"
     (home / "stop").touch()
