@@ -4,6 +4,7 @@ Such a command starts at once, while a new interpreter spends one to three secon
 a shell: its process has its own arguments, environment, folder and streams, and ends as interpreters do.
 """
 
+import gc
 import json
 import os
 import pkgutil
@@ -26,6 +27,8 @@ import seller_platform
 _COMMAND = "seller_platform.cli"
 # These read settings when they are imported, so each command imports them itself.
 _IMPORTED_LATE = ("seller_platform.orchestration.definitions", "seller_platform.warehouse.migrations")
+# Libraries import these when they are used first.
+_IMPORTED_BY_USE = ("fsspec.implementations.local", "httpcore", "psycopg2.extras", "upath.registry")
 _LARGEST_REQUEST = 1 << 18
 _NUMBER = struct.Struct("q")
 
@@ -115,6 +118,8 @@ def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
 def _serve(requests: socket.socket) -> None:
     """Fork a process for each request, and run its command there."""
     _import_everything()
+    gc.collect()
+    gc.freeze()  # a collection in a child would otherwise copy all pages of the parent
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the keepers
     while True:
         data, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
@@ -162,6 +167,8 @@ def _import_everything() -> None:
     for module in pkgutil.walk_packages(seller_platform.__path__, f"{seller_platform.__name__}."):
         if not module.name.startswith(_IMPORTED_LATE) and not module.name.endswith("__main__"):
             import_module(module.name)
+    for name in _IMPORTED_BY_USE:
+        import_module(name)
 
 
 if __name__ == "__main__":
