@@ -48,9 +48,9 @@ class ForkedCommand:
         self.arguments = arguments
         self._code: int | None = None
         request = {"arguments": arguments, "variables": dict(variables), "folder": str(folder)}
-        self._status, theirs = socket.socketpair()
-        with theirs:
-            descriptors = [output.fileno(), errors.fileno(), theirs.fileno()]
+        self._status, keeper_end = socket.socketpair()
+        with keeper_end:
+            descriptors = [output.fileno(), errors.fileno(), keeper_end.fileno()]
             socket.send_fds(_server()[0], [json.dumps(request).encode()], descriptors)
         self.pid = self._number()
 
@@ -85,7 +85,8 @@ class ForkedCommand:
     def kill(self) -> None:
         """Kill the process, if it has not ended."""
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(self.pid, signal.SIGKILL)
 
     def _number(self) -> int:
         """Return the next number that the process's keeper sends."""
@@ -97,8 +98,8 @@ class ForkedCommand:
 def end_server() -> None:
     """End the server of this process, if there is one."""
     if _server.cache_info().currsize:
-        ours, process = _server()
-        ours.close()
+        this_end, process = _server()
+        this_end.close()
         process.wait()
         _server.cache_clear()
 
