@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import psycopg
 
 from seller_platform.contract import Dataset
-from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement
+from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement, row_hashes
 
 _FULL_BYTES = 4 << 20
 _LOAD = 0  # these rows have no load
@@ -29,7 +29,8 @@ class CopyBuffer:
     def add(self, dataset: Dataset, rows: Sequence[Row], *, account: str, tags: tuple[str, ...] = ()) -> None:
         """Append rows of one account."""
         writer = self._writers.setdefault((dataset.name, tags), RowWriter(dataset, tags))
-        block = writer.block(writer.lines(rows), account=account, load_id=_LOAD, page=0)
+        lines = writer.lines(rows)
+        block = writer.block(lines, row_hashes(lines), account=account, load_id=_LOAD, page=0)
         self._blocks.setdefault(dataset.name, (dataset, []))[1].append(block)
         self.counts[dataset.name] += len(rows)
         self._bytes += len(block)

@@ -6,7 +6,7 @@ from itertools import islice
 import psycopg
 
 from seller_platform.contract import Dataset
-from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement
+from seller_platform.warehouse.loads.copy_format import Row, RowWriter, copy_statement, row_hashes
 
 
 def copy_rows(
@@ -25,6 +25,7 @@ def copy_rows(
     writer, count, remaining = RowWriter(dataset, tags), 0, iter(rows)
     with connection.cursor() as cursor, cursor.copy(copy_statement(dataset)) as copy:
         while batch := list(islice(remaining, 2_000)):
-            copy.write(writer.block(writer.lines(batch), account=account, load_id=load_id, page=0))
+            lines = writer.lines(batch)
+            copy.write(writer.block(lines, row_hashes(lines), account=account, load_id=load_id, page=0))
             count += len(batch)
     return count

@@ -22,7 +22,7 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
 from seller_platform.ingest.verification.queries import AccountQuery
-from seller_platform.warehouse.loads.copy_format import RowDigest
+from seller_platform.warehouse.loads.copy_format import RowDigest, row_hashes
 
 QUERIES_AT_ONCE = 4
 _ROWS_SHOWN = 5
@@ -181,7 +181,7 @@ class _ReadAnswer:
     ) -> None:
         """Add the rows of one page; fields that the contract does not name are ignored."""
         spelled = [(*(spell(value) for spell, value in zip(self._spell, row, strict=False)), *tags) for row in rows]
-        self._digest.add(list(map(repr, spelled)))
+        self._digest.add(row_hashes(map(repr, spelled)))
         if self._keeps_rows:
             self.rows.update(spelled)
 

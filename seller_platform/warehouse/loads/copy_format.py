@@ -5,23 +5,32 @@ the connection). Values are `str`, `int`, `Decimal`, `bool`, `date`, an ISO 8601
 timestamp, JSON text for a `Kind.JSON` column, or None.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import contains, itemgetter
+from struct import iter_unpack
 from types import MappingProxyType
 
 from psycopg import sql
-from xxhash import xxh3_128_intdigest
+from xxhash import xxh3_128_digest
 
 from seller_platform.contract import Dataset, Kind
-from seller_platform.warehouse.schema.tables import SELLER
+from seller_platform.warehouse.schema.tables import ROW_HASH, SELLER
 
 Row = tuple[object, ...]
 
 # COPY's text format, with NULL spelled as Python spells it: then "%s" writes a row without looking at its values.
 _NULL = "None"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-_DIGEST_BITS = 128
+
+HASH_BYTES = 16
+_DIGEST_BITS = 8 * HASH_BYTES
+_HASH_DIGITS = 2 * HASH_BYTES
+
+
+def row_hashes(lines: Iterable[str]) -> bytes:
+    """Return the XXH3 hashes of lines, 16 bytes each, one after the other."""
+    return b"".join(map(xxh3_128_digest, lines))
 
 
 class RowDigest:
@@ -34,9 +43,14 @@ class RowDigest:
         self._sum = 0
         self.count = 0
 
-    def add(self, lines: Sequence[str]) -> None:
-        self._sum = (self._sum + sum(map(xxh3_128_intdigest, lines))) % (1 << _DIGEST_BITS)
-        self.count += len(lines)
+    def add(self, hashes: bytes) -> None:
+        """Count rows by their hashes."""
+        high = low = 0
+        for upper, lower in iter_unpack(">QQ", hashes):
+            high += upper
+            low += lower
+        self._sum = (self._sum + (high << _DIGEST_BITS // 2) + low) % (1 << _DIGEST_BITS)
+        self.count += len(hashes) // HASH_BYTES
 
     @property
     def value(self) -> bytes:
@@ -100,20 +114,22 @@ class RowWriter:
         )
 
     @staticmethod
-    def block(lines: Sequence[str], *, account: str, load_id: int, page: int) -> bytes:
-        """Return the lines of one page for COPY, each with its account, load and page."""
-        if not lines:
-            return b""
-        end = f"\t{_escaped(account)}\t{load_id}\t{page}\n"
-        return (end.join(lines) + end).encode()
+    def block(lines: Sequence[str], hashes: bytes, *, account: str, load_id: int, page: int) -> bytes:
+        """Return the lines of one page for COPY, each with its account, load, page and hash."""
+        between = f"\t{_escaped(account)}\t{load_id}\t{page}\t"
+        digits = hashes.hex()
+        starts = range(0, len(digits), _HASH_DIGITS)
+        return "".join(
+            [f"{line}{between}{digits[start : start + _HASH_DIGITS]}\n" for line, start in zip(lines, starts, strict=True)]
+        ).encode()
 
 
-def copy_statement(dataset: Dataset) -> sql.Composed:
-    """Return the COPY statement that reads the blocks of a `RowWriter`."""
+def copy_statement(dataset: Dataset, table: sql.Identifier | None = None) -> sql.Composed:
+    """Return the COPY statement that reads the blocks of a `RowWriter`, into the dataset's table unless told another."""
     columns = [column.name for column in (*dataset.columns, *dataset.tags)]
-    columns += ["extra", dataset.slice_column, "account", "load_id", "page"]
+    columns += ["extra", dataset.slice_column, "account", "load_id", "page", ROW_HASH]
     return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT text, NULL {})").format(
-        sql.Identifier(SELLER, dataset.name),
+        table or sql.Identifier(SELLER, dataset.name),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
         sql.Literal(_NULL),
     )

@@ -1,4 +1,4 @@
-"""Slices: replaced whole, in one transaction, with a receipt.
+"""Slices: compared with what was read, in one transaction, with a receipt.
 
 A slice is first read from the upstream into a `Spool`. Only a slice that was read whole touches the database:
 transactions stay short, a failed reading costs the database nothing, and rows that are stored already are not written
@@ -6,29 +6,29 @@ again.
 """
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any, Self
 
 import psycopg
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, literal, select, text
+from psycopg import sql
+from sqlalchemy import Connection, RowMapping, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError, SpoolError
+from seller_platform.errors import ContractViolationError
 from seller_platform.failpoints import reach
-from seller_platform.warehouse.loads.copy_format import Row, RowDigest, RowWriter, copy_statement
+from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
+from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
+from seller_platform.warehouse.loads.profiles import Profile, Sums, combined, profile_query, restatement
+from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
+from seller_platform.warehouse.schema.tables import LOADS, SELLER, loads_of
 
-_SPOOL_BYTES_IN_MEMORY = 8 << 20
-_COPY_CHUNK_BYTES = 1 << 20
 _REPORT_ID = "report_id"
 
 
@@ -69,6 +69,7 @@ class Receipt:
     verdict: CountVerdict
     changed: bool
     restatement: Mapping[str, Any] | None
+    sums: Mapping[str, Decimal] | None
     notes: Mapping[str, Any] | None
     run_id: str | None
     started_at: datetime
@@ -84,166 +85,187 @@ class Receipt:
         values: dict[str, Any] = dict(row)
         values["window"] = Window(values.pop("window_start"), values.pop("window_end"))
         values["verdict"] = CountVerdict(values["verdict"])
+        sums = values["sums"]
+        values["sums"] = None if sums is None else {name: Decimal(amount) for name, amount in sums.items()}
         return cls(**values)
 
 
-class Spool:
-    """The rows of a slice during reading: in memory, above 8 MiB in a file.
+@dataclass(frozen=True)
+class Change:
+    """The sums of a slice before and after a load; None where they are not known."""
 
-    A reader writes to it; `restart` deletes the rows of a failed attempt.
-    """
-
-    def __init__(self, slice_: Slice, load_id: int) -> None:
-        self.slice, self.load_id = slice_, load_id
-        self._writers: dict[tuple[str | None, ...], RowWriter] = {}
-        self._digest = RowDigest()
-        self._file = tempfile.SpooledTemporaryFile(_SPOOL_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
+    before: Sums | None
+    after: Sums | None
 
     @property
-    def count(self) -> int:
-        return self._digest.count
-
-    @property
-    def digest(self) -> bytes:
-        """An order-independent digest of the rows so far."""
-        return self._digest.value
-
-    def restart(self) -> None:
-        """Delete every row."""
-        self._digest = RowDigest()
-        with self._spool_errors():
-            self._file.seek(0)
-            self._file.truncate()
-
-    def write(
-        self,
-        rows: Sequence[Row],
-        *,
-        tags: Sequence[str | None] = (),
-        extras: Mapping[int, str] = MappingProxyType({}),
-        page: int,
-        account: str | None = None,
-    ) -> None:
-        """Append the rows of one page. `account` is given where it is not the slice's own."""
-        key = tuple(tags)
-        if key not in self._writers:
-            self._writers[key] = RowWriter(self.slice.dataset, key)
-        writer = self._writers[key]
-        lines = writer.lines(rows, extras)
-        self._digest.add(lines)
-        block = writer.block(lines, account=account or self.slice.account, load_id=self.load_id, page=page)
-        with self._spool_errors():
-            self._file.write(block)
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield everything that was written, from the start."""
-        with self._spool_errors():
-            self._file.seek(0)
-        while chunk := self._file.read(_COPY_CHUNK_BYTES):
-            yield chunk
-
-    def close(self) -> None:
-        """Close the file and free the memory."""
-        with suppress(OSError):  # on a full disk it tries once more to write rows that are not needed any more
-            self._file.close()
-
-    @contextmanager
-    def _spool_errors(self) -> Iterator[None]:
-        """Turn an OSError into a SpoolError. A write may fail as late as in the step after it."""
-        try:
-            yield
-        except OSError as error:
-            folder = tempfile.tempdir or "the folder for temporary files"
-            raise SpoolError(str(self.slice), folder, error.strerror or str(error)) from error
+    def restatement(self) -> dict[str, object]:
+        """What changed, by name of the sum."""
+        return restatement(self.before or {}, self.after or {})
 
 
 class Load:
-    """The replacement of one slice: rows are read into its `spool`, and `store` writes them."""
+    """The replacement of one slice: rows are read into its `spool`, and `store` writes what differs."""
 
     def __init__(self, connection: Connection, slice_: Slice, load_id: int) -> None:
         self.slice = slice_
-        self.spool = Spool(slice_, load_id)
+        self.spool = Spool(str(slice_), slice_.dataset, slice_.account, load_id)
         self._connection = connection
-        self._table = table_for(slice_.dataset)
 
     def store(self, facts: LoadFacts, *, started_at: datetime, run_id: str | None = None) -> Receipt:
         """Make the stored slice equal to the spool and write the receipt, in one transaction.
 
-        Rows that are stored already are not written again.
+        Rows that are stored already are not touched. Rows that were not read move to schema `history`.
 
         Raises:
             ContractViolationError: PostgreSQL refused a value. Nothing was stored.
             WarehouseUnavailableError: The server went away. The slice is as it was, or as it should be.
         """
-        report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
         with self._connection.begin():
             previous = _latest_receipt(self._connection, self.slice)
-            changed = previous is None or (previous.window, previous.digest) != (self.slice.window, self.spool.digest)
-            before = self._amounts() if changed and previous is not None else None
-            if changed:
-                self._replace()
-            restatement = None if previous is None else _restatement(before, self._amounts() if before else None)
-            row = self._connection.execute(
-                insert(LOADS).returning(LOADS),
-                {
-                    "id": self.spool.load_id,
-                    "dataset": self.slice.dataset.name,
-                    "account": self.slice.account,
-                    "window_start": self.slice.window.start,
-                    "window_end": self.slice.window.end,
-                    "requests": facts.requests,
-                    "pages": facts.pages,
-                    "body_bytes": facts.body_bytes,
-                    "announced": facts.announced,
-                    "rows": self.spool.count,
-                    "digest": self.spool.digest,
-                    "verdict": facts.verdict.value,
-                    "changed": changed,
-                    "restatement": restatement,
-                    "notes": {**report, **facts.notes} or None,
-                    "run_id": run_id,
-                    "started_at": started_at,
-                    "finished_at": datetime.now(UTC),
-                },
-            ).mappings()
-            receipt = Receipt.of(row.one())
-            reach("slice.receipted")
+            is_same_window = previous is not None and previous.window == self.slice.window
+            known = previous.sums if previous is not None and is_same_window else None
+            changed = previous is None or not is_same_window or previous.digest != self.spool.digest
+            change = self._replace(known, is_first=previous is None) if changed else Change(known, known)
+            receipt = self._receipted(
+                facts,
+                change,
+                rows=self.spool.count,
+                digest=self.spool.digest,
+                changed=changed,
+                restatement=None if previous is None else change.restatement,
+                times=(started_at, run_id),
+            )
         reach("slice.committed")
         return receipt
 
-    def _replace(self) -> None:
-        self._connection.execute(delete(self._table).where(self._inside()))
+    def revert(self, undone: Receipt, *, started_at: datetime) -> Receipt:
+        """Make the stored slice what it was before a load, and write a receipt of its own.
+
+        Args:
+            undone: The load; later loads of its window are undone with it.
+        """
+        dataset, inside = self.slice.dataset, self._inside()
+        with self._connection.begin(), driver_of(self._connection).cursor() as cursor:
+            pending = PendingRows(cursor, dataset, self.spool.load_id)
+            came = pending.bring_back(inside, before=undone.id)
+            later = stored_rows(cursor, dataset, sql.SQL("{} AND load_id >= {}").format(inside, undone.id))
+            change = self._exchange(pending, self._profile(cursor).sums, later.addresses, some_are_new=came > 0)
+            stored, digest = stored_rows(cursor, dataset, inside), RowDigest()
+            digest.add(stored.hashes or b"")
+            return self._receipted(
+                LoadFacts(0, 0, 0, None, CountVerdict.UNVERIFIABLE, {"reverts_load": undone.id}),
+                change,
+                rows=stored.count,
+                # Without all hashes the digest is not known; no reading has an empty one.
+                digest=b"" if stored.hashes is None else digest.value,
+                changed=True,
+                restatement=change.restatement,
+                times=(started_at, None),
+            )
+
+    def _receipted(
+        self,
+        facts: LoadFacts,
+        change: Change,
+        *,
+        rows: int,
+        digest: bytes,
+        changed: bool,
+        restatement: Mapping[str, object] | None,
+        times: tuple[datetime, str | None],
+    ) -> Receipt:
+        """Write the receipt and return it."""
+        report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
+        started_at, run_id = times
+        row = self._connection.execute(
+            insert(LOADS).returning(LOADS),
+            {
+                "id": self.spool.load_id,
+                "dataset": self.slice.dataset.name,
+                "account": self.slice.account,
+                "window_start": self.slice.window.start,
+                "window_end": self.slice.window.end,
+                "requests": facts.requests,
+                "pages": facts.pages,
+                "body_bytes": facts.body_bytes,
+                "announced": facts.announced,
+                "rows": rows,
+                "digest": digest,
+                "verdict": facts.verdict.value,
+                "changed": changed,
+                "restatement": restatement,
+                "sums": change.after and {name: str(amount) for name, amount in change.after.items()},
+                "notes": {**report, **facts.notes} or None,
+                "run_id": run_id,
+                "started_at": started_at,
+                "finished_at": datetime.now(UTC),
+            },
+        ).mappings()
+        reach("slice.receipted")
+        return Receipt.of(row.one())
+
+    def _replace(self, known: Sums | None, *, is_first: bool) -> Change:
+        """Write what differs.
+
+        Args:
+            known: The sums of the stored rows, if a receipt has them.
+            is_first: No day of the slice was loaded before, so nobody compares its sums.
+        """
+        with driver_of(self._connection).cursor() as cursor:
+            stored = stored_rows(cursor, self.slice.dataset, self._inside())
+            if not stored.count:
+                self._copy(cursor, copy_statement(self.slice.dataset), None, self.spool.count)
+                return Change({}, None if is_first else self._profile(cursor).sums)
+            found = difference(self.spool.hashes, stored)
+            pending = PendingRows(cursor, self.slice.dataset, self.spool.load_id)
+            new = sum(found.is_new)
+            self._copy(cursor, copy_statement(self.slice.dataset, pending.table), found.is_new, new)
+            before = self._profile(cursor).sums if known is None else known
+            return self._exchange(pending, before, found.gone, some_are_new=new > 0)
+
+    def _exchange(self, pending: PendingRows, before: Sums, gone: Sequence[bytes], *, some_are_new: bool) -> Change:
+        """Move the rows that are gone to history, and publish the new ones."""
+        ctids = [ctid_of(address) for address in gone]
+        if ctids and some_are_new:
+            ctids = pending.drop_equal(ctids)
+        left = pending.move_to_history(ctids).sums if ctids else {}
         reach("slice.deleted")
+        came = pending.publish().sums if some_are_new else {}
+        reach("slice.published")
+        return Change(before, combined(before, gone=left, new=came))
+
+    def _copy(
+        self, cursor: psycopg.Cursor[Any], statement: sql.Composed, chosen: Sequence[bool] | None, count: int
+    ) -> None:
+        """Write rows of the spool: those that are chosen, or all of them."""
+        if not count:
+            return
         try:
-            with driver_of(self._connection).cursor() as cursor:
-                with cursor.copy(copy_statement(self.slice.dataset)) as copy:
-                    for chunk in self.spool.chunks():
-                        copy.write(chunk)
-                copied = cursor.rowcount
-            reach("slice.copied")
+            with cursor.copy(statement) as copy:
+                for chunk in self.spool.chunks(chosen):
+                    copy.write(chunk)
         except psycopg.DataError as error:
             raise ContractViolationError(str(self.slice), _refusal(error)) from None
-        if copied != self.spool.count:
-            raise ContractViolationError(str(self.slice), f"{self.spool.count} rows were read, {copied} arrived")
+        if cursor.rowcount != count:
+            raise ContractViolationError(str(self.slice), f"{count} rows were read, {cursor.rowcount} arrived")
+        reach("slice.copied")
 
-    def _inside(self) -> ColumnElement[bool]:
-        columns, window = self._table.c, self.slice.window
-        column = columns[self.slice.dataset.slice_column]
+    def _profile(self, cursor: psycopg.Cursor[Any]) -> Profile:
+        """Return the profile of the stored rows."""
+        dataset = self.slice.dataset
+        query = profile_query(dataset, sql.Identifier(SELLER, dataset.name), self._inside())
+        return Profile.of(dataset, cursor.execute(query).fetchall())
+
+    def _inside(self) -> sql.Composed:
+        """Return the condition for the rows of the slice."""
+        column, window = sql.Identifier(self.slice.dataset.slice_column), self.slice.window
         if self.slice.dataset.slicing is Slicing.CONNECTION:
-            return column == self.slice.account
-        inside = and_(columns.account == self.slice.account, column >= window.start, column < window.end)
-        return inside if self.slice.report_id is None else and_(inside, columns[_REPORT_ID] == self.slice.report_id)
-
-    def _amounts(self) -> dict[tuple[str, str], Decimal]:
-        """Return the rows stored now, and the sum of each money column by currency."""
-        counted = self._connection.execute(select(func.count()).where(self._inside()).select_from(self._table))
-        amounts = {("rows", ""): Decimal(counted.scalar_one())}
-        for column in self.slice.dataset.money:
-            currency = self._table.c[column.currency] if column.currency else literal("")
-            sums = select(currency, func.sum(self._table.c[column.name])).where(self._inside()).group_by(currency)
-            for code, amount in self._connection.execute(sums):
-                amounts[(column.name, code or "")] = amount or Decimal(0)
-        return amounts
+            return sql.SQL("{} = {}").format(column, self.slice.account)
+        inside = sql.SQL("account = {} AND {column} >= {} AND {column} < {}").format(
+            self.slice.account, window.start, window.end, column=column
+        )
+        report_id = self.slice.report_id
+        return inside if report_id is None else sql.SQL("{} AND report_id = {}").format(inside, report_id)
 
 
 @contextmanager
@@ -278,18 +300,6 @@ def _latest_receipt(connection: Connection, slice_: Slice) -> Receipt | None:
         statement = statement.where(LOADS.c.notes[_REPORT_ID].astext == slice_.report_id)
     row = connection.execute(statement.order_by(LOADS.c.id.desc()).limit(1)).mappings().one_or_none()
     return None if row is None else Receipt.of(row)
-
-
-def _restatement(
-    before: Mapping[tuple[str, str], Decimal] | None, after: Mapping[tuple[str, str], Decimal] | None
-) -> dict[str, object]:
-    """Return what differs, as `{"rows": {...}, "order_total USD": {"before": "1.00", "after": "2.00"}}`."""
-    before, after = before or {}, after or {}
-    return {
-        " ".join(filter(None, key)): {"before": str(before.get(key, 0)), "after": str(after.get(key, 0))}
-        for key in sorted({*before, *after})
-        if before.get(key, Decimal(0)) != after.get(key, Decimal(0))
-    }
 
 
 def _refusal(error: psycopg.DataError) -> str:

@@ -1,10 +1,19 @@
-"""Runs the numbered migrations on the connection that `Database.migrate` hands over."""
+"""Runs the numbered migrations on the connection that `Database.migrate` hands over.
+
+After an upgrade to the newest migration it creates the functions again, because their columns are those of the tables.
+"""
 
 from alembic import context
 
 from seller_platform.warehouse.marts import tables as mart_tables  # noqa: F401  # imported, its tables join METADATA
-from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, is_declared
+from seller_platform.warehouse.postgres.database import (
+    CREATES_FUNCTIONS,
+    VERSION_SCHEMA,
+    VERSION_TABLE,
+    is_declared,
+)
 from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
+from seller_platform.warehouse.schema.functions import create_functions
 from seller_platform.warehouse.schema.tables import METADATA
 
 context.configure(
@@ -18,3 +27,5 @@ context.configure(
 )
 with context.begin_transaction():
     context.run_migrations()
+    if context.config.attributes.get(CREATES_FUNCTIONS):
+        create_functions(context.config.attributes["connection"])

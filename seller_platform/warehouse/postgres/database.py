@@ -18,6 +18,8 @@ from seller_platform.warehouse.postgres.advisory_locks import lock_number
 
 VERSION_TABLE = "schema_version"
 VERSION_SCHEMA = "platform"
+CREATES_FUNCTIONS = "creates_functions"
+"""The attribute of alembic's configuration that says whether an upgrade ends at the newest migration."""
 _MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _PORT = 5432
 _MIGRATION_LOCK = 0x5E11E4
@@ -110,6 +112,7 @@ class Database:
                 config = Config()
                 config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
                 config.attributes["connection"] = connection
+                config.attributes[CREATES_FUNCTIONS] = to == _HEAD
                 command.upgrade(config, to)
 
     def version(self) -> str | None:

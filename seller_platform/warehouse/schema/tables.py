@@ -1,4 +1,4 @@
-"""The tables of schema `seller`, which follow from the contract, and of schema `platform`."""
+"""The tables of the schemas `seller` and `history`, which follow from the contract, and of schema `platform`."""
 
 from typing import Any
 
@@ -30,7 +30,13 @@ from sqlalchemy.types import TypeEngine
 from seller_platform.contract import DATASETS, Dataset, Kind, Slicing, Window
 
 SELLER = "seller"
+HISTORY = "history"
 PLATFORM = "platform"
+
+ROW_HASH = "row_hash"
+"""The column with the hash of a row's text; null until a load by comparison first met the row."""
+GONE_LOAD_ID = "gone_load_id"
+"""The column of a table in schema `history` with the load that no longer listed the row."""
 
 METADATA = MetaData(
     naming_convention={
@@ -58,16 +64,32 @@ def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
 
     Beside the contract's columns it has `account` (the account key), the day that places the row in a slice
     (`local_day`; for accounts the `connection` instead), `page` (the page of its list, from 1, within the load),
-    `load_id` (the receipt in `platform.loads`) and `extra` (fields the contract does not know).
+    `load_id` (the receipt in `platform.loads`), `row_hash` and `extra` (fields the contract does not know).
     """
-    name = f"{SELLER}.{dataset.name}"
+    return _table(dataset, metadata, SELLER)
+
+
+def history_of(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
+    """Return the dataset's table in schema `history`: the rows that a load no longer listed.
+
+    It has the columns of `table_for`, and `gone_load_id`.
+    """
+    return _table(dataset, metadata, HISTORY)
+
+
+def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
+    name = f"{schema}.{dataset.name}"
     if name in metadata.tables:
         return metadata.tables[name]
     if dataset.slicing is Slicing.CONNECTION:
-        kind, comment, indexed = Kind.TEXT, "The connection that sees the account.", [dataset.slice_column]
+        kind, placed, indexed = Kind.TEXT, "The connection that sees the account.", [dataset.slice_column]
     else:
         day = "The day of the row" if dataset.is_dated else "The day of the snapshot"
-        kind, comment, indexed = Kind.DATE, f"{day} in the account's time zone.", ["account", dataset.slice_column]
+        kind, placed, indexed = Kind.DATE, f"{day} in the account's time zone.", ["account", dataset.slice_column]
+    table, comment, gone = dataset.name, dataset.doc, []
+    if schema == HISTORY:
+        table, comment = f"{HISTORY}_{dataset.name}", f"Former rows of {dataset.table}."
+        gone = [Column(GONE_LOAD_ID, BigInteger, nullable=False, comment="The load that no longer listed the row.")]
     return Table(
         dataset.name,
         metadata,
@@ -76,18 +98,21 @@ def table_for(dataset: Dataset, metadata: MetaData = METADATA) -> Table:
             for column in (*dataset.columns, *dataset.tags)
         ),
         Column("extra", JSONB, comment="Fields of the row that the contract does not know."),
-        Column(dataset.slice_column, TYPES[kind], nullable=False, comment=comment),
+        Column(dataset.slice_column, TYPES[kind], nullable=False, comment=placed),
         Column("account", Text, nullable=False, comment="Key of the account."),
         Column("load_id", BigInteger, nullable=False, comment="The load that stored the row: platform.loads.id."),
         Column("page", Integer, nullable=False, comment="The page of the list, counted through the load."),
-        Index(f"ix_{dataset.name}_slice", *indexed),
-        schema=SELLER,
-        comment=dataset.doc,
+        Column(ROW_HASH, Uuid, comment="XXH3 of the row as text; null where the row was stored without it."),
+        *gone,
+        Index(f"ix_{table}_slice", *indexed),
+        schema=schema,
+        comment=comment,
     )
 
 
 for _dataset in DATASETS:
     table_for(_dataset)
+    history_of(_dataset)
 
 CONNECTIONS = Table(
     "connections",
@@ -154,6 +179,7 @@ LOADS = Table(
     Column("verdict", Text, nullable=False, comment="match, mismatch or unverifiable."),
     Column("changed", Boolean, nullable=False, comment="False where the rows were stored already."),
     Column("restatement", JSONB, comment="What changed against the slice before; null on its first load."),
+    Column("sums", JSONB(none_as_null=True), comment="Rows and amounts of the slice after the load, where known."),
     Column("notes", JSONB, comment="What else the reading found, such as fields unknown to the contract."),
     Column("run_id", Text, comment="The Dagster run."),
     Column("started_at", DateTime(timezone=True), nullable=False),

@@ -1,0 +1,219 @@
+"""Compares a reading with the stored slice, and writes only what differs.
+
+Rows are compared by the hash of their text first. What differs by its hash is then compared by value in PostgreSQL,
+because an amount may be spelled 19.9 or 19.90: such a row stays, with its new hash. Both comparisons count equal rows.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import filterfalse
+from struct import iter_unpack, unpack
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from seller_platform.contract import Dataset
+from seller_platform.warehouse.loads.copy_format import HASH_BYTES
+from seller_platform.warehouse.loads.profiles import Profile, profile_query
+from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, ROW_HASH, SELLER, table_for
+
+_ADDRESS_BYTES = 6
+_OF_LOAD = ("load_id", "page", ROW_HASH)
+
+_STORED = sql.SQL("""
+SELECT string_agg(uuid_send(row_hash) || tidsend(ctid), '') FILTER (WHERE row_hash IS NOT NULL),
+       string_agg(tidsend(ctid), '') FILTER (WHERE row_hash IS NULL)
+FROM {table} WHERE {inside}
+""")
+
+# Emptied at the end of each transaction and kept for the next: creating a table costs more than filling it.
+_CREATE = sql.SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {pending} (LIKE {table}) ON COMMIT DELETE ROWS")
+
+_BRING_BACK = sql.SQL("""
+INSERT INTO {pending} ({columns}, load_id)
+SELECT {columns}, {load} FROM {history}
+WHERE {inside} AND load_id < {before} AND gone_load_id >= {before}
+""")
+
+_EQUAL = sql.SQL("""
+SELECT stored, new
+FROM (
+    SELECT unnest(array_agg(address) FILTER (WHERE NOT is_new)) AS stored,
+           unnest(array_agg(address) FILTER (WHERE is_new)) AS new
+    FROM (
+        SELECT {content}, ctid AS address, false AS is_new FROM {table} WHERE ctid = ANY (%s::text[]::tid[])
+        UNION ALL
+        SELECT {content}, ctid, true FROM {pending}
+    ) AS differing
+    GROUP BY {content}
+    HAVING bool_or(is_new) AND NOT bool_and(is_new)
+) AS equal
+WHERE stored IS NOT NULL AND new IS NOT NULL
+""")
+
+_TAKE_HASH = sql.SQL("""
+WITH equal AS (SELECT * FROM unnest(%(stored)s::text[]::tid[], %(new)s::text[]::tid[]) AS equal (stored, new)),
+     dropped AS (DELETE FROM {pending} AS pending USING equal WHERE pending.ctid = equal.new
+                 RETURNING equal.stored, pending.row_hash)
+UPDATE {table} AS kept SET row_hash = dropped.row_hash FROM dropped WHERE kept.ctid = dropped.stored
+""")
+
+_MOVE = sql.SQL("""
+WITH gone AS (DELETE FROM {table} WHERE ctid = ANY (%s::text[]::tid[]) RETURNING *),
+     kept AS (INSERT INTO {history} ({columns}, {gone_load_id}) SELECT {columns}, {load} FROM gone)
+{sums}
+""")
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """The rows of a slice as they are stored.
+
+    An address is the ctid of a row in binary. It is valid within the transaction that read it.
+
+    Attributes:
+        count: How many they are.
+        address_of: Addresses by hash; of equal rows one.
+        hashed: The hash and the address of each row, one after the other.
+        unhashed: The addresses of rows without a hash, which were not stored by a load of this version.
+    """
+
+    count: int
+    address_of: Mapping[bytes, bytes]
+    hashed: bytes
+    unhashed: Sequence[bytes]
+
+    @property
+    def addresses(self) -> list[bytes]:
+        return [*(address for _, address in _unpacked(self.hashed)), *self.unhashed]
+
+    @property
+    def hashes(self) -> bytes | None:
+        """The hashes of all rows, one after the other; None if a row has none."""
+        return None if self.unhashed else b"".join(each for each, _ in _unpacked(self.hashed))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a reading and the stored rows do not have in common, by hash.
+
+    Attributes:
+        is_new: For each row of the reading, in its order, whether it is not stored.
+        gone: The addresses of stored rows that were not read.
+    """
+
+    is_new: Sequence[bool]
+    gone: Sequence[bytes]
+
+
+def stored_rows(cursor: psycopg.Cursor[Any], dataset: Dataset, inside: sql.Composable) -> StoredRows:
+    """Return the hashes and addresses of the stored rows that meet a condition.
+
+    They come as one binary value, because psycopg takes a hundred times longer for a row each.
+    """
+    statement = _STORED.format(table=sql.Identifier(SELLER, dataset.name), inside=inside)
+    with cursor.connection.cursor(binary=True) as binary:
+        hashed, unhashed = binary.execute(statement).fetchone() or (None, None)
+    hashed, addresses = hashed or b"", [address for (address,) in iter_unpack(f"{_ADDRESS_BYTES}s", unhashed or b"")]
+    count = len(hashed) // (HASH_BYTES + _ADDRESS_BYTES) + len(addresses)
+    return StoredRows(count, dict(_unpacked(hashed)), hashed, addresses)
+
+
+def difference(read: Sequence[bytes], stored: StoredRows) -> Difference:
+    """Compare the hashes of a reading with those of the stored rows; equal rows count as often as they occur."""
+    address_of, distinct = stored.address_of, set(read)
+    if len(address_of) + len(stored.unhashed) == stored.count and len(distinct) == len(read):
+        new = distinct.difference(address_of)
+        gone = map(address_of.__getitem__, filterfalse(distinct.__contains__, address_of))
+        return Difference(list(map(new.__contains__, read)), [*gone, *stored.unhashed])
+    unread = Counter(each for each, _ in _unpacked(stored.hashed))
+    is_new = []
+    for each in read:
+        is_stored = unread[each] > 0
+        unread[each] -= is_stored
+        is_new.append(not is_stored)
+    gone_rows = list(stored.unhashed)
+    for each, address in _unpacked(stored.hashed):
+        if unread[each] > 0:
+            unread[each] -= 1
+            gone_rows.append(address)
+    return Difference(is_new, gone_rows)
+
+
+class PendingRows:
+    """New rows of a slice in a temporary table, until they are published.
+
+    Args:
+        load_id: The load that brings them.
+    """
+
+    def __init__(self, cursor: psycopg.Cursor[Any], dataset: Dataset, load_id: int) -> None:
+        self.table = sql.Identifier("pg_temp", f"pending_{dataset.name}")
+        self._cursor, self._dataset = cursor, dataset
+        self._names = {
+            "pending": self.table,
+            "table": sql.Identifier(SELLER, dataset.name),
+            "history": sql.Identifier(HISTORY, dataset.name),
+            "gone_load_id": sql.Identifier(GONE_LOAD_ID),
+            "load": sql.Literal(load_id),
+        }
+        self._columns = [column.name for column in table_for(dataset).columns]
+        self._execute(_CREATE)
+
+    def bring_back(self, inside: sql.Composable, *, before: int) -> int:
+        """Add the former rows of a slice that were stored before a load and are gone since; return how many."""
+        columns = _listed(name for name in self._columns if name != "load_id")
+        return self._execute(_BRING_BACK, columns=columns, inside=inside, before=sql.Literal(before)).rowcount
+
+    def drop_equal(self, gone: Sequence[str]) -> list[str]:
+        """Drop new rows that equal gone rows by value, and return the rows that are gone indeed.
+
+        The stored row of such a pair takes the new hash and stays with the load that first brought it.
+
+        Args:
+            gone: Rows as `ctid_of` writes them; so is the result.
+        """
+        content = _listed(name for name in self._columns if name not in _OF_LOAD)
+        pairs = self._execute(_EQUAL, [list(gone)], content=content).fetchall()
+        if not pairs:
+            return list(gone)
+        stored, new = map(list, zip(*pairs, strict=True))
+        self._execute(_TAKE_HASH, {"stored": stored, "new": new})
+        equal = set(stored)
+        return [each for each in gone if each not in equal]
+
+    def move_to_history(self, gone: Sequence[str]) -> Profile:
+        """Move stored rows to schema `history`, and return their profile."""
+        sums = profile_query(self._dataset, sql.Identifier("gone"), sql.SQL("true"))
+        result = self._execute(_MOVE, [list(gone)], columns=_listed(self._columns), sums=sums)
+        return Profile.of(self._dataset, result.fetchall())
+
+    def publish(self) -> Profile:
+        """Insert the new rows into the dataset's table, and return their profile."""
+        statement = sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {pending}")
+        self._execute(statement, columns=_listed(self._columns))
+        profile = profile_query(self._dataset, self.table, sql.SQL("true"))
+        return Profile.of(self._dataset, self._execute(profile).fetchall())
+
+    def _execute(
+        self, statement: sql.SQL | sql.Composed, values: Any = None, **names: sql.Composable
+    ) -> psycopg.Cursor[Any]:
+        if isinstance(statement, sql.SQL):
+            statement = statement.format(**self._names, **names)
+        return self._cursor.execute(statement, values)
+
+
+def ctid_of(address: bytes) -> str:
+    """Return an address as PostgreSQL writes a ctid: `(block,row)`."""
+    return "({},{})".format(*unpack(">IH", address))
+
+
+def _listed(names: Any) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _unpacked(hashed: bytes) -> Any:
+    """Iterate over the hash and the address of each row."""
+    return iter_unpack(f"{HASH_BYTES}s{_ADDRESS_BYTES}s", hashed)

@@ -1,0 +1,95 @@
+"""Profiles of slices: how many rows each day has, and the sums of amounts."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Self
+
+from psycopg import sql
+
+from seller_platform.contract import Dataset
+
+Sums = Mapping[str, Decimal]
+"""Amounts by column and currency, such as `order_total USD`; `rows` counts the rows."""
+
+ROWS = "rows"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the rows of one slice add up to.
+
+    Attributes:
+        days: Rows by local day; of `seller.accounts` by connection.
+        sums: The rows, and the sum of each money column by currency.
+        with_amounts: Rows with an amount other than zero.
+    """
+
+    days: Mapping[Any, int]
+    sums: Sums
+    with_amounts: int
+
+    @property
+    def rows(self) -> int:
+        return int(self.sums.get(ROWS, 0))
+
+    @classmethod
+    def of(cls, dataset: Dataset, groups: Iterable[tuple[Any, ...]]) -> Self:
+        """Return the profile of rows, from the result of `profile_query`."""
+        currencies = _currencies(dataset)
+        days: dict[Any, int] = defaultdict(int)
+        sums: dict[str, Decimal] = defaultdict(Decimal)
+        with_amounts = 0
+        for day, rows, rows_with_amounts, *values in groups:
+            days[day] += rows
+            sums[ROWS] += rows
+            with_amounts += rows_with_amounts
+            codes = dict(zip(currencies, values, strict=False))
+            for column, amount in zip(dataset.money, values[len(currencies) :], strict=True):
+                code = codes[column.currency] if column.currency else None
+                sums[f"{column.name} {code}" if code else column.name] += amount or 0
+        return cls(dict(days), dict(sums), with_amounts)
+
+
+def profile_query(dataset: Dataset, source: sql.Composable, condition: sql.Composable) -> sql.Composed:
+    """Return the query of a profile: rows and amounts by day and currency, in one scan."""
+    groups = [sql.Identifier(name) for name in (dataset.slice_column, *_currencies(dataset))]
+    money = [sql.Identifier(column.name) for column in dataset.money]
+    has_amount = sql.SQL(" OR ").join([sql.SQL("false"), *(sql.SQL("{} <> 0").format(column) for column in money)])
+    return sql.SQL("SELECT {selected} FROM {source} WHERE {condition} GROUP BY {groups}").format(
+        selected=sql.SQL(", ").join(
+            [
+                groups[0],
+                sql.SQL("count(*)"),
+                sql.SQL("count(*) FILTER (WHERE {})").format(has_amount),
+                *groups[1:],
+                *(sql.SQL("sum({})").format(column) for column in money),
+            ]
+        ),
+        source=source,
+        condition=condition,
+        groups=sql.SQL(", ").join(groups),
+    )
+
+
+def combined(before: Sums, *, gone: Sums, new: Sums) -> dict[str, Decimal]:
+    """Return the sums of a slice after rows went and came."""
+    return {
+        name: before.get(name, Decimal(0)) - gone.get(name, Decimal(0)) + new.get(name, Decimal(0))
+        for name in {*before, *gone, *new}
+    }
+
+
+def restatement(before: Sums, after: Sums) -> dict[str, object]:
+    """Return what differs, as `{"rows": {...}, "order_total USD": {"before": "1.00", "after": "2.00"}}`."""
+    return {
+        name: {"before": str(before.get(name, 0)), "after": str(after.get(name, 0))}
+        for name in sorted({*before, *after})
+        if before.get(name, Decimal(0)) != after.get(name, Decimal(0))
+    }
+
+
+def _currencies(dataset: Dataset) -> list[str]:
+    """Return the columns that name the currency of an amount."""
+    return sorted({column.currency for column in dataset.money if column.currency})

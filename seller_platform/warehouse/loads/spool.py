@@ -1,0 +1,124 @@
+"""The spool: the rows of a slice between their reading and their storing, in a file where they are many."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import compress, islice
+from operator import itemgetter
+from struct import iter_unpack
+from types import MappingProxyType
+
+from seller_platform.contract import Dataset, Kind
+from seller_platform.errors import SpoolError
+from seller_platform.warehouse.loads.copy_format import HASH_BYTES, Row, RowDigest, RowWriter, row_hashes
+
+_BYTES_IN_MEMORY = 8 << 20
+_CHUNK_BYTES = 1 << 20
+_CHUNK_LINES = 5_000
+_HASH = f"{HASH_BYTES}s"
+
+
+class Spool:
+    """The rows of a slice during reading: in memory, above 8 MiB in a file.
+
+    A reader writes to it; `restart` deletes the rows of a failed attempt.
+
+    Attributes:
+        days: The rows by the value of the slice column: for most datasets the local day, as text.
+        has_amounts: Whether any amount is neither null nor zero.
+    """
+
+    def __init__(self, name: str, dataset: Dataset, account: str, load_id: int) -> None:
+        """Open an empty spool.
+
+        Args:
+            name: Names the slice in errors.
+            account: Whose rows they are, unless `write` is told another.
+        """
+        self.load_id = load_id
+        self._name, self._dataset, self._account = name, dataset, account
+        self._writers: dict[tuple[str | None, ...], RowWriter] = {}
+        self._money = [number for number, column in enumerate(dataset.columns) if column.kind is Kind.MONEY]
+        self._file = tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
+        self._forget()
+
+    def _forget(self) -> None:
+        self._digest, self._hashes = RowDigest(), bytearray()
+        self.days: Counter[object] = Counter()
+        self.has_amounts = False
+
+    @property
+    def count(self) -> int:
+        return self._digest.count
+
+    @property
+    def digest(self) -> bytes:
+        """An order-independent digest of the rows so far."""
+        return self._digest.value
+
+    @property
+    def hashes(self) -> list[bytes]:
+        """The hash of each row, in the order of the rows."""
+        return [each for (each,) in iter_unpack(_HASH, self._hashes)]
+
+    def restart(self) -> None:
+        """Delete every row."""
+        self._forget()
+        with self._spool_errors():
+            self._file.seek(0)
+            self._file.truncate()
+
+    def write(
+        self,
+        rows: Sequence[Row],
+        *,
+        tags: Sequence[str | None] = (),
+        extras: Mapping[int, str] = MappingProxyType({}),
+        page: int,
+        account: str | None = None,
+    ) -> None:
+        """Append the rows of one page. `account` is given where it is not the slice's own."""
+        key = tuple(tags)
+        if key not in self._writers:
+            self._writers[key] = RowWriter(self._dataset, key)
+        writer = self._writers[key]
+        lines = writer.lines(rows, extras)
+        hashes = row_hashes(lines)
+        self._digest.add(hashes)
+        self._hashes += hashes
+        self.days.update(map(itemgetter(-1), rows))
+        self.has_amounts = self.has_amounts or any(any(map(itemgetter(number), rows)) for number in self._money)
+        block = writer.block(lines, hashes, account=account or self._account, load_id=self.load_id, page=page)
+        with self._spool_errors():
+            self._file.write(block)
+
+    def chunks(self, chosen: Iterable[bool] | None = None) -> Iterator[bytes]:
+        """Yield what was written, from the start.
+
+        Args:
+            chosen: Whether each row is wanted, in the order of the rows; None for all of them.
+        """
+        with self._spool_errors():
+            self._file.seek(0)
+        if chosen is not None:
+            lines = compress(self._file, chosen)
+            while part := list(islice(lines, _CHUNK_LINES)):
+                yield b"".join(part)
+            return
+        while chunk := self._file.read(_CHUNK_BYTES):
+            yield chunk
+
+    def close(self) -> None:
+        """Close the file and free the memory."""
+        with suppress(OSError):  # on a full disk it tries once more to write rows that are not needed any more
+            self._file.close()
+
+    @contextmanager
+    def _spool_errors(self) -> Iterator[None]:
+        """Turn an OSError into a SpoolError. A write may fail as late as in the step after it."""
+        try:
+            yield
+        except OSError as error:
+            folder = tempfile.tempdir or "the folder for temporary files"
+            raise SpoolError(self._name, folder, error.strerror or str(error)) from error
