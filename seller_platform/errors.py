@@ -115,6 +115,16 @@ class ReadOnlyAssetError(RequestError):
         super().__init__(f"{asset} cannot be written: the warehouse is only read from here", with_step=True)
 
 
+class UnknownLoadError(RequestError):
+    """No load has that number, or its receipt was pruned."""
+
+    next_step = "Take the number of a load from `seller-platform explain` or `seller-platform diff`."
+
+    def __init__(self, load_id: int) -> None:
+        self.load_id = load_id
+        super().__init__(f"there is no receipt of load {load_id}", with_step=True)
+
+
 class InvalidRowKeyError(RequestError):
     """A key does not identify a row of a dataset."""
 

@@ -4,6 +4,7 @@
 - `sync`: loads through Dagster
 - `status`: coverage, age and grants
 - `explain`: the source of a stored row
+- `history`: `diff` and `revert`
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
 - `metrics`: metrics for Prometheus
@@ -43,6 +44,8 @@ _COMMANDS = {
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": ("status", "Show the stored days of each list, their age, and the state of the grants."),
     "explain": ("explain", "Show the source of a stored row: request, page, time and run."),
+    "diff": ("history", "Show the rows that came, went and changed, with sums."),
+    "revert": ("history", "Make a slice what it was before a load."),
     "verify": ("verify", "Send the same queries to source and replica, and compare the answers."),
     "metrics": ("metrics", "Serve the warehouse's metrics to Prometheus, until Ctrl-C."),
     "migrate": ("database", "Migrate the database to the schema of this version, and Dagster's tables with it."),

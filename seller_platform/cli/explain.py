@@ -8,13 +8,14 @@ import click
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
-from seller_platform.contract import DATASETS, dataset_named
+from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
 from seller_platform.warehouse.loads.provenance import explain as find_origins
 from seller_platform.warehouse.loads.slices import Receipt
 
+_FORMER = ("stored from load", "until load", "differed in")
 _LOADS = ("load", "finished (UTC)", "window", "rows", "verdict", "changed", "restated")
 
 
@@ -34,11 +35,7 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     seller-platform explain transactions order_id=028-1234567-1234567 transaction_type=Refund
     seller-platform explain inventory SKU-1 local_day=2026-03-01 --account A1B2.market.example
     """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
-    names = [declared.name for declared in DATASETS]
-    name = dataset.removeprefix("seller/").removeprefix("seller.")
-    if name not in names:
-        raise UnknownDatasetError(name, names)
-    declared = dataset_named(name)
+    declared = declared_dataset(dataset)
     conditions = conditions_of(declared, key)
     with open_installation() as installation:
         count, origins = find_origins(installation.database, declared, conditions, account=account)
@@ -51,9 +48,24 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
         }
         _list(output, f"{declared.table}, row {number} of {count}", {**slice_facts, **row["row"], **extra})
         _list(output, "It came from", _origin(row))
+        if row["former_versions"]:
+            output.table("Its former versions", _FORMER, [_former(version) for version in row["former_versions"]])
         output.table("Every load of its day", _LOADS, [_columns(load) for load in row["history"]])
     if count > len(documents):
         output.say(f"{count - len(documents)} more rows match; give more of the key.")
+
+
+def declared_dataset(name: str) -> Dataset:
+    """Return the dataset of a name, which may be written as its table or its asset.
+
+    Raises:
+        UnknownDatasetError: There is none.
+    """
+    names = [declared.name for declared in DATASETS]
+    bare = name.removeprefix("seller/").removeprefix("seller.")
+    if bare not in names:
+        raise UnknownDatasetError(bare, names)
+    return dataset_named(bare)
 
 
 def _document(origin: Provenance, settings: Settings) -> dict[str, Any]:
@@ -77,7 +89,18 @@ def _document(origin: Provenance, settings: Settings) -> dict[str, Any]:
             "is_exact": request.is_exact,
         },
         "run": run,
+        "first_load_id": origin.first_load_id,
         "confirmed_by_loads": [each.id for each in origin.confirmed],
+        "confirmed_at": origin.confirmed[-1].finished_at.isoformat() if origin.confirmed else None,
+        "former_versions": [
+            {
+                "load_id": version.load_id,
+                "gone_load_id": version.gone_load_id,
+                "row": dict(version.row),
+                "differed": {name: value for name, value in version.row.items() if value != origin.row[name]},
+            }
+            for version in origin.former
+        ],
         "history": [_load(each) for each in origin.history],
     }
 
@@ -118,7 +141,8 @@ def _origin(document: Mapping[str, Any]) -> dict[str, object]:
     if load is None:
         return {"load": f"{document['load_id']}, whose receipt was pruned", "page": f"{document['page']} of the load"}
     about = "" if request["is_exact"] else " (asks for the days of the rows on that page: the list was read in parts)"
-    confirmed = ", ".join(map(str, document["confirmed_by_loads"])) or "none"
+    confirmed = document["confirmed_by_loads"]
+    first = document["first_load_id"]
     return {
         "request": f"GET {request['url']}{about}",
         "page": f"{document['page']} of the {load['pages']} that the load read of all its lists",
@@ -128,8 +152,15 @@ def _origin(document: Mapping[str, Any]) -> dict[str, object]:
         "digest": load["digest"],
         "run": run["id"] if run else "none: no Dagster run made it",
         "open the run": run["open"] if run else None,
-        "confirmed by loads": confirmed,
+        "first came": "with this load" if first == document["load_id"] else f"in another version, with load {first}",
+        "last confirmed": f"{document['confirmed_at']}, by load {confirmed[-1]}" if confirmed else "by this load",
+        "confirmed by loads": ", ".join(map(str, confirmed)) or "none",
     }
+
+
+def _former(version: Mapping[str, Any]) -> tuple[object, ...]:
+    differed = "; ".join(f"{name}: {value}" for name, value in version["differed"].items())
+    return str(version["load_id"]), str(version["gone_load_id"]), differed or "nothing"
 
 
 def _columns(load: Mapping[str, Any]) -> tuple[object, ...]:

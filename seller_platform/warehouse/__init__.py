@@ -7,5 +7,6 @@
 - `loads`: slices, receipts and coverage
 - `jobs`: report jobs and cost plans
 - `marts`: tables computed from the datasets
+- `history`: what was stored before, and since when
 - `readers`: stored rows, read back
 """

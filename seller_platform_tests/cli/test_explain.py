@@ -96,7 +96,9 @@ def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, varia
     (confirmed,) = _rows(variables, "orders", ORDER)
     with platform.database.begin() as connection:
         connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
-        connection.execute(text("UPDATE seller.orders SET order_total = 0 WHERE platform_order_id = :o"), {"o": ORDER})
+        connection.execute(
+            text("UPDATE seller.orders SET order_total = 0, row_hash = NULL WHERE platform_order_id = :o"), {"o": ORDER}
+        )
     platform.run([dataset_named("orders")], february, february)
     (restated,) = _rows(variables, "orders", ORDER)
 
@@ -105,6 +107,10 @@ def test_what_was_confirmed_and_restated_since_is_told(platform: Platform, varia
     assert restated["load_id"] > confirmed["load_id"]
     assert [load["changed"] for load in restated["history"]] == [True, False, True]
     assert "order_total EUR" in restated["history"][-1]["restatement"]
+    assert restated["first_load_id"] == before["load_id"]
+    (former,) = restated["former_versions"]
+    assert former["gone_load_id"] == restated["load_id"]
+    assert former["differed"] == {"order_total": "0"}
 
 
 def test_equal_entries_of_a_ledger_are_all_shown(variables: dict[str, str]) -> None:

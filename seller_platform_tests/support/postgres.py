@@ -23,7 +23,8 @@ _DEFINITIONS = """
 SELECT (SELECT max(xmin::text::bigint) FROM pg_class), (SELECT max(xmin::text::bigint) FROM pg_attribute),
        (SELECT max(xmin::text::bigint) FROM pg_attrdef), (SELECT max(xmin::text::bigint) FROM pg_constraint),
        (SELECT max(xmin::text::bigint) FROM pg_proc), (SELECT max(xmin::text::bigint) FROM pg_trigger),
-       (SELECT max(xmin::text::bigint) FROM pg_namespace), (SELECT max(xmin::text::bigint) FROM pg_rewrite),
+       (SELECT max(xmin::text::bigint) FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_'),
+       (SELECT max(xmin::text::bigint) FROM pg_rewrite),
        (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_constraint), (SELECT count(*) FROM pg_trigger),
        (SELECT count(*) FROM pg_db_role_setting), (SELECT count(*) FROM pg_largeobject_metadata)
 """

@@ -1,6 +1,9 @@
 """Slices replaced in one transaction, their receipts, and queries over receipts.
 
 - `slices`: replaces a slice in one transaction
+- `spool`: the rows of a slice between reading and storing
+- `difference`: compares a reading with the stored rows
+- `profiles`: rows by day and sums of amounts
 - `copy_format`: rows as lines of COPY
 - `receipts`: the receipt of each load
 - `coverage`: the days that receipts cover

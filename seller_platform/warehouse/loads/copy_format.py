@@ -120,12 +120,15 @@ class RowWriter:
         digits = hashes.hex()
         starts = range(0, len(digits), _HASH_DIGITS)
         return "".join(
-            [f"{line}{between}{digits[start : start + _HASH_DIGITS]}\n" for line, start in zip(lines, starts, strict=True)]
+            [
+                f"{line}{between}{digits[start : start + _HASH_DIGITS]}\n"
+                for line, start in zip(lines, starts, strict=True)
+            ]
         ).encode()
 
 
 def copy_statement(dataset: Dataset, table: sql.Identifier | None = None) -> sql.Composed:
-    """Return the COPY statement that reads the blocks of a `RowWriter`, into the dataset's table unless told another."""
+    """Return the COPY statement that reads the blocks of a `RowWriter`; without a table, into the dataset's."""
     columns = [column.name for column in (*dataset.columns, *dataset.tags)]
     columns += ["extra", dataset.slice_column, "account", "load_id", "page", ROW_HASH]
     return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT text, NULL {})").format(

@@ -14,7 +14,7 @@ from seller_platform.errors import InvalidRowKeyError, RowNotFoundError
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, table_for
+from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, table_for
 
 ROWS_AT_MOST = 20
 
@@ -38,6 +38,21 @@ class Request:
 
 
 @dataclass(frozen=True)
+class FormerVersion:
+    """A row of the same key that was stored before.
+
+    Attributes:
+        row: Its values, by column of the contract.
+        load_id: The load that brought it.
+        gone_load_id: The load that no longer listed it.
+    """
+
+    row: Mapping[str, Any]
+    load_id: int
+    gone_load_id: int
+
+
+@dataclass(frozen=True)
 class Provenance:
     """A stored row and where it came from.
 
@@ -49,6 +64,7 @@ class Provenance:
         receipt: The load that brought it; None where its receipt was pruned.
         request: None for a row whose load is not known.
         history: Every receipt of a load that read the row's day, oldest first.
+        former: Its former versions, oldest first; none for a dataset without a key.
     """
 
     dataset: Dataset
@@ -61,11 +77,17 @@ class Provenance:
     receipt: Receipt | None
     request: Request | None
     history: tuple[Receipt, ...]
+    former: tuple[FormerVersion, ...]
 
     @property
     def confirmed(self) -> tuple[Receipt, ...]:
-        """The loads since then that found the row's slice as it was."""
-        return tuple(each for each in self.history if each.id > self.load_id and not each.changed)
+        """The loads since then that read the row's day; each of them found the row as it was."""
+        return tuple(each for each in self.history if each.id > self.load_id)
+
+    @property
+    def first_load_id(self) -> int:
+        """The load that first brought a row of this key."""
+        return min([self.load_id, *(version.load_id for version in self.former)])
 
 
 def conditions_of(dataset: Dataset, key: Sequence[str]) -> dict[str, str]:
@@ -169,6 +191,26 @@ def _history(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple
     return tuple(Receipt.of(each) for each in rows)
 
 
+def _former(connection: Connection, dataset: Dataset, row: RowMapping) -> tuple[FormerVersion, ...]:
+    if not dataset.key:
+        return ()
+    table = history_of(dataset)
+    same = and_(
+        table.c.account == row["account"],
+        *(
+            table.c[name].is_not_distinct_from(row[name])
+            for name in (*dataset.key, *(tag.name for tag in dataset.tags))
+        ),
+    )
+    if dataset.keeps_snapshots:
+        same = and_(same, table.c[LOCAL_DAY] == row[LOCAL_DAY])
+    versions = connection.execute(select(table).where(same).order_by(table.c.gone_load_id, table.c.load_id)).mappings()
+    names = [column.name for column in (*dataset.columns, *dataset.tags)]
+    return tuple(
+        FormerVersion({name: each[name] for name in names}, each[_LOAD_ID], each[GONE_LOAD_ID]) for each in versions
+    )
+
+
 def _provenance(
     connection: Connection, dataset: Dataset, row: RowMapping, account: KnownAccount, url: str
 ) -> Provenance:
@@ -185,6 +227,7 @@ def _provenance(
         receipt=receipt,
         request=_request(connection, dataset, row, account.account, receipt, url=url) if receipt else None,
         history=history,
+        former=_former(connection, dataset, row),
     )
 
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import date
 
-from sqlalchemy import ColumnElement, Table, and_, delete, func, select, tuple_
+from sqlalchemy import ColumnElement, Table, and_, delete, func, select, tuple_, union_all
 
 from seller_platform.contract import DATASETS, LOCAL_DAY
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, table_for
+from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, table_for
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,9 @@ class Pruned:
 def prune(database: Database, *, snapshots_before: date, receipts_before: date, dry: bool) -> Pruned:
     """Delete old snapshots and receipts, and return how many rows were deleted.
 
-    Of snapshots taken before a day, the last of each month stays. Of receipts written before a day, those stay that say
-    when a window was last read, and those that stored rows refer to.
+    Of snapshots taken before a day, the last of each month stays; their former rows are deleted with them. Of receipts
+    written before a day, those stay that say when a window was last read, and those that stored or former rows refer
+    to. Former rows of dated lists are never deleted.
 
     Args:
         dry: Count only.
@@ -35,17 +36,29 @@ def prune(database: Database, *, snapshots_before: date, receipts_before: date, 
     removed = {}
     for dataset in DATASETS:
         if dataset.keeps_snapshots:
-            table = table_for(dataset)
-            account, day = table.c.account, table.c[LOCAL_DAY]
-            months = (account, func.date_trunc("month", day))
-            kept = select(account, func.max(day)).where(day < snapshots_before).group_by(*months)
-            old = and_(day < snapshots_before, tuple_(account, day).not_in(kept))
-            removed[dataset.name] = _remove(database, table, old, dry=dry)
+            stored = table_for(dataset).c
+            months = (stored.account, func.date_trunc("month", stored[LOCAL_DAY]))
+            old = stored[LOCAL_DAY] < snapshots_before
+            kept = select(stored.account, func.max(stored[LOCAL_DAY])).where(old).group_by(*months)
+            removed[dataset.name] = sum(
+                _remove(
+                    database,
+                    table,
+                    and_(
+                        table.c[LOCAL_DAY] < snapshots_before,
+                        tuple_(table.c.account, table.c[LOCAL_DAY]).not_in(kept),
+                    ),
+                    dry=dry,
+                )
+                for table in (history_of(dataset), table_for(dataset))
+            )
     window = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
     newest = select(func.max(LOADS.c.id)).group_by(*window)
-    # A load that changed rows replaced its whole window: no stored row refers to an earlier load of the same window.
-    newest_changed = newest.where(LOADS.c.changed)
-    old = and_(LOADS.c.finished_at < receipts_before, LOADS.c.id.not_in(newest), LOADS.c.id.not_in(newest_changed))
+    named = union_all(
+        *(select(table_for(dataset).c.load_id).distinct() for dataset in DATASETS),
+        *(select(history_of(dataset).c[name]).distinct() for dataset in DATASETS for name in ("load_id", GONE_LOAD_ID)),
+    )
+    old = and_(LOADS.c.finished_at < receipts_before, LOADS.c.id.not_in(newest), LOADS.c.id.not_in(named))
     return Pruned(removed, _remove(database, LOADS, old, dry=dry))
 
 

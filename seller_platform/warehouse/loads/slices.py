@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, RowMapping, insert, select, text
 
-from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError
 from seller_platform.failpoints import reach
@@ -69,11 +69,11 @@ class Receipt:
     verdict: CountVerdict
     changed: bool
     restatement: Mapping[str, Any] | None
-    sums: Mapping[str, Decimal] | None
     notes: Mapping[str, Any] | None
     run_id: str | None
     started_at: datetime
     finished_at: datetime
+    sums: Sums | None = None
 
     @property
     def seconds(self) -> float:
@@ -91,7 +91,7 @@ class Receipt:
 
 
 @dataclass(frozen=True)
-class Change:
+class SliceChange:
     """The sums of a slice before and after a load; None where they are not known."""
 
     before: Sums | None
@@ -125,7 +125,7 @@ class Load:
             is_same_window = previous is not None and previous.window == self.slice.window
             known = previous.sums if previous is not None and is_same_window else None
             changed = previous is None or not is_same_window or previous.digest != self.spool.digest
-            change = self._replace(known, is_first=previous is None) if changed else Change(known, known)
+            change = self._replace(known, is_first=previous is None) if changed else SliceChange(known, known)
             receipt = self._receipted(
                 facts,
                 change,
@@ -166,7 +166,7 @@ class Load:
     def _receipted(
         self,
         facts: LoadFacts,
-        change: Change,
+        change: SliceChange,
         *,
         rows: int,
         digest: bytes,
@@ -194,7 +194,7 @@ class Load:
                 "verdict": facts.verdict.value,
                 "changed": changed,
                 "restatement": restatement,
-                "sums": change.after and {name: str(amount) for name, amount in change.after.items()},
+                "sums": None if change.after is None else {name: str(each) for name, each in change.after.items()},
                 "notes": {**report, **facts.notes} or None,
                 "run_id": run_id,
                 "started_at": started_at,
@@ -204,7 +204,7 @@ class Load:
         reach("slice.receipted")
         return Receipt.of(row.one())
 
-    def _replace(self, known: Sums | None, *, is_first: bool) -> Change:
+    def _replace(self, known: Sums | None, *, is_first: bool) -> SliceChange:
         """Write what differs.
 
         Args:
@@ -215,7 +215,7 @@ class Load:
             stored = stored_rows(cursor, self.slice.dataset, self._inside())
             if not stored.count:
                 self._copy(cursor, copy_statement(self.slice.dataset), None, self.spool.count)
-                return Change({}, None if is_first else self._profile(cursor).sums)
+                return SliceChange({}, None if is_first else self._profile(cursor).sums)
             found = difference(self.spool.hashes, stored)
             pending = PendingRows(cursor, self.slice.dataset, self.spool.load_id)
             new = sum(found.is_new)
@@ -223,7 +223,9 @@ class Load:
             before = self._profile(cursor).sums if known is None else known
             return self._exchange(pending, before, found.gone, some_are_new=new > 0)
 
-    def _exchange(self, pending: PendingRows, before: Sums, gone: Sequence[bytes], *, some_are_new: bool) -> Change:
+    def _exchange(
+        self, pending: PendingRows, before: Sums, gone: Sequence[bytes], *, some_are_new: bool
+    ) -> SliceChange:
         """Move the rows that are gone to history, and publish the new ones."""
         ctids = [ctid_of(address) for address in gone]
         if ctids and some_are_new:
@@ -232,7 +234,7 @@ class Load:
         reach("slice.deleted")
         came = pending.publish().sums if some_are_new else {}
         reach("slice.published")
-        return Change(before, combined(before, gone=left, new=came))
+        return SliceChange(before, combined(before, gone=left, new=came))
 
     def _copy(
         self, cursor: psycopg.Cursor[Any], statement: sql.Composed, chosen: Sequence[bool] | None, count: int
@@ -266,6 +268,12 @@ class Load:
         )
         report_id = self.slice.report_id
         return inside if report_id is None else sql.SQL("{} AND report_id = {}").format(inside, report_id)
+
+
+def slice_of(receipt: Receipt) -> Slice:
+    """Return the slice of a load."""
+    report_id = (receipt.notes or {}).get(_REPORT_ID)
+    return Slice(dataset_named(receipt.dataset), receipt.account, receipt.window, report_id)
 
 
 @contextmanager

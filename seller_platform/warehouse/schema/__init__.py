@@ -1,5 +1,6 @@
 """The tables of the warehouse and of the service.
 
 - `tables`: one table for each dataset, receipts and accounts
+- `functions`: the functions of schema `history`
 - `service_tables`: the tables of the service
 """

@@ -56,9 +56,9 @@ def test_of_old_snapshots_the_last_of_each_month_stays(database: Database) -> No
     assert _prune(database).rows["warehouse_stock"] == 0
 
 
-def test_the_receipts_of_the_last_read_and_the_last_write_are_kept(database: Database) -> None:
+def test_receipts_of_last_reads_and_of_stored_and_former_rows_are_kept(database: Database) -> None:
     march = Window.month_of(date(2026, 3, 1))
-    superseded = _load(database, TRANSACTIONS, march, date(2026, 4, 1), "2026-03-01T00:00:00Z", "Order")
+    former = _load(database, TRANSACTIONS, march, date(2026, 4, 1), "2026-03-01T00:00:00Z", "Order")
     wrote = _load(database, TRANSACTIONS, march, date(2026, 4, 2), "2026-03-01T00:00:00Z", "Fee")
     confirmed = _load(database, TRANSACTIONS, march, date(2026, 4, 3), "2026-03-01T00:00:00Z", "Fee")
     newest = _load(database, TRANSACTIONS, march, date(2026, 4, 4), "2026-03-01T00:00:00Z", "Fee")
@@ -66,9 +66,9 @@ def test_the_receipts_of_the_last_read_and_the_last_write_are_kept(database: Dat
 
     pruned = _prune(database)
 
-    assert pruned.receipts == 2
-    assert _receipts(database) == {wrote, newest}
-    assert {superseded, confirmed}.isdisjoint(_receipts(database))
+    assert pruned.receipts == 1
+    assert _receipts(database) == {former, wrote, newest}
+    assert confirmed not in _receipts(database)
     assert latest_receipts(database) == before
     with database.begin() as connection:
         assert connection.execute(text("SELECT DISTINCT load_id FROM seller.transactions")).scalars().all() == [wrote]
@@ -80,3 +80,16 @@ def test_a_dry_run_removes_nothing(database: Database) -> None:
 
     assert _prune(database, dry=True).rows["warehouse_stock"] == 1
     assert len(_days(database)) == 2
+
+
+def test_former_rows_of_a_snapshot_go_with_it(database: Database) -> None:
+    day = Window.day(date(2026, 6, 1))
+    for name in ("A", "B"):
+        _load(database, STOCK, day, day.start, f"SKU-{name}", "Main", 1)
+    _snapshot(database, date(2026, 6, 2))
+
+    pruned = _prune(database)
+
+    assert pruned.rows["warehouse_stock"] == 2
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM history.warehouse_stock")).scalar_one() == 0

@@ -78,7 +78,7 @@ def test_an_export_replaces_what_changed_and_leaves_alone_what_did_not(database:
 
     load_id = _load(database, ORDERS, MARCH, [_order("o1", Decimal(2)), _order("o2", Decimal(2))])
     changed = export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
-    # The same rows, stored by a load of a part of the month.
+    # The same rows, read by a load of a part of the month.
     _load(database, ORDERS, Window(date(2026, 3, 20), MARCH.end), [_order("o1", Decimal(2)), _order("o2", Decimal(2))])
     renewed = export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
 
@@ -86,8 +86,8 @@ def test_an_export_replaces_what_changed_and_leaves_alone_what_did_not(database:
     assert untouched == inode
     assert again.digest == first.digest != changed.digest
     assert parquet.read_table(changed.path, partitioning=None)["order_total"].to_pylist() == [2, 2]
-    assert renewed.digest == changed.digest
-    assert renewed.load_ids != changed.load_ids == (load_id,)
+    assert (renewed.digest, renewed.replaced) == (changed.digest, False)
+    assert renewed.load_ids == changed.load_ids == (load_id,)
 
 
 def test_a_slice_without_rows_is_a_file_without_rows(database: Database, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import insert, select
 
 from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
+from seller_platform.warehouse.schema.tables import LOADS, history_of, loads_of, table_for
 
 ORDERS = dataset_named("orders")
 APRIL = Window.month_of(date(2026, 4, 1))
@@ -18,7 +18,9 @@ def test_a_dataset_has_a_table_with_its_columns_and_those_of_its_load(dataset: D
     table = table_for(dataset)
 
     declared = [column.name for column in (*dataset.columns, *dataset.tags)]
-    assert list(table.c.keys()) == [*declared, "extra", dataset.slice_column, "account", "load_id", "page"]
+    of_load = ["extra", dataset.slice_column, "account", "load_id", "page", "row_hash"]
+    assert list(table.c.keys()) == [*declared, *of_load]
+    assert list(history_of(dataset).c.keys()) == [*declared, *of_load, "gone_load_id"]
     assert {column.name: table.c[column.name].comment for column in dataset.columns} == {
         column.name: column.doc for column in dataset.columns
     }

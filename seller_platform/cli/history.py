@@ -1,0 +1,130 @@
+"""`seller-platform diff` and `revert`: what changed in the stored rows, and undoing a load."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import click
+
+from seller_platform.cli.explain import declared_dataset
+from seller_platform.cli.installation import open_installation
+from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.sync import Month
+from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.errors import RequestError
+from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
+from seller_platform.warehouse.history.reverts import revert as undo
+
+_ROWS_AT_MOST = 20
+
+
+class _Moment(click.ParamType[datetime]):
+    """A moment in ISO 8601; without an offset it is in UTC."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a moment; write it as 2026-03-01 or 2026-03-01T06:00+01:00", param, ctx)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@click.command()
+@click.argument("dataset")
+@click.argument("account")
+@click.argument("month", required=False, type=Month())
+@click.option("--since", type=_Moment(), help="Compare with this moment; by default with the load before the newest.")
+@json_option
+def diff(*, dataset: str, account: str, month: date | None, since: datetime | None, output: Output) -> None:
+    """Show the rows that came, went and changed, with sums.
+
+    \b
+    seller-platform diff orders A1B2.market.example
+    seller-platform diff orders A1B2.market.example 2026-03 --since 2026-04-01
+    """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
+    declared = declared_dataset(dataset)
+    if declared.slicing is Slicing.CONNECTION:
+        raise RequestError(f"{declared.name} has no rows by account; query history.{declared.name}_as_of(moment)")
+    if month is not None and not declared.is_dated:
+        raise RequestError(f"{declared.name} has no months; leave {month:%Y-%m} out")
+    window = None if month is None else Window.month_of(month)
+    with open_installation() as installation:
+        changes = changes_since(installation.database, declared, account, window, since=since)
+    sums = _sums(declared, changes)
+    output.document(
+        {
+            "dataset": declared.name,
+            "account": account,
+            "since": changes.since and changes.since.isoformat(),
+            "loads": list(changes.loads),
+            "sums": sums,
+            "came": list(changes.came),
+            "went": list(changes.went),
+            "changed": [{"before": before, "after": after} for before, after in changes.changed],
+        }
+    )
+    began = f"since {changes.since:%Y-%m-%d %H:%M:%S} UTC" if changes.since else "with the first load"
+    loads = ", ".join(map(str, changes.loads)) or "none"
+    output.table(
+        f"{declared.table} of {account}, {began}",
+        ("what", "came", "went", "changed from", "changed to"),
+        [(name, *values.values()) for name, values in sums.items()],
+    )
+    output.line(f"Loads that changed rows: {loads}")
+    _list(output, "+", changes.came)
+    _list(output, "-", changes.went)
+    for before, after in changes.changed[:_ROWS_AT_MOST]:
+        key = ", ".join(str(after[name]) for name in declared.key)
+        values = "; ".join(f"{name} {before[name]} -> {after[name]}" for name in after if before[name] != after[name])
+        output.line(f"~ {key}: {values}")
+    if max(len(changes.came), len(changes.went), len(changes.changed)) > _ROWS_AT_MOST:
+        output.say(f"The first {_ROWS_AT_MOST} rows of each kind are shown; --json has all of them.")
+
+
+@click.command()
+@click.argument("load", type=click.IntRange(1))
+@json_option
+def revert(*, load: int, output: Output) -> None:
+    """Make the window of LOAD what it was before that load.
+
+    Later loads of the window are undone with it. Nothing is lost: what goes is kept in schema history, and the revert
+    can be reverted. The next refresh reads the days again if they may still change.
+    """
+    with open_installation() as installation:
+        receipt = undo(installation.database, load)
+    changes = "; ".join(
+        f"{name} {each['before']} -> {each['after']}" for name, each in (receipt.restatement or {}).items()
+    )
+    output.result(
+        f"{receipt.dataset} of {receipt.account}, {receipt.window}, is what it was before load {load}: "
+        f"{receipt.rows} rows ({changes or 'nothing changed'}). This is load {receipt.id}; revert it to go back.",
+        {
+            "load": receipt.id,
+            "reverted": load,
+            "dataset": receipt.dataset,
+            "account": receipt.account,
+            "window": str(receipt.window),
+            "rows": receipt.rows,
+            "restatement": dict(receipt.restatement or {}),
+        },
+    )
+
+
+def _sums(dataset: Dataset, changes: Changes) -> dict[str, dict[str, str]]:
+    """Return rows and amounts by kind of change."""
+    sums = {
+        "came": sums_of(dataset, changes.came),
+        "went": sums_of(dataset, changes.went),
+        "changed_from": sums_of(dataset, (before for before, _ in changes.changed)),
+        "changed_to": sums_of(dataset, (after for _, after in changes.changed)),
+    }
+    names = dict.fromkeys(["rows", *(name for each in sums.values() for name in each)])
+    return {name: {kind: str(each.get(name, 0)) for kind, each in sums.items()} for name in names}
+
+
+def _list(output: Output, sign: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows[:_ROWS_AT_MOST]:
+        values = ", ".join(f"{name}={value}" for name, value in row.items() if value is not None)
+        output.line(f"{sign} {values}")

@@ -1,0 +1,6 @@
+"""What receipts and former rows say about the past.
+
+- `changes`: rows that came, went and changed since a moment
+- `reverts`: makes a slice what it was before a load
+- `settledness`: how much of a day still changes after how many days
+"""

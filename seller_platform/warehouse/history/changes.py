@@ -1,0 +1,161 @@
+"""Rows of an account that came, went or changed since a moment or with the newest load."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, and_, func, select, text
+
+from seller_platform.contract import LOCAL_DAY, Dataset, Window
+from seller_platform.errors import NotLoadedError
+from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.loads.profiles import ROWS, Sums
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, loads_of, table_for
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How the stored rows of an account differ from those of a moment.
+
+    Attributes:
+        since: The moment; where none was given, when the load before the newest change ended.
+        loads: The loads since then that changed rows.
+        came: Rows that were not stored then.
+        went: Rows that are not stored now.
+        changed: The former and the present row of each key that is stored then and now, with other values.
+    """
+
+    since: datetime | None
+    loads: Sequence[int]
+    came: Sequence[Row]
+    went: Sequence[Row]
+    changed: Sequence[tuple[Row, Row]]
+
+
+def changes_since(
+    database: Database, dataset: Dataset, account: str, window: Window | None = None, *, since: datetime | None = None
+) -> Changes:
+    """Return what changed in an account's stored rows since a moment.
+
+    Of datasets that keep snapshots, the newest snapshot is compared with the newest one of that moment. Rows that went
+    and came again with the same values did not change.
+
+    Args:
+        window: The local days of a dated dataset to compare; None for all of them.
+        since: The moment. Without it: the newest load that changed rows, or of snapshots the one before the newest.
+
+    Raises:
+        UnknownAccountError: No account has that key.
+        NotLoadedError: The days were never loaded.
+    """
+    account_of(database, account)
+    with database.begin() as connection:
+        connection.execute(text("SET LOCAL timezone = 'UTC'"))
+        receipts = loads_of(dataset, account, window if dataset.is_dated else None)
+        changing = select(LOADS.c.id, LOADS.c.finished_at).where(receipts, LOADS.c.changed).order_by(LOADS.c.id)
+        ended = dict(connection.execute(changing).tuples().all())
+        if not ended:
+            raise NotLoadedError(dataset.name, f"{dataset.name} of {account}" + (f", {window}" if window else ""))
+        ids = sorted(ended)
+        loads = ids[-1:] if since is None else [each for each in ids if ended[each] > since]
+        before = since if since is not None else max((ended[each] for each in ids[:-1]), default=None)
+        former, present = _rows(connection, dataset, account, window, loads)
+    return Changes(before, loads, *_compared(dataset, former, present))
+
+
+def sums_of(dataset: Dataset, rows: Iterable[Row]) -> Sums:
+    """Return how many rows there are, and the sum of each amount by currency."""
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    for row in rows:
+        sums[ROWS] += 1
+        for column in dataset.money:
+            code = row[column.currency] if column.currency else None
+            sums[f"{column.name} {code}" if code else column.name] += row[column.name] or 0
+    return dict(sums)
+
+
+def _rows(
+    connection: Connection, dataset: Dataset, account: str, window: Window | None, loads: Sequence[int]
+) -> tuple[list[Row], list[Row]]:
+    """Return the rows that may have gone and those that may have come with some loads."""
+    stored, former = table_for(dataset), history_of(dataset)
+    gone = and_(former.c.load_id.not_in(loads), former.c[GONE_LOAD_ID].in_(loads))
+    if not dataset.keeps_snapshots:
+        went = _of_account(dataset, former, account, window).where(gone)
+        came = _of_account(dataset, stored, account, window).where(stored.c.load_id.in_(loads))
+        return _fetched(connection, went), _fetched(connection, came)
+    kept = stored.c.load_id.not_in(loads)
+    days = [
+        connection.execute(select(func.max(table.c[LOCAL_DAY])).where(table.c.account == account, *conditions))
+        for table, conditions in ((former, [gone]), (stored, [kept]), (stored, []))
+    ]
+    *then, now = (result.scalar_one() for result in days)
+    newest_then = max((day for day in then if day is not None), default=None)
+    went_rows = [
+        row
+        for table, condition in ((former, gone), (stored, kept))
+        for row in _fetched(
+            connection,
+            _of_account(dataset, table, account, None).where(condition, table.c[LOCAL_DAY] == newest_then),
+        )
+    ]
+    came = _of_account(dataset, stored, account, None).where(stored.c[LOCAL_DAY] == now)
+    return went_rows, _fetched(connection, came)
+
+
+def _of_account(dataset: Dataset, table: Table, account: str, window: Window | None) -> Select[Any]:
+    columns = [table.c[column.name] for column in (*dataset.columns, *dataset.tags)]
+    order = [table.c[name] for name in (*dataset.order, *dataset.key)]
+    statement = select(*columns).where(table.c.account == account).order_by(*order)
+    if window is None or not dataset.is_dated:
+        return statement
+    return statement.where(table.c[LOCAL_DAY] >= window.start, table.c[LOCAL_DAY] < window.end)
+
+
+def _fetched(connection: Connection, statement: Select[Any]) -> list[Row]:
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def _compared(
+    dataset: Dataset, former: Sequence[Row], present: Sequence[Row]
+) -> tuple[list[Row], list[Row], list[tuple[Row, Row]]]:
+    """Return the rows that came, those that went, and the pairs that changed."""
+    came = list(_without(present, former))
+    went = list(_without(former, present))
+    if not dataset.key:
+        return came, went, []
+    names = (*dataset.key, *(tag.name for tag in dataset.tags))
+    by_key: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in went:
+        by_key[tuple(row[name] for name in names)].append(row)
+    changed, new = [], []
+    for row in came:
+        versions = by_key[tuple(row[name] for name in names)]
+        if versions:
+            changed.append((versions.pop(0), row))
+        else:
+            new.append(row)
+    paired = Counter(id(pair[0]) for pair in changed)
+    return new, [row for row in went if id(row) not in paired], changed
+
+
+def _without(rows: Sequence[Row], others: Sequence[Row]) -> Iterator[Row]:
+    """Yield the rows that have no equal among the others; equal rows count as often as they occur."""
+    left = Counter(map(_content, others))
+    for row in rows:
+        content = _content(row)
+        if left[content]:
+            left[content] -= 1
+        else:
+            yield row
+
+
+def _content(row: Row) -> tuple[object, ...]:
+    """Return the values of a row, hashable; JSON values are compared by their text."""
+    return tuple(str(value) if isinstance(value, dict | list) else value for value in row.values())

@@ -1,0 +1,89 @@
+"""`seller-platform diff` and `revert`, over two loads of a month."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.processes import document, environment, run
+
+ORDERS = dataset_named("orders")
+ACCOUNT = "SELLER.market"
+MARCH = Window.month_of(date(2026, 3, 1))
+
+
+def _load(database: Database, totals: dict[str, str]) -> int:
+    with open_load(database, Slice(ORDERS, ACCOUNT, MARCH)) as load:
+        rows = [
+            (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", "2026-03-01")
+            for name, total in totals.items()
+        ]
+        load.spool.write(rows, tags=("platform",), page=1)
+        return load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC)).id
+
+
+@pytest.fixture
+def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str, str]:
+    """The variables of a shell, over a warehouse in which a load changed a month of orders."""
+    with database.begin() as connection:
+        connection.execute(text("INSERT INTO platform.connections VALUES ('main', 'b', 'c', 'd')"))
+        connection.execute(
+            text(
+                "INSERT INTO platform.accounts (key, connection, id, title, timezone) "
+                f"VALUES ('{ACCOUNT}', 'main', 1, 'North Pine', 'UTC')"
+            )
+        )
+    _load(database, {"kept": "5.00", "raised": "7.00", "gone": "1.00"})
+    _load(database, {"kept": "5.00", "raised": "9.00", "new": "3.00"})
+    return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
+
+
+def test_diff_shows_what_came_went_and_changed_with_sums(variables: dict[str, str]) -> None:
+    shown = run(["diff", "orders", ACCOUNT, "2026-03"], variables)
+    told = document(run(["diff", "seller.orders", ACCOUNT, "--json"], variables))
+
+    assert shown.returncode == 0, shown.stderr
+    assert ", SKU: order_total 7.00 -> 9.00" in shown.stdout
+    assert "+ platform_order_id=new" in shown.stdout
+    assert "- platform_order_id=gone" in shown.stdout
+    assert told["sums"]["order_total USD"] == {
+        "came": "3.00",
+        "went": "1.00",
+        "changed_from": "7.00",
+        "changed_to": "9.00",
+    }
+
+
+def test_revert_brings_back_what_was_stored_before_a_load(database: Database, variables: dict[str, str]) -> None:
+    told = document(run(["diff", "orders", ACCOUNT, "--json"], variables))
+    (load_id,) = told["loads"]
+
+    reverted = document(run(["revert", str(load_id), "--json"], variables))
+
+    with database.begin() as connection:
+        names = connection.execute(text("SELECT platform_order_id FROM seller.orders ORDER BY 1")).scalars().all()
+    assert names == ["gone", "kept", "raised"]
+    assert reverted["restatement"] == {"order_total USD": {"before": "17.00", "after": "13.00"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["revert", "4711"], "there is no receipt of load 4711"),
+        (["diff", "orders", "nobody"], "there is no account 'nobody'"),
+        (["diff", "inventory", ACCOUNT, "2026-03"], "inventory has no months"),
+        (["diff", "inventory", ACCOUNT], f"inventory of {ACCOUNT} was never loaded"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_by_name(variables: dict[str, str], words: list[str], message: str) -> None:
+    result = run([*words, "--json"], variables)
+
+    assert result.returncode == 2
+    assert message in json.loads(result.stdout)["message"]

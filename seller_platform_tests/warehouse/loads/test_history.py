@@ -1,0 +1,254 @@
+"""Tests that former rows are kept: any sequence of loads and reverts leaves every past moment exact."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import UnknownLoadError
+from seller_platform.warehouse.history.changes import changes_since
+from seller_platform.warehouse.history.reverts import revert
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
+
+TRANSACTIONS = dataset_named("transactions")
+ACCOUNT = "SELLER.market"
+MARCH = Window.month_of(date(2026, 3, 1))
+DAYS = Window(date(2026, 3, 1), date(2026, 3, 4))
+
+Content = tuple[str, date, Decimal]
+"""What the model knows of a row: its order, day and amount."""
+
+
+def _row(content: Content, *, spelling: int = 0) -> Row:
+    """Return a row of the ledger; the spellings of one content differ in text only."""
+    order, day, amount = content
+    values: dict[str, object] = {
+        "order_id": order,
+        "amount": amount.quantize(Decimal("0.000")) if spelling else amount,
+        "currency": "USD",
+    }
+    for column in TRANSACTIONS.columns:
+        if column.name == TRANSACTIONS.day:
+            values[column.name] = f"{day}T11:00:00+01:00" if spelling else f"{day}T10:00:00+00:00"
+    return (*(values.get(column.name) for column in TRANSACTIONS.columns), day.isoformat())
+
+
+def _load(database: Database, contents: Sequence[Content], window: Window = DAYS, *, spelling: int = 0) -> Receipt:
+    with open_load(database, Slice(TRANSACTIONS, ACCOUNT, window)) as load:
+        load.spool.write([_row(each, spelling=spelling) for each in contents], page=1)
+        return load.store(LoadFacts(1, 1, 0, len(contents), CountVerdict.MATCH), started_at=datetime.now(UTC))
+
+
+def _contents(database: Database, source: str) -> Counter[Content]:
+    with database.begin() as connection:
+        rows = connection.execute(text(f"SELECT order_id, local_day, amount FROM {source}")).tuples()
+        return Counter((order, day, amount) for order, day, amount in rows)
+
+
+def _loads_of_rows(database: Database) -> list[tuple[str, int]]:
+    with database.begin() as connection:
+        rows = connection.execute(text("SELECT order_id, load_id FROM seller.transactions ORDER BY 1, 2")).tuples()
+        return [(order, load) for order, load in rows]
+
+
+def _order(number: int, amount: str = "1.5", *, day: int = 0) -> Content:
+    return f"order-{number}", date(2026, 3, 1 + day), Decimal(amount)
+
+
+_CONTENTS = st.lists(
+    st.builds(_order, st.integers(0, 3), st.sampled_from(["1.5", "-2", "0"]), day=st.integers(0, 2)), max_size=6
+)
+
+
+class _Slices(RuleBasedStateMachine):
+    """Loads and reverts of overlapping windows, beside a model of multisets."""
+
+    database: Database
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: Counter[Content] = Counter()
+        self.before: dict[int, tuple[Window, Counter[Content]]] = {}
+        self.moments: list[tuple[datetime, Counter[Content]]] = []
+        with self.database.begin() as connection:
+            connection.execute(text("TRUNCATE seller.transactions, history.transactions, platform.loads"))
+
+    def _write(self, receipt: Receipt, rows: Counter[Content]) -> None:
+        self.before[receipt.id] = receipt.window, self.rows
+        self.rows = rows
+        self.moments.append((receipt.finished_at, rows))
+
+    @rule(contents=_CONTENTS, first=st.integers(0, 2), days=st.integers(1, 3), spelling=st.integers(0, 1))
+    def load(self, contents: list[Content], first: int, days: int, spelling: int) -> None:
+        window = Window(date(2026, 3, 1 + first), date(2026, 3, 1 + min(3, first + days)))
+        read = [each for each in contents if each[1] in set(window.each_day())]
+        receipt = _load(self.database, read, window, spelling=spelling)
+        outside = Counter({each: times for each, times in self.rows.items() if each[1] not in set(window.each_day())})
+        self._write(receipt, outside + Counter(read))
+
+    @rule(data=st.data())
+    def revert(self, data: st.DataObject) -> None:
+        if self.before:
+            undone = data.draw(st.sampled_from(sorted(self.before)))
+            window, then = self.before[undone]
+            days = set(window.each_day())
+            rows = Counter({each: times for each, times in then.items() if each[1] in days})
+            rows += Counter({each: times for each, times in self.rows.items() if each[1] not in days})
+            self._write(revert(self.database, undone), rows)
+
+    @rule()
+    def forget_hashes(self) -> None:
+        """Rows of a database that was upgraded have no hash."""
+        with self.database.begin() as connection:
+            connection.execute(text("UPDATE seller.transactions SET row_hash = NULL"))
+
+    @invariant()
+    def the_present_and_every_past_moment_are_exact(self) -> None:
+        assert _contents(self.database, "seller.transactions") == self.rows
+        for moment, rows in self.moments[-4:]:
+            assert _contents(self.database, f"history.transactions_as_of('{moment.isoformat()}')") == rows
+
+
+def test_any_sequence_of_loads_and_reverts_leaves_every_past_moment_exact(database: Database) -> None:
+    class Slices(_Slices):
+        pass
+
+    Slices.database = database
+    run_state_machine_as_test(
+        Slices,
+        settings=settings(
+            max_examples=20, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+
+
+def test_rows_that_did_not_change_keep_the_load_that_brought_them(database: Database) -> None:
+    first = _load(database, [_order(1), _order(2)])
+
+    second = _load(database, [_order(1), _order(3)])
+
+    assert _loads_of_rows(database) == [("order-1", first.id), ("order-3", second.id)]
+    with database.begin() as connection:
+        former = connection.execute(text("SELECT order_id, load_id, gone_load_id FROM history.transactions")).one()
+    assert tuple(former) == ("order-2", first.id, second.id)
+
+
+def test_equal_rows_count_as_often_as_they_occur(database: Database) -> None:
+    _load(database, [_order(1)] * 3)
+
+    _load(database, [_order(1)] * 2 + [_order(2)])
+
+    assert _contents(database, "seller.transactions") == Counter({_order(1): 2, _order(2): 1})
+    assert _contents(database, "history.transactions") == Counter({_order(1): 1})
+
+
+def test_another_spelling_of_the_same_values_moves_no_row(database: Database) -> None:
+    first = _load(database, [_order(1), _order(1), _order(2)])
+
+    again = _load(database, [_order(1), _order(1), _order(2)], spelling=1)
+    unchanged = _load(database, [_order(1), _order(1), _order(2)], spelling=1)
+
+    assert {load for _, load in _loads_of_rows(database)} == {first.id}
+    assert again.restatement == {}
+    assert not unchanged.changed
+
+
+def test_sums_of_a_restatement_are_those_of_the_whole_slice(database: Database) -> None:
+    _load(database, [_order(number, "2") for number in range(5)])
+    _load(database, [_order(number, "2") for number in range(4)])
+
+    third = _load(database, [_order(number, "2") for number in range(3)] + [_order(9, "10")])
+
+    assert third.restatement == {"amount USD": {"before": "8", "after": "16"}}
+    assert third.sums == {"amount USD": Decimal(16), "rows": Decimal(4)}
+
+
+def test_a_revert_can_be_reverted(database: Database) -> None:
+    first = _load(database, [_order(1)])
+    second = _load(database, [])
+
+    undone = revert(database, second.id)
+    revert(database, undone.id)
+
+    assert _contents(database, "seller.transactions") == Counter()
+    assert _contents(database, f"history.transactions_as_of('{undone.finished_at}')") == Counter({_order(1): 1})
+    assert _contents(database, f"history.transactions_as_of('{first.finished_at}')") == Counter({_order(1): 1})
+
+
+def test_a_reverted_slice_knows_the_reading_that_it_equals(database: Database) -> None:
+    first = _load(database, [_order(1), _order(2)])
+    second = _load(database, [_order(1)])
+
+    undone = revert(database, second.id)
+
+    assert undone.digest == first.digest
+    assert not _load(database, [_order(1), _order(2)]).changed
+
+
+def test_a_load_without_a_receipt_cannot_be_reverted(database: Database) -> None:
+    with pytest.raises(UnknownLoadError, match="no receipt of load 77"):
+        revert(database, 77)
+
+
+def test_past_moments_of_a_month_are_read_through_the_index(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(text("SET LOCAL enable_seqscan = off"))
+        plan = "\n".join(
+            connection.execute(
+                text(
+                    "EXPLAIN SELECT * FROM history.transactions_as_of(now()) "
+                    "WHERE account = 'A' AND local_day = '2026-03-01'"
+                )
+            ).scalars()
+        )
+
+    assert "ix_transactions_slice" in plan
+    assert "ix_history_transactions_slice" in plan
+
+
+@pytest.fixture
+def orders(database: Database) -> Iterator[Database]:
+    """An account of which a month of orders was loaded twice."""
+    dataset = dataset_named("orders")
+    with database.begin() as connection:
+        connection.execute(text("INSERT INTO platform.connections VALUES ('main', 'b', 'c', 'd')"))
+        connection.execute(
+            text(
+                "INSERT INTO platform.accounts (key, connection, id, title, timezone) "
+                f"VALUES ('{ACCOUNT}', 'main', 1, 'North Pine', 'UTC')"
+            )
+        )
+    for totals in ({"1": "5.00", "2": "7.00", "3": "1.00"}, {"1": "5.00", "2": "9.00", "4": "3.00"}):
+        with open_load(database, Slice(dataset, ACCOUNT, MARCH)) as load:
+            rows = [
+                (name, "2026-03-01T10:00:00Z", "Shipped", Decimal(total), "USD", 1, "SKU", "A", "Cup", "2026-03-01")
+                for name, total in totals.items()
+            ]
+            load.spool.write(rows, tags=("platform",), page=1)
+            load.store(LoadFacts(1, 1, 0, 3, CountVerdict.MATCH), started_at=datetime.now(UTC))
+    yield database
+
+
+def test_changes_are_paired_by_key(orders: Database) -> None:
+    changes = changes_since(orders, dataset_named("orders"), ACCOUNT, MARCH)
+
+    assert [row["platform_order_id"] for row in changes.came] == ["4"]
+    assert [row["platform_order_id"] for row in changes.went] == ["3"]
+    assert [(old["order_total"], new["order_total"]) for old, new in changes.changed] == [(Decimal(7), Decimal(9))]
+
+
+def test_since_a_moment_before_the_first_load_every_row_came(orders: Database) -> None:
+    changes = changes_since(orders, dataset_named("orders"), ACCOUNT, since=datetime(2020, 1, 1, tzinfo=UTC))
+
+    assert [row["platform_order_id"] for row in changes.came] == ["1", "2", "4"]
+    assert (changes.went, changes.changed) == ([], [])
