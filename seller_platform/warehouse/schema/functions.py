@@ -1,12 +1,22 @@
 """The functions `history.<dataset>_as_of`, which return the rows as they were stored at a moment."""
 
-from psycopg import sql
-from sqlalchemy import Connection, Table
-from sqlalchemy.dialects import postgresql
+from itertools import groupby
+from operator import itemgetter
 
-from seller_platform.contract import DATASETS
+from psycopg import sql
+from sqlalchemy import Connection
+
 from seller_platform.warehouse.postgres.database import driver_of
-from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLER, table_for
+from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLER
+
+_COLUMNS = """
+SELECT class.relname, attribute.attname, format_type(attribute.atttypid, attribute.atttypmod)
+FROM pg_attribute AS attribute
+JOIN pg_class AS class ON class.oid = attribute.attrelid AND class.relkind = 'r'
+WHERE class.relnamespace = %s::regnamespace AND attribute.attnum > 0 AND NOT attribute.attisdropped
+  AND to_regclass(format('%%I.%%I', %s::text, class.relname)) IS NOT NULL
+ORDER BY class.relname, attribute.attnum
+"""
 
 # PostgreSQL puts the query of such a function into the query that calls it, so that its conditions use the indexes.
 _FUNCTION = sql.SQL("""
@@ -24,31 +34,24 @@ _COMMENT = sql.SQL("COMMENT ON FUNCTION {} IS {}")
 
 
 def create_functions(connection: Connection) -> None:
-    """Create each dataset's function anew, because its columns are those of the table."""
-    for dataset in DATASETS:
-        function = sql.Identifier(HISTORY, f"{dataset.name}_as_of")
-        table = table_for(dataset)
-        names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
-        statements = (
-            sql.SQL("DROP FUNCTION IF EXISTS {}").format(function),
+    """Create each table's function anew, because its columns are those of the table."""
+    driver = driver_of(connection)
+    found = driver.execute(_COLUMNS, [SELLER, HISTORY]).fetchall()
+    for table, columns in groupby(found, key=itemgetter(0)):
+        types = {name: kind for _, name, kind in columns}
+        function = sql.Identifier(HISTORY, f"{table}_as_of")
+        driver.execute(sql.SQL("DROP FUNCTION IF EXISTS {}").format(function))
+        driver.execute(
             _FUNCTION.format(
                 function=function,
-                columns=_columns(table),
-                names=names,
-                stored=sql.Identifier(SELLER, dataset.name),
-                former=sql.Identifier(HISTORY, dataset.name),
+                columns=sql.SQL(", ").join(
+                    sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items()
+                ),
+                names=sql.SQL(", ").join(map(sql.Identifier, types)),
+                stored=sql.Identifier(SELLER, table),
+                former=sql.Identifier(HISTORY, table),
                 gone=sql.Identifier(GONE_LOAD_ID),
-            ),
-            _COMMENT.format(function, sql.Literal(f"Rows of {dataset.table} as they were stored at a moment.")),
+            )
         )
-        for statement in statements:
-            driver_of(connection).execute(statement)
-
-
-def _columns(table: Table) -> sql.Composed:
-    """Return the names and types of a table's columns."""
-    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
-    return sql.SQL(", ").join(
-        sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(column.type.compile(dialect)))
-        for column in table.columns
-    )
+        comment = f"Rows of {SELLER}.{table} as they were stored at a moment."
+        driver.execute(_COMMENT.format(function, sql.Literal(comment)))
