@@ -6,6 +6,7 @@
 - `sums`: sales, costs and fees summed
 - `products`: the costs and names of products
 - `rates`: exchange rates
+- `stored`: the rows that a replica's upstream computed
 - `spans`: the days summed and those compared with
 - `output`: the rows of a page, encoded
 """

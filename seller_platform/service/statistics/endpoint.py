@@ -34,6 +34,7 @@ from seller_platform.service.statistics.plan import Grouping
 from seller_platform.service.statistics.query import read_statistics
 from seller_platform.service.statistics.rates import rates_lacking
 from seller_platform.service.statistics.spans import read_spans
+from seller_platform.service.statistics.stored import read_stored_statistics
 
 _PRODUCT, _DATE = "product", "date"
 _UNITS = dict(zip(DATE_GROUPS, ("Date", "Week", "Month", "Year"), strict=True))
@@ -78,6 +79,9 @@ with as many days before the first day. It is null where that was 0, and where a
 of the days asked for, to two decimals; `out_of_stock_days` counts those of them on which a stored snapshot shows no \
 fulfillable unit; `inventory` and `local_inventory` are of the newest snapshot; `buybox_price` (the lowest, at the \
 newest rate) and `sales_rank` (the best) are today's.
+
+Of a copy, products (`group_by=sku`) by month and the date view by day are the rows that the other service computed, \
+where exactly these days were read from it, in the currency of the account; every other view is computed here.
 
 Without dates the answer is about the seven days up to today, in the account's own time zone. Amounts are in the \
 currency of the account; a group whose accounts keep several needs `currency`. A converted amount is rounded to \
@@ -130,6 +134,12 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                     "were read from another service, which does not tell them. Group by sku or asin"
                 )
                 raise UnknownToReplicaError(_GROUP.name, problem)
+            if not is_converted:
+                stored = await read_stored_statistics(
+                    connection, selected, grouping, days, list_request=list_request, now=now
+                )
+                if stored is not None:
+                    return page_answer(request, SALES_BY_DATE, stored, list_request)
             known = await read_spans(connection, selected, grouping, days, now)
             target = currency or next((account.currency_code or "" for account in selected.accounts), "")
             statistics = await read_statistics(

@@ -1,0 +1,90 @@
+"""Answers statistics of a replica from the rows that its upstream computed.
+
+Products by month and days are datasets of their own, so that a replica has the upstream's rows. They answer a request
+where the receipts say that exactly its days were read. All other statistics are computed from other datasets.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from seller_platform.contract import Dataset, Window
+from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT
+from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.lists.endpoints import START
+from seller_platform.service.lists.replica import Need, find_gaps
+from seller_platform.service.lists.sql import Days, ListRequest, RowPage, read_page
+from seller_platform.service.pool import Connection
+from seller_platform.service.statistics.plan import Grouping
+
+_DATASETS: Mapping[Grouping, Dataset] = MappingProxyType(
+    {Grouping("sku", "Month"): SALES_BY_PRODUCT, Grouping(None, "Date"): SALES_BY_DATE}
+)
+
+# Receipts and rows are of one moment, and a load in between changes neither.
+_ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+_IS_EXACT = """
+SELECT NOT EXISTS (
+    SELECT FROM unnest(%(first_days)s::date[], %(end_days)s::date[]) AS part (first_day, end_day)
+    LEFT JOIN LATERAL (
+        SELECT load.window_start, load.window_end
+        FROM platform.loads AS load
+        WHERE load.dataset = %(dataset)s AND load.account = %(account)s
+          AND load.window_start < part.end_day AND load.window_end > part.first_day
+        ORDER BY load.id DESC
+        LIMIT 1
+    ) AS newest ON true
+    WHERE (newest.window_start, newest.window_end) IS DISTINCT FROM (part.first_day, part.end_day)
+)
+"""
+
+
+async def read_stored_statistics(
+    connection: Connection,
+    selected: SelectedAccounts,
+    grouping: Grouping,
+    days: Sequence[Days],
+    *,
+    list_request: ListRequest,
+    now: datetime,
+) -> RowPage | None:
+    """Return a page of the upstream's own rows; None where they do not answer the request.
+
+    Args:
+        days: The requested days of each selected account.
+        list_request: Asks for no other currency than the account's.
+    """
+    dataset = _DATASETS.get(grouping)
+    if dataset is None or len(selected.accounts) != 1 or not selected.has_replicas:
+        return None
+    async with connection.transaction():
+        await connection.execute(_ONE_MOMENT)
+        if not await _is_stored(connection, dataset, selected, days, now):
+            return None
+        return await read_page(connection, dataset, selected, replace(list_request, currency=None), days=days)
+
+
+async def _is_stored(
+    connection: Connection, dataset: Dataset, selected: SelectedAccounts, days: Sequence[Days], now: datetime
+) -> bool:
+    """Return whether the rows of a dataset are those of exactly the requested days, up to today.
+
+    Rows that sum up their window count only for that window: the newest load that shares a day with it must have read
+    the same days.
+    """
+    (account,), (requested,) = selected.accounts, days
+    today = account.today(now)
+    if requested.first > today:
+        return False
+    if dataset.is_divisible:
+        return not await find_gaps(connection, selected, [Need(dataset, START.name, days)], now)
+    parts = list(Window(requested.first, min(requested.last, today) + timedelta(days=1)).months())
+    values = {
+        "dataset": dataset.name,
+        "account": account.key,
+        "first_days": [part.start for part in parts],
+        "end_days": [part.end for part in parts],
+    }
+    return await (await connection.execute(_IS_EXACT, values)).fetchone() == (True,)

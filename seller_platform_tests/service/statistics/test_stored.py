@@ -1,0 +1,155 @@
+"""Tests that a replica answers statistics with its upstream's rows where exactly these were read."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows, note_load
+
+BY_PRODUCT, BY_DATE, DAILY = map(dataset_named, ("sales_by_product", "sales_by_date", "daily_product_sales"))
+US = "S1.US"
+FEBRUARY, TODAY = Window(date(2026, 2, 1), date(2026, 3, 1)), date(2026, 3, 9)  # in the time zone of US
+SO_FAR = Window(date(2026, 3, 1), date(2026, 3, 10))
+FIGURES = (3, "30.00", "12.00", "3.00", "15.00", "125.00", "50.00")  # nothing that is computed gives these
+
+
+@pytest.fixture
+def replica(service: Served) -> Served:
+    """A service whose rows of one account were loaded from another service; nothing was sold."""
+    connect(service.database, US)
+    note_load(service.database, DAILY, US, Window(date(2026, 1, 1), SO_FAR.end))
+    return service
+
+
+@pytest.fixture
+def ann(replica: Served) -> Iterator[httpx.Client]:
+    with replica.client(ANN) as client:
+        yield client
+
+
+def _ask(client: httpx.Client, dataset: Dataset, first: date, last: date, **query: object) -> dict[str, Any]:
+    sent = {"account_title": "Shop US", "start_date": first, "end_date": last, **dict(dataset.parameters), **query}
+    answer = client.get(dataset.path, params={name: str(value) for name, value in sent.items() if value is not None})
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def _load_products(served: Served, window: Window, *skus: str) -> None:
+    """Store products of a window, as a load of it does."""
+    label = f"{window.start:%B %Y}"
+    rows = [(sku, "ASIN", f"Name of {sku}", label, *FIGURES, window.start) for sku in skus]
+    insert_rows(served.database, BY_PRODUCT, US, rows)
+    note_load(served.database, BY_PRODUCT, US, window)
+
+
+def _load_days(served: Served, days: Sequence[date]) -> None:
+    trend = json.dumps({"units_ordered": 50.5, "product_sales": None, "profit": -1})
+    insert_rows(served.database, BY_DATE, US, [(day, *FIGURES, trend, day) for day in days])
+    for day in days:
+        note_load(served.database, BY_DATE, US, Window.day(day))
+
+
+def test_whole_months_by_sku_are_the_rows_that_were_read(replica: Served, ann: httpx.Client) -> None:
+    _load_products(replica, FEBRUARY, "b", "C", "a")
+    _load_products(replica, SO_FAR, "A")
+
+    february = _ask(ann, BY_PRODUCT, FEBRUARY.start, FEBRUARY.last_day)
+    both = _ask(ann, BY_PRODUCT, FEBRUARY.start, TODAY, currency="USD")
+
+    assert february["data"][0] == {
+        "sku": "C",
+        "asin": "ASIN",
+        "product_name": "Name of C",
+        "date": "February 2026",
+        "units_ordered": 3,
+        "product_sales": 30,
+        "product_cost": 12,
+        "platform_fees": 3,
+        "profit": 15,
+        "roi": 125,
+        "profit_margin": 50,
+    }
+    assert (february["total"], [row["sku"] for row in february["data"]]) == (3, ["C", "a", "b"])
+    assert [(row["sku"], row["date"]) for row in both["data"]] == [
+        ("C", "February 2026"),
+        ("a", "February 2026"),
+        ("b", "February 2026"),
+        ("A", "March 2026"),
+    ]
+
+
+def test_days_are_the_rows_that_were_read_in_any_range(replica: Served, ann: httpx.Client) -> None:
+    _load_days(replica, [*SO_FAR.each_day()])
+
+    rows = _ask(ann, BY_DATE, date(2026, 3, 3), date(2026, 3, 4), period_by="Year")["data"]
+    to_come = _ask(ann, BY_DATE, date(2026, 3, 8), date(2026, 3, 31))["data"]
+
+    assert [row["date"] for row in rows] == ["2026-03-03", "2026-03-04"]
+    assert rows[0]["product_sales"] == 30
+    assert rows[0]["trend"] == {"units_ordered": 50.5, "product_sales": None, "profit": -1}
+    assert [row["date"] for row in to_come] == ["2026-03-08", "2026-03-09"]
+
+
+def test_a_list_of_stored_statistics_has_pages(replica: Served, ann: httpx.Client) -> None:
+    _load_products(replica, FEBRUARY, *(f"{number:03}" for number in range(501)))
+
+    first, second = (_ask(ann, BY_PRODUCT, FEBRUARY.start, FEBRUARY.last_day, page=page) for page in (1, 2))
+
+    assert [len(page["data"]) for page in (first, second)] == [500, 1]
+    assert second["data"][0]["sku"] == "500"
+    assert [(page["total"], page["last_page"], page["per_page"]) for page in (first, second)] == [(501, 2, 500)] * 2
+
+
+def test_products_of_other_days_than_those_read_are_computed(replica: Served, ann: httpx.Client) -> None:
+    _load_products(replica, FEBRUARY, "A")
+    _load_products(replica, SO_FAR, "A")
+    too_short, too_late = (date(2026, 2, 1), date(2026, 2, 27)), (date(2026, 2, 2), date(2026, 2, 28))
+    a_month_more, until_yesterday = (date(2026, 1, 1), date(2026, 2, 28)), (date(2026, 3, 1), date(2026, 3, 8))
+
+    for first, last in (too_short, too_late, a_month_more, until_yesterday):
+        assert _ask(ann, BY_PRODUCT, first, last)["data"] == [], (first, last)
+
+
+def test_the_newest_load_says_of_which_days_the_rows_are(replica: Served, ann: httpx.Client) -> None:
+    _load_products(replica, SO_FAR.until(date(2026, 3, 8)), "A")
+    note_load(replica.database, BY_PRODUCT, US, SO_FAR)
+
+    assert _ask(ann, BY_PRODUCT, SO_FAR.start, date(2026, 3, 7))["data"] == []
+    assert [row["sku"] for row in _ask(ann, BY_PRODUCT, SO_FAR.start, date(2026, 3, 31))["data"]] == ["A"]
+
+
+def test_days_of_which_one_was_not_read_are_computed(replica: Served, ann: httpx.Client) -> None:
+    _load_days(replica, [day for day in SO_FAR.each_day() if day != TODAY - timedelta(days=2)])
+
+    assert _ask(ann, BY_DATE, SO_FAR.start, TODAY)["data"] == []
+    assert len(_ask(ann, BY_DATE, TODAY - timedelta(days=1), TODAY)["data"]) == 2
+
+
+def test_other_views_of_the_same_days_are_computed(replica: Served, ann: httpx.Client) -> None:
+    _load_products(replica, FEBRUARY, "A")
+    views: tuple[dict[str, object], ...] = ({"group_by": "asin"}, {"period_by": "Year"}, {"period_by": None})
+
+    for view in views:
+        assert _ask(ann, BY_PRODUCT, FEBRUARY.start, FEBRUARY.last_day, **view)["data"] == [], view
+
+
+def test_amounts_in_another_currency_are_computed(replica: Served, ann: httpx.Client) -> None:
+    _load_products(replica, FEBRUARY, "A")
+    execute(replica.database, "INSERT INTO service.exchange_rates VALUES ('2026-02-01', 'USD', 1.25)")
+
+    assert _ask(ann, BY_PRODUCT, FEBRUARY.start, FEBRUARY.last_day, currency="EUR")["data"] == []
+
+
+def test_rows_that_no_other_service_sent_are_not_answered(service: Served) -> None:
+    _load_products(service, FEBRUARY, "A")
+
+    with service.client(ANN) as client:
+        answer = _ask(client, BY_PRODUCT, FEBRUARY.start, FEBRUARY.last_day)
+
+    assert answer["data"] == []
