@@ -48,6 +48,8 @@ MESSAGE = "message"
 PARAMETERS = "errors"
 REASON = "reason"
 REPLICA = "replica"
+COMPUTED_BY = "X-Computed-By"
+"""The header of answers whose rows a replica computed; its value is `REPLICA`."""
 
 ERROR = {
     STATUS: "Always `error`.",

@@ -1,6 +1,7 @@
 """The list endpoints: `route_for` makes the route of each dataset."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,16 @@ from starlette.responses import Response
 
 from seller_platform.clocks import Clock
 from seller_platform.contract import LISTS, Dataset
-from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL, last_page_of
+from seller_platform.contract.wire import (
+    COMPUTED_BY,
+    CURRENT_PAGE,
+    LAST_PAGE,
+    PER_PAGE,
+    REPLICA,
+    ROWS,
+    TOTAL,
+    last_page_of,
+)
 from seller_platform.errors import ApiError, InvalidParametersError, UnknownToReplicaError
 from seller_platform.service.access import (
     ACCOUNT,
@@ -31,7 +41,7 @@ from seller_platform.service.http.parameters import (
     size_parameter,
 )
 from seller_platform.service.http.responses import JSON
-from seller_platform.service.lists.replica import Need, require_read
+from seller_platform.service.lists.replica import Need, computed_headers, require_read
 from seller_platform.service.lists.rules import rules_for
 from seller_platform.service.lists.sql import Days, ListRequest, RowPage, knows_currency, missing_rates, read_page
 from seller_platform.service.metrics import note_rows
@@ -52,7 +62,8 @@ _DAYS = (
 _SNAPSHOT = "The rows are those of the newest snapshot of each account."
 _REPLICA_RULES = (
     "An account may be a copy of another service's: what was never read from there is refused, with the `reason` "
-    "`replica`, and not told as if there were none."
+    "`replica`, and not told as if there were none. An answer whose rows are computed from the copy carries "
+    f"`{COMPUTED_BY}: {REPLICA}`."
 )
 _NAMED_CURRENCY = "Each amount is in the currency that its row names; none is converted."
 _ORDER = "Rows have one fixed order, so that pages neither overlap nor leave any out."
@@ -130,6 +141,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
             source, own_needs = rules.source(selected, list_request.own_days, now) if rules.source else (None, ())
             await require_read(connection, selected, [*needs, *own_needs], now)
+            is_converted = False
             if keeps_own_currency(dataset):
                 is_converted = await check_currency(connection, selected, list_request.currency)
                 if is_converted and list_request.currency is not None:
@@ -138,9 +150,13 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
                     )
                     require_rates(selected, list_request.currency, missing)
             page = await read_page(connection, dataset, selected, list_request, days=days, source=source)
-        return page_answer(request, dataset, page, list_request)
+        headers = computed_headers(selected) if is_converted or source is not None else {}
+        return page_answer(request, dataset, page, list_request, headers)
 
-    return Route(dataset.path, answer, list_description(dataset, parameters.all, rules_of(dataset)))
+    description = list_description(dataset, parameters.all, rules_of(dataset))
+    if keeps_own_currency(dataset) or rules.source is not None:
+        description = replace(description, headers=(COMPUTED_BY,))
+    return Route(dataset.path, answer, description)
 
 
 def rules_of(dataset: Dataset) -> str:
@@ -220,13 +236,15 @@ def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest,
     return Days(start, end)
 
 
-def page_answer(request: Request, dataset: Dataset, page: RowPage, list_request: ListRequest) -> Response:
+def page_answer(
+    request: Request, dataset: Dataset, page: RowPage, list_request: ListRequest, headers: Mapping[str, str]
+) -> Response:
     """Return the answer with a page, and note how many rows it has."""
     number, per_page = list_request.page, list_request.per_page
     note_rows(request, min(per_page, max(0, page.total - (number - 1) * per_page)))
     if not dataset.announces_total:
-        return Response(b'{"%b":[%b]}' % (ROWS.encode(), page.rows), media_type=JSON)
+        return Response(b'{"%b":[%b]}' % (ROWS.encode(), page.rows), headers=headers, media_type=JSON)
     head = {CURRENT_PAGE: number}
     tail = {TOTAL: page.total, PER_PAGE: per_page, LAST_PAGE: last_page_of(page.total, per_page)}
     parts = (msgspec.json.encode(head)[:-1], ROWS.encode(), page.rows, msgspec.json.encode(tail)[1:])
-    return Response(b'%b,"%b":[%b],%b' % parts, media_type=JSON)
+    return Response(b'%b,"%b":[%b],%b' % parts, headers=headers, media_type=JSON)

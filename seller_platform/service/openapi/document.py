@@ -6,7 +6,7 @@ from typing import Any
 
 from seller_platform.contract import DATASETS
 from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS
-from seller_platform.contract.wire import API_VERSION, AUTHORIZE, TOKEN
+from seller_platform.contract.wire import API_VERSION, AUTHORIZE, COMPUTED_BY, TOKEN
 from seller_platform.service.openapi.operations import row_title
 from seller_platform.service.openapi.routes import Route
 
@@ -32,6 +32,8 @@ _HEADERS = {
     "X-Request-Id": "Names the request, in our log too; the caller's own, where it sent a usable one.",
     "WWW-Authenticate": "How to authenticate (RFC 6750).",
     "Retry-After": "Seconds after which trying again makes sense.",
+    COMPUTED_BY: "`replica` where an account is a copy of another service's and the rows were computed here, not read "
+    "from there; else absent.",
 }
 _HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "503": ("Retry-After",)}
 _TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}
@@ -190,7 +192,7 @@ def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
             **response,
             "headers": {
                 name: {"$ref": f"#/components/headers/{name}"}
-                for name in ("X-Request-Id", *_HEADERS_OF.get(status, ()))
+                for name in ("X-Request-Id", *response.get("headers", ()), *_HEADERS_OF.get(status, ()))
             },
         }
         for status, response in operation["responses"].items()

@@ -119,6 +119,7 @@ class Description:
     Attributes:
         rules: What a caller must know beside parameters and fields; an empty line separates paragraphs.
         refusals: The statuses of its error answers.
+        headers: The headers that only some answers of this operation carry; the document describes them.
         extra: Keys of the operation object that replace the generated ones or follow them.
     """
 
@@ -130,12 +131,13 @@ class Description:
     parameters: Sequence[Parameter[Any]] = ()
     refusals: Sequence[int] = ()
     needs_token: bool = True
+    headers: Sequence[str] = ()
     extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def operation(self) -> dict[str, Any]:
         """The operation object."""
-        responses: dict[str, Any] = {"200": _response("Success.", self.schema)}
+        responses: dict[str, Any] = {"200": {**_response("Success.", self.schema), "headers": self.headers}}
         for status in self.refusals:
             responses[str(status)] = _response(_REFUSALS[status], ERROR_SCHEMA)
         operation: dict[str, Any] = {

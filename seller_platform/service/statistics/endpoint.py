@@ -11,6 +11,7 @@ from seller_platform.clocks import Clock
 from seller_platform.contract import Column, Kind
 from seller_platform.contract.datasets.sales import SALES_BY_DATE, SALES_BY_PRODUCT, TREND
 from seller_platform.contract.statistics_views import DATE_GROUPS, PERIODS, PRODUCT_GROUPS, STOCK_COLUMNS
+from seller_platform.contract.wire import COMPUTED_BY, REPLICA
 from seller_platform.errors import UnknownToReplicaError
 from seller_platform.service.access import SELECTION, authenticate, read_selector, select_accounts
 from seller_platform.service.http.parameters import Parameter, Query, choice_parameter, size_parameter
@@ -26,6 +27,7 @@ from seller_platform.service.lists.endpoints import (
     require_rates,
 )
 from seller_platform.service.lists.products import knows_parents
+from seller_platform.service.lists.replica import computed_headers
 from seller_platform.service.lists.sql import ListRequest
 from seller_platform.service.openapi.operations import Description, envelope_schema, row_schema
 from seller_platform.service.openapi.routes import Route
@@ -81,7 +83,8 @@ fulfillable unit; `inventory` and `local_inventory` are of the newest snapshot; 
 newest rate) and `sales_rank` (the best) are today's.
 
 Of a copy, products (`group_by=sku`) by month and the date view by day are the rows that the other service computed, \
-where exactly these days were read from it, in the currency of the account; every other view is computed here.
+where exactly these days were read from it, in the currency of the account; every other view is computed here, and \
+its answer carries `{COMPUTED_BY}: {REPLICA}`.
 
 Without dates the answer is about the seven days up to today, in the account's own time zone. Amounts are in the \
 currency of the account; a group whose accounts keep several needs `currency`. A converted amount is rounded to \
@@ -113,6 +116,7 @@ _DESCRIPTION = Description(
     schema=envelope_schema(_ROW, announces_total=True),
     parameters=_PARAMETERS,
     refusals=(401, 404, 422, 503),
+    headers=(COMPUTED_BY,),
 )
 
 
@@ -139,7 +143,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                     connection, selected, grouping, days, list_request=list_request, now=now
                 )
                 if stored is not None:
-                    return page_answer(request, SALES_BY_DATE, stored, list_request)
+                    return page_answer(request, SALES_BY_DATE, stored, list_request, {})
             known = await read_spans(connection, selected, grouping, days, now)
             target = currency or next((account.currency_code or "" for account in selected.accounts), "")
             statistics = await read_statistics(
@@ -155,7 +159,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
             if statistics.lacks_rates:
                 missing = await rates_lacking(connection, selected, known.spans, target)
                 require_rates(selected, currency, missing)
-        return page_answer(request, SALES_BY_DATE, statistics.page, list_request)
+        return page_answer(request, SALES_BY_DATE, statistics.page, list_request, computed_headers(selected))
 
     return Route(SALES_BY_DATE.path, answer, _DESCRIPTION)
 
