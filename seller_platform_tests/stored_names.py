@@ -35,6 +35,7 @@ _NO_DATABASE = "postgresql://nowhere/"  # nothing connects before a request need
 STORED_WORDS: Mapping[str, tuple[str, ...]] = {
     "platform.loads.notes": (
         "attempts",
+        "computed_by",
         "duplicate_keys",
         "facet_ignored",
         "format",

@@ -28,7 +28,13 @@ from seller_platform.warehouse.loads.products import accounts_with_products, sku
 from seller_platform.warehouse.loads.receipts import latest_receipts
 
 STATISTICS, VELOCITY = "statistics", "velocity"
-_COLUMNS = ("questions", "rows", "equal", "different", "not known", "failed", "seconds")
+_COLUMNS = ("questions", "rows", *(verdict.value for verdict in ComparisonResult), "seconds")
+# The differences of each verdict: their name in the document, the word before each line, and the words of the error.
+_KINDS = {
+    ComparisonResult.DIFFERENT: ("differences", "different", "source and replica differ"),
+    ComparisonResult.COMPUTED: ("computed_differences", "computed differently", "the replica computes other values"),
+    ComparisonResult.ABSENT: ("absent", "absent", "rows were never synced"),
+}
 
 
 @click.command()
@@ -47,6 +53,9 @@ def verify(
     The source is the connected API; the replica is this platform's service over the warehouse, started for the
     comparison. All stored slices are compared: every list, account and month, the cost periods of every product, the
     inventory by the velocity of the newest days, and the statistics in every view. The output names what is left out.
+
+    Differences of rows, differences of answers that the replica computed, and rows that were never synced are listed
+    separately. With any of them the exit code is 5.
     """
     selection = SliceOptions(keys or None, names or None, first_month, last_month)
     with open_installation() as installation:
@@ -107,17 +116,13 @@ def open_replica(installation: Installation) -> Iterator[str]:
 def report(output: Output, comparisons: Sequence[Comparison]) -> None:
     """Print the comparisons by account and dataset.
 
-    The command ends with an error if any of them differs or failed.
+    The command ends with an error if any of them differs, is absent or failed.
     """
     rows, not_known = _rows(comparisons), _not_known(comparisons)
-    differences = [
-        {"dataset": comparison.subject, "account": comparison.account, "asked": comparison.asked, "what": line}
-        for comparison in comparisons
-        for line in comparison.differences
-    ]
+    differences = {verdict: _differences(comparisons, verdict) for verdict in _KINDS}
     document: dict[str, Any] = {
         "verified": rows,
-        "differences": differences,
+        **{name: differences[verdict] for verdict, (name, _, _) in _KINDS.items()},
         "not_known": not_known,
         "not_asked": dict(NOT_ASKED),
     }
@@ -127,16 +132,21 @@ def report(output: Output, comparisons: Sequence[Comparison]) -> None:
         output.line(f"not in the replica: {fact['dataset']} of {whose}: {fact['what']}")
     for what, reason in NOT_ASKED.items():
         output.line(f"not compared: {what}: {reason}")
-    for difference in differences:
-        subject = f"{difference['dataset']} of {difference['account']} ({difference['asked']})"
-        output.line(f"different: {subject}: {difference['what']}")
-    different = [comparison for comparison in comparisons if comparison.verdict is ComparisonResult.DIFFERENT]
+    problems = []
+    for verdict, (_, word, problem) in _KINDS.items():
+        for difference in differences[verdict]:
+            subject = f"{difference['dataset']} of {difference['account']} ({difference['asked']})"
+            output.line(f"{word}: {subject}: {difference['what']}")
+        named = dict.fromkeys(
+            f"{difference['dataset']} of {difference['account']}" for difference in differences[verdict]
+        )
+        if named:
+            problems.append(f"{problem}: {'; '.join(named)}")
     error = next((comparison.error for comparison in comparisons if comparison.error is not None), None)
-    if different:
-        named = "; ".join(dict.fromkeys(f"{comparison.subject} of {comparison.account}" for comparison in different))
+    if problems:
         error = CheckFailedError(
-            f"source and replica differ: {named}. Read those months again with `seller-platform sync --from ... "
-            "--to ...`, because the source may have changed since; then run `seller-platform verify` again"
+            f"{'. '.join(problems)}. Read those months again with `seller-platform sync --from ... --to ...`, because "
+            "the source may have changed since; then run `seller-platform verify` again"
         )
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
@@ -153,6 +163,8 @@ def _queries_by_account(
     months = months_of(selection, installation.settings.history_start)
     stored_days = StoredDays(latest_receipts(installation.database))
     with_products = accounts_with_products(installation.database)
+    has_statistics = selection.datasets is None or STATISTICS in selection.datasets
+    needs_costs = has_statistics or COST_PERIODS in datasets
 
     def queries_of(account: KnownAccount) -> Iterator[AccountQuery]:
         return queries_for(
@@ -161,13 +173,23 @@ def _queries_by_account(
             months,
             stored_days,
             today=datetime.now(account.zone).date(),
-            skus=skus_of_account(installation.database, account.key) if COST_PERIODS in datasets else (),
+            skus=skus_of_account(installation.database, account.key) if needs_costs else (),
             has_offers=account.key in with_products,
             has_velocity=selection.datasets is None or VELOCITY in selection.datasets,
-            has_statistics=selection.datasets is None or STATISTICS in selection.datasets,
+            has_statistics=has_statistics,
         )
 
     return queries_of
+
+
+def _differences(comparisons: Sequence[Comparison], verdict: ComparisonResult) -> list[dict[str, Any]]:
+    """Return the differences of one verdict, an entry for each line."""
+    return [
+        {"dataset": comparison.subject, "account": comparison.account, "asked": comparison.asked, "what": line}
+        for comparison in comparisons
+        if comparison.verdict is verdict
+        for line in comparison.differences
+    ]
 
 
 def _rows(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:

@@ -62,7 +62,8 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
 def test_a_replica_of_everything_gives_equal_answers(synced: Synced) -> None:
     status, told = synced.verify()
 
-    assert (status, told["differences"]) == (0, []), told
+    kinds = ("differences", "computed_differences", "absent")
+    assert (status, [told[kind] for kind in kinds]) == (0, [[], [], []]), told
     verified = {(row["dataset"], row["account"]): row for row in told["verified"]}
     keys = {account for dataset, account in verified if dataset != "accounts"}
     assert len(keys) == 3
@@ -167,19 +168,32 @@ def test_a_statistic_that_no_longer_follows_from_the_rows_is_named(synced: Synce
         synced.query("INSERT INTO seller.daily_product_sales TABLE public.sold")
 
     assert status == 5, told
-    assert {each["dataset"] for each in told["differences"]} == {"statistics"}
-    assert any("units_ordered" in each["what"] for each in told["differences"])
+    assert {each["dataset"] for each in told["computed_differences"]} == {"statistics"}
+    assert any("units_ordered" in each["what"] for each in told["computed_differences"])
+    assert told["differences"] == []
 
 
-def test_months_that_were_never_synced_are_not_known_rather_than_different(synced: Synced) -> None:
-    key = synced.query("SELECT min(account) FROM seller.orders")[0][0]
+def test_months_never_synced_are_absent_only_where_the_source_has_rows(synced: Synced) -> None:
+    key, start = synced.query(
+        "SELECT account, min(window_start) FROM platform.loads WHERE dataset = 'orders' GROUP BY 1"
+    )[0]
     history = {**synced.variables, "SELLER_PLATFORM_HISTORY_START": "2020-01-01"}
+    of_month = "dataset = 'orders' AND account = %s AND window_start = %s"
+    synced.query("CREATE TABLE public.receipts AS TABLE platform.loads")
+    try:
+        synced.query(f"DELETE FROM platform.loads WHERE {of_month}", key, start)
 
-    result = run(["verify", "--json", "--dataset", "orders", "--account", key], history)
+        result = run(["verify", "--json", "--dataset", "orders", "--account", key], history)
+    finally:
+        statement = "INSERT INTO platform.loads OVERRIDING SYSTEM VALUE SELECT * FROM public.receipts"
+        synced.query(f"{statement} WHERE {of_month}", key, start)
 
-    told = document(result)
+    told = json.loads(result.stdout)
+    assert (result.returncode, told["differences"], told["not_known"]) == (5, [], []), told
+    (what,) = [each["what"] for each in told["absent"]]
+    assert f"`seller-platform sync --account {key} --dataset orders --from 2020-01 --to {start:%Y-%m}`" in what
+    assert "rows of it" in what
     assert [row["account"] for row in told["verified"]] == [key]
-    assert any("2020-01" in each["what"] and "never synced" in each["what"] for each in told["not_known"]), told
 
 
 def test_usage_errors_say_what_is_allowed(synced: Synced) -> None:

@@ -15,6 +15,7 @@ from opentelemetry.trace import Span, SpanKind
 from seller_platform.client.http.concurrency import RequestBudget
 from seller_platform.client.http.responses import PassingFault, RawAnswer, check_answer, fault_of
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
+from seller_platform.contract.wire import COMPUTED_BY, REPLICA
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
 from seller_platform.traces import mark_failed, span, trace_headers
 
@@ -46,11 +47,13 @@ class Answer:
 
     Attributes:
         requests: HTTP requests that were sent, with retries and those sent again with a new token.
+        is_computed: Whether the upstream is a replica and computed the rows itself, as it says in a header.
     """
 
     body: bytes
     status: int
     requests: int
+    is_computed: bool = False
 
 
 def timeout_of(silence_seconds: float) -> httpx.Timeout:
@@ -221,7 +224,8 @@ class SellerApi:
                 raise PassingFault(error.problem) from None
 
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless)
-        return Answer(raw.body, raw.status, next(tally)), decoded
+        is_computed = raw.headers.get(COMPUTED_BY) == REPLICA
+        return Answer(raw.body, raw.status, next(tally), is_computed), decoded
 
     def _built(
         self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: Iterator[int]

@@ -25,6 +25,7 @@ class PageFetcher:
         requests: HTTP requests so far, retries included.
         body_bytes: Bytes of the bodies so far.
         unknown_fields: Fields of rows so far that the contract does not know.
+        is_computed: Whether the upstream says of any page that it is a replica and computed the rows itself.
     """
 
     def __init__(self, api: SellerApi, decoder: PageDecoder, look_ahead: int) -> None:
@@ -32,6 +33,7 @@ class PageFetcher:
         self._threads = ThreadPoolExecutor(look_ahead, thread_name_prefix="page")
         self.requests = self.body_bytes = 0
         self.unknown_fields: set[str] = set()
+        self.is_computed = False
 
     def __enter__(self) -> Self:
         return self
@@ -76,4 +78,5 @@ class PageFetcher:
         self.requests += answer.requests
         self.body_bytes += len(answer.body)
         self.unknown_fields |= page.unknown_fields
+        self.is_computed |= answer.is_computed
         return page

@@ -13,6 +13,7 @@ from seller_platform.client.lists.windows import SliceAttempt, WindowReader
 from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import ListChangedError
 
 ATTEMPTS = 3
@@ -87,4 +88,6 @@ def _facts(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher, reader: W
         notes["duplicate_keys"] = attempt.result.duplicate_keys
     if fetcher.unknown_fields:
         notes["unknown_fields"] = sorted(fetcher.unknown_fields)
+    if fetcher.is_computed:
+        notes["computed_by"] = REPLICA
     return LoadFacts(fetcher.requests, reader.pages, fetcher.body_bytes, announced, verdict, notes)

@@ -1,34 +1,27 @@
 """Compares the answers of source and replica to the same queries, as multisets of rows."""
 
-import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from decimal import Decimal
 from enum import Enum
-from typing import Any
 
 from seller_platform.client.endpoints.accounts import fetch_accounts
-from seller_platform.client.endpoints.cost_periods import read_cost_periods
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
-from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Column, Kind
-from seller_platform.contract.cost_periods import AMOUNT, COST_ELEMENT, COST_ELEMENTS, CURRENCY, NOTES, PROVIDER
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
 from seller_platform.errors import RequestRefusedError, SellerPlatformError
+from seller_platform.ingest.verification.answers import ReadAnswer, Row, count_at_source, read_answer
 from seller_platform.ingest.verification.queries import AccountQuery
-from seller_platform.warehouse.loads.copy_format import RowDigest, row_hashes
 
 QUERIES_AT_ONCE = 4
 _ROWS_SHOWN = 5
-_ELEMENT_FIELDS = (COST_ELEMENT, AMOUNT, CURRENCY, PROVIDER, NOTES)
-
-Row = tuple[Any, ...]
+_NOT_OFFERED = (404, 405, 501)
+# A replica refuses these parameters where they need facts that no list contains: parents and exchange rates.
+_IN_NO_LIST = frozenset({"group_by", "parent_asin", "currency"})
 
 
 class ComparisonResult(Enum):
@@ -36,6 +29,8 @@ class ComparisonResult(Enum):
 
     EQUAL = "equal"
     DIFFERENT = "different"
+    COMPUTED = "computed differently"
+    ABSENT = "absent"
     NOT_KNOWN = "not known"
     FAILED = "failed"
 
@@ -50,7 +45,7 @@ class Comparison:
         asked: The query in words.
         verdict: Failed until the answers are compared.
         rows: The number of rows of the source.
-        differences: The differences, a line each.
+        differences: The differences, a line each; of absent rows, why they are absent.
         not_known: The columns that a replica does not have, with the reason; they were not compared.
         error: Why a query was not answered.
     """
@@ -65,10 +60,31 @@ class Comparison:
     not_known: tuple[str, ...] = ()
     error: SellerPlatformError | None = None
 
-    def judged(self, rows: int, differences: Sequence[str], not_known: Sequence[str]) -> "Comparison":
-        """Return the comparison with its verdict: whether there are differences."""
-        verdict = ComparisonResult.DIFFERENT if differences else ComparisonResult.EQUAL
+    def judged(
+        self, rows: int, differences: Sequence[str], not_known: Sequence[str], *, is_computed: bool = False
+    ) -> "Comparison":
+        """Return the comparison with its verdict: whether there are differences.
+
+        Args:
+            is_computed: Whether the replica computed its rows.
+        """
+        unequal = ComparisonResult.COMPUTED if is_computed else ComparisonResult.DIFFERENT
+        verdict = unequal if differences else ComparisonResult.EQUAL
         return replace(self, verdict=verdict, rows=rows, differences=tuple(differences), not_known=tuple(not_known))
+
+    def absent(self, rows: int, reason: str) -> "Comparison":
+        """Return the comparison with the verdict on rows that the replica never read.
+
+        Where the source has none, nothing is absent.
+        """
+        if not rows:
+            return self.unknown(f"{reason}; the source has no rows of it")
+        lines = (f"{reason}; the source has {rows} row{'s' if rows > 1 else ''} of it",)
+        return replace(self, verdict=ComparisonResult.ABSENT, rows=rows, differences=lines)
+
+    def unknown(self, reason: str) -> "Comparison":
+        """Return the comparison with the verdict that a replica cannot know the answer."""
+        return replace(self, verdict=ComparisonResult.NOT_KNOWN, not_known=(reason,))
 
 
 def verify_each(queries: Iterable[AccountQuery], source: SellerApi, replica: SellerApi) -> Iterator[Comparison]:
@@ -82,7 +98,20 @@ def verify_each(queries: Iterable[AccountQuery], source: SellerApi, replica: Sel
 def verify(query: AccountQuery, source: SellerApi, replica: SellerApi) -> Comparison:
     """Send one query to both, and compare the answers."""
     comparison = Comparison(query.dataset.name, query.account.key, str(query))
-    return _judged(comparison, lambda: _judge(comparison, query, source, replica))
+    if query.unanswerable is not None:
+        return comparison.unknown(query.unanswerable)
+
+    def judge() -> Comparison:
+        try:
+            if query.absent is not None:
+                return comparison.absent(count_at_source(query, source), query.absent)
+            return _judge(comparison, query, source, replica)
+        except RequestRefusedError as error:
+            if query.is_optional and error.status in _NOT_OFFERED:
+                return comparison.unknown(f"the source does not offer it (status {error.status})")
+            raise
+
+    return _judged(comparison, judge)
 
 
 def verify_accounts(connection: str, source: SellerApi, replica: SellerApi) -> Comparison:
@@ -109,26 +138,26 @@ def _judged(comparison: Comparison, judge: Callable[[], Comparison]) -> Comparis
 
 
 def _judge(comparison: Comparison, query: AccountQuery, source: SellerApi, replica: SellerApi) -> Comparison:
-    if query.unanswerable is not None:
-        return replace(comparison, verdict=ComparisonResult.NOT_KNOWN, not_known=(query.unanswerable,))
-    of_replica, of_source = _ReadAnswer(query), _ReadAnswer(query)
-    source_facts = _read(query, source, of_source)
+    of_replica, of_source = ReadAnswer(query), ReadAnswer(query)
+    source_facts = read_answer(query, source, of_source)
     columns: dict[str, list[str]] = defaultdict(list)
     for name, reason in query.ignored.items():
         columns[reason].append(name)
     unknown = [*(f"{', '.join(names)}: {reason}" for reason, names in columns.items()), *_unnamed_fields(source_facts)]
     try:
-        replica_facts = _read(query, replica, of_replica)
+        replica_facts = read_answer(query, replica, of_replica)
     except RequestRefusedError as error:
-        if error.reason == REPLICA:
-            return replace(comparison, verdict=ComparisonResult.NOT_KNOWN, not_known=(_refusal(error),))
-        return comparison.judged(of_source.count, [f"the replica refused: {_refusal(error)}"], [])
+        if error.reason != REPLICA:
+            return comparison.judged(of_source.count, [f"the replica refused: {_refusal(error)}"], [])
+        if _IN_NO_LIST.intersection(error.parameters):
+            return comparison.unknown(_refusal(error))
+        return comparison.absent(of_source.count, _refusal(error))
     if of_replica.digest == of_source.digest and replica_facts.verdict is not CountVerdict.MISMATCH:
         return comparison.judged(of_source.count, [], unknown)
     # Both are read again with their rows. A list may have changed in between: the second answers can be equal.
-    of_source, of_replica = _ReadAnswer(query, keeps_rows=True), _ReadAnswer(query, keeps_rows=True)
-    _read(query, source, of_source)
-    replica_facts = _read(query, replica, of_replica)
+    of_source, of_replica = ReadAnswer(query, keeps_rows=True), ReadAnswer(query, keeps_rows=True)
+    read_answer(query, source, of_source)
+    replica_facts = read_answer(query, replica, of_replica)
     differences = []
     if of_replica.digest != of_source.digest:
         differences += [
@@ -137,108 +166,8 @@ def _judge(comparison: Comparison, query: AccountQuery, source: SellerApi, repli
         ]
     if replica_facts.verdict is CountVerdict.MISMATCH:
         differences.append(f"the replica announces {replica_facts.announced} rows and lists {of_replica.count}")
-    return comparison.judged(of_source.count, differences, unknown)
-
-
-def _read(query: AccountQuery, api: SellerApi, answer: "_ReadAnswer") -> LoadFacts:
-    account, day = query.account.account, query.snapshot_day
-    if query.skus is not None and day is not None:
-        return read_cost_periods(api, account, query.skus, day, answer)
-    return read_slice(api, query.dataset, account, query.window, day, answer)
-
-
-class _ReadAnswer:
-    """Digests the rows of an answer in one spelling, and keeps them on request."""
-
-    def __init__(self, query: AccountQuery, *, keeps_rows: bool = False) -> None:
-        dataset = query.dataset
-        ignored = set(query.ignored)
-        self.columns = (*dataset.columns, *dataset.tags)
-        self._spell = [_speller(column, ignored) for column in dataset.columns]
-        self._keeps_rows = keeps_rows
-        self.restart()
-
-    @property
-    def count(self) -> int:
-        return self._digest.count
-
-    @property
-    def digest(self) -> bytes:
-        return self._digest.value
-
-    def restart(self) -> None:
-        """Discard all rows."""
-        self._digest = RowDigest()
-        self.rows: Counter[Row] = Counter()
-
-    def write(
-        self,
-        rows: Sequence[Row],
-        *,
-        tags: Sequence[str | None],
-        extras: Mapping[int, str],  # noqa: ARG002  # the protocol's signature
-        page: int,  # noqa: ARG002  # the protocol's signature
-    ) -> None:
-        """Add the rows of one page; fields that the contract does not name are ignored."""
-        spelled = [(*(spell(value) for spell, value in zip(self._spell, row, strict=False)), *tags) for row in rows]
-        self._digest.add(row_hashes(map(repr, spelled)))
-        if self._keeps_rows:
-            self.rows.update(spelled)
-
-    def total(self, position: int) -> Decimal:
-        """Return the sum of the amounts in a column."""
-        return sum(
-            (Decimal(row[position]) * times for row, times in self.rows.items() if row[position]), start=Decimal()
-        )
-
-
-def _speller(column: Column, ignored: set[str]) -> Callable[[Any], Any]:
-    """Return the function that brings values of a column into one spelling, without ignored fields."""
-    if column.name in ignored:
-        return lambda _: None
-    if column.name == COST_ELEMENTS:
-        return _elements
-    match column.kind:
-        case Kind.MONEY | Kind.NUMBER:
-            return _plain_number
-        case Kind.TIMESTAMP:
-            return lambda text: text and datetime.fromisoformat(text).astimezone(UTC).isoformat()
-        case Kind.JSON:
-            fields = {name.partition(".")[2] for name in ignored if name.startswith(f"{column.name}.")}
-            return lambda text: _document(text, fields)
-    return lambda value: value
-
-
-def _plain_number(value: Decimal | None) -> str | None:
-    if value is None:
-        return None
-    text = f"{value:f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text in ("-0", "") else text
-
-
-def _document(text: str | None, ignored: set[str]) -> str | None:
-    if text is None:
-        return None
-    document = _parsed(text)
-    if isinstance(document, dict):
-        document = {name: value for name, value in document.items() if name not in ignored}
-    return json.dumps(document, sort_keys=True, ensure_ascii=False)
-
-
-def _elements(text: str | None) -> str | None:
-    """Return cost elements in one spelling, without their order and without empty texts."""
-    if text is None:
-        return None
-    elements = [
-        {name: value for name in _ELEMENT_FIELDS if (value := element.get(name)) not in (None, "")}
-        for element in _parsed(text)
-    ]
-    return json.dumps(sorted(elements, key=repr), ensure_ascii=False)
-
-
-def _parsed(text: str) -> Any:
-    return json.loads(text, parse_float=lambda number: _plain_number(Decimal(number)), parse_int=str)
+    is_computed = replica_facts.notes.get("computed_by") == REPLICA
+    return comparison.judged(of_source.count, differences, unknown, is_computed=is_computed)
 
 
 def _unnamed_fields(facts: LoadFacts) -> list[str]:
@@ -250,7 +179,7 @@ def _refusal(error: RequestRefusedError) -> str:
     return "; ".join(f"{name} {' '.join(texts)}" for name, texts in error.parameters.items()) or str(error)
 
 
-def _totals(query: AccountQuery, of_source: _ReadAnswer, of_replica: _ReadAnswer) -> str:
+def _totals(query: AccountQuery, of_source: ReadAnswer, of_replica: ReadAnswer) -> str:
     """Return the row counts of both answers, and the sums that differ."""
     totals = [f"{of_source.count} rows at the source, {of_replica.count} at the replica"]
     for position, column in enumerate(query.dataset.columns):

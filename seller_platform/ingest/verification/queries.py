@@ -3,11 +3,10 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
-from itertools import pairwise
+from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
 
-from seller_platform.contract import Dataset, Slicing, Source, Window
+from seller_platform.contract import DATASETS, Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS, TREND
@@ -21,6 +20,11 @@ _STOCK_DAYS = "out_of_stock_days"
 _RESTOCK_COLUMNS = ("restock_date", "restock_quantity_suggested")
 _DAY = timedelta(days=1)
 _VELOCITY_DAYS = 30
+_SYNC_LASTS = timedelta(hours=1)
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_SOURCES = (DAILY_PRODUCT_SALES, TRANSACTIONS)
+"""The lists that statistics are computed from, beside the costs."""
+
 # The longest range of earlier days from which a trend is computed, by the periods of the view.
 _LOOK_BACK_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
 
@@ -44,6 +48,7 @@ class AccountQuery:
         unknown: Columns, or fields of a column (`trend.profit`), that a replica does not have, with the reason. They
             are not compared.
         unanswerable: Why a replica cannot answer at all, if it cannot.
+        absent: Why a replica has no rows that `sync` should have loaded; the source is asked whether it has any.
         skus: The products to read one by one; None where the dataset is a list.
     """
 
@@ -53,12 +58,18 @@ class AccountQuery:
     snapshot_day: date | None
     unknown: tuple[tuple[str, str], ...] = ()
     unanswerable: str | None = None
+    absent: str | None = None
     skus: Sequence[str] | None = None
 
     def __str__(self) -> str:
         parameters = [value for name, value in self.dataset.parameters if name != "view_by"]
         products = [f"of {len(self.skus)} products"] if self.skus is not None else []
         return " ".join([self.dataset.name, *parameters, *products, *([str(self.window)] if self.window else [])])
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether an upstream may lack the endpoint."""
+        return self.dataset.is_computed or self.skus is not None
 
     @property
     def ignored(self) -> dict[str, str]:
@@ -72,8 +83,14 @@ class StoredDays:
 
     def __init__(self, receipts: Sequence[Receipt]) -> None:
         self._days: dict[tuple[str, str], set[date]] = defaultdict(set)
-        for receipt in receipts:
-            self._days[(receipt.dataset, receipt.account)].update(receipt.window.each_day())
+        self._windows: dict[tuple[str, str], list[Window]] = defaultdict(list)
+        self._read_at: dict[str, datetime] = {}
+        for receipt in sorted(receipts, key=lambda receipt: receipt.id):
+            key = (receipt.dataset, receipt.account)
+            self._days[key].update(receipt.window.each_day())
+            self._windows[key].append(receipt.window)
+            if dataset_named(receipt.dataset).is_dated:
+                self._read_at[receipt.account] = max(receipt.started_at, self._read_at.get(receipt.account, _NEVER))
 
     def holds(self, dataset: Dataset, account: str) -> bool:
         """Whether the list was ever loaded."""
@@ -82,10 +99,29 @@ class StoredDays:
     def days(self, dataset: Dataset, account: str) -> set[date]:
         """Return the stored days of a list.
 
-        Of a computed list, these are the days that all its sources have.
+        Of a view that no table stores, these are the days that all its sources have.
         """
-        sources = (DAILY_PRODUCT_SALES, TRANSACTIONS) if dataset.parameters else (dataset,)
+        sources = (dataset,) if dataset in DATASETS else _SOURCES
         return set.intersection(*(self._days.get((source.name, account), set()) for source in sources))
+
+    def windows(self, dataset: Dataset, account: str, month: Window) -> list[Window]:
+        """Return the windows of a month that a replica has the rows of.
+
+        A list whose rows sum up their window has those of its newest load only.
+        """
+        if not dataset.is_divisible:
+            for window in reversed(self._windows.get((dataset.name, account), [])):
+                if window.start < month.end and window.end > month.start:
+                    return [window]
+        return list(_stretches(self.days(dataset, account).intersection(month.each_day())))
+
+    def last_day(self, account: KnownAccount, today: date) -> date:
+        """Return the last day that the replica should have: the one on which a dated list was last loaded.
+
+        In its first hour, the sync of the day before may still be running. Without any load it is the account's today.
+        """
+        read_at = self._read_at.get(account.key)
+        return (read_at - _SYNC_LASTS).astimezone(account.zone).date() if read_at is not None else today
 
 
 def queries_for(
@@ -110,14 +146,14 @@ def queries_for(
         has_velocity: Whether to read the inventory by the velocity of the newest days too.
         has_statistics: Whether to read every view of the dashboard too.
     """
-    builder = _AccountQueries(account, stored_days, today, has_offers=has_offers)
+    builder = _AccountQueries(account, stored_days, today, skus, has_offers=has_offers)
     for dataset in datasets:
-        if dataset.slicing is Slicing.MONTH:
-            yield from builder.by_month(dataset, months)
-        elif dataset.source is Source.PRODUCT_LOOKUP:
-            yield replace(builder.snapshot(dataset), skus=tuple(skus))
-        else:
-            yield builder.snapshot(dataset)
+        yield from builder.of(dataset, months)
+    # Where a computed answer is selected without the datasets that it is computed from, their gaps are named.
+    sources = (*((INVENTORY, DAILY_PRODUCT_SALES) if has_velocity else ()), *(_SOURCES if has_statistics else ()))
+    for dataset in dict.fromkeys((*sources, *((COST_PERIODS,) if has_statistics else ()))):
+        if dataset not in datasets:
+            yield from (query for query in builder.of(dataset, months) if query.absent is not None)
     if has_velocity:
         yield from builder.velocity()
     if not has_statistics:
@@ -133,11 +169,18 @@ class _AccountQueries:
     account: KnownAccount
     stored_days: StoredDays
     today: date
+    skus: Sequence[str]
     has_offers: bool
 
-    def snapshot(self, dataset: Dataset) -> AccountQuery:
-        never = None if self.stored_days.holds(dataset, self.account.key) else "it was never synced"
-        return AccountQuery(dataset, self.account, None, self.today, unanswerable=never)
+    def of(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[AccountQuery]:
+        """Yield the queries for a dataset: of each month, or of the newest snapshot."""
+        if dataset.slicing is Slicing.MONTH:
+            yield from self.by_month(dataset, months)
+            return
+        is_stored = self.stored_days.holds(dataset, self.account.key)
+        never = None if is_stored else f"it was never synced; load it with `{self._sync(dataset)}`"
+        skus = tuple(self.skus) if dataset.source is Source.PRODUCT_LOOKUP else None
+        yield AccountQuery(dataset, self.account, None, self.today, absent=never, skus=skus)
 
     def velocity(self) -> Iterator[AccountQuery]:
         """Yield the query for the inventory's velocity over the newest stored days, if any."""
@@ -153,22 +196,31 @@ class _AccountQueries:
         )
 
     def by_month(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[AccountQuery]:
-        """Yield a query for each stored range of days of a month.
+        """Yield a query for each stored range of days of a month, and one for each range of missing days.
 
-        One more query asks for the missing days.
+        Days after that of the newest load are missing in every list.
         """
-        days = self.stored_days.days(dataset, self.account.key)
-        unsynced = []
+        days, missing = self.stored_days.days(dataset, self.account.key), set[date]()
         for month in months:
-            stored = list(_stretches(days.intersection(month.each_day())))
+            stored = self.stored_days.windows(dataset, self.account.key, month)
             yield from (self.query(dataset, window, days) for window in stored)
-            for before, after in pairwise(stored):
-                hole = Window(before.end, after.start)
-                yield AccountQuery(dataset, self.account, hole, None, unanswerable=f"{hole}: never synced")
-            if not stored:
-                unsynced.append(month)
-        if unsynced:
-            yield self.never_synced(dataset, unsynced)
+            so_far = month.until(self.today + _DAY)
+            missing |= set(so_far.each_day()).difference(*(window.each_day() for window in stored))
+        last = self.stored_days.last_day(self.account, self.today)
+        late = {day for day in missing if day > last}
+        for window in _stretches(missing - late):
+            yield self.missing(dataset, window)
+        for window in _stretches(late):
+            reason = f"{window}: later than the last sync of the account"
+            yield AccountQuery(dataset, self.account, window, None, unanswerable=reason)
+
+    def missing(self, dataset: Dataset, window: Window) -> AccountQuery:
+        """Return the query for days that were never loaded; of a view, its sources are asked for instead."""
+        reason = f"{window}: never synced"
+        if dataset not in DATASETS:
+            return AccountQuery(dataset, self.account, window, None, unanswerable=reason)
+        reason += f"; load it with `{self._sync(dataset)} --from {window.start:%Y-%m} --to {window.last_day:%Y-%m}`"
+        return AccountQuery(dataset, self.account, window, None, absent=reason)
 
     def at_once(self, dataset: Dataset, months: Sequence[Window]) -> Iterator[AccountQuery]:
         """Yield one query for all stored months; without the first month where trends look back."""
@@ -176,19 +228,13 @@ class _AccountQueries:
         stored = [days.intersection(month.each_day()) for month in months]
         of_months = [month_days for month_days in stored if month_days]
         if not of_months:
-            yield self.never_synced(dataset, months)
+            yield self.missing(dataset, Window(months[0].start, months[-1].end))
             return
         looks_back = TREND in dataset.columns and len(of_months) > 1
         yield self.query(dataset, Window(min(of_months[1 if looks_back else 0]), max(of_months[-1]) + _DAY), days)
 
-    def never_synced(self, dataset: Dataset, months: Sequence[Window]) -> AccountQuery:
-        window = Window(months[0].start, months[-1].end)
-        named = ", ".join(f"{month.start:%Y-%m}" for month in months[:3])
-        more = f" and {len(months) - 3} months more" if len(months) > 3 else ""
-        return AccountQuery(dataset, self.account, window, None, unanswerable=f"{named}{more}: never synced")
-
     def query(self, dataset: Dataset, window: Window, days: set[date]) -> AccountQuery:
-        unknown = tuple(self._unknown(dataset, window, days)) if dataset.parameters else ()
+        unknown = () if dataset in DATASETS else tuple(self._unknown(dataset, window, days))
         return AccountQuery(dataset, self.account, window, None, unknown)
 
     def _unknown(self, dataset: Dataset, window: Window, days: set[date]) -> Iterator[tuple[str, str]]:
@@ -201,6 +247,9 @@ class _AccountQueries:
             yield _STOCK_DAYS, "some days have no snapshot"
         if not days.issuperset(_looked_back_upon(dataset, window)):
             yield TREND.name, "days before the window were never synced"
+
+    def _sync(self, dataset: Dataset) -> str:
+        return f"seller-platform sync --account {self.account.key} --dataset {dataset.name}"
 
 
 def _stretches(days: Collection[date]) -> Iterator[Window]:

@@ -94,13 +94,14 @@ def _asked(
 @pytest.mark.parametrize(
     ("body", "status", "verdict"),
     [
-        ({"reason": "replica", "errors": {"start_date": ["was never read"]}}, 422, ComparisonResult.NOT_KNOWN),
+        ({"reason": "replica", "errors": {"group_by": ["is parent_asin"]}}, 422, ComparisonResult.NOT_KNOWN),
+        ({"reason": "replica", "errors": {"start_date": ["was never read"]}}, 422, ComparisonResult.ABSENT),
         ({"errors": {"start_date": ["is no day"]}}, 422, ComparisonResult.DIFFERENT),
         ({"reason": "another"}, 422, ComparisonResult.DIFFERENT),
         ({}, 404, ComparisonResult.DIFFERENT),
     ],
 )
-def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
+def test_a_refusal_is_a_difference_unless_no_list_contains_the_answer(
     body: Mapping[str, object], status: int, verdict: ComparisonResult
 ) -> None:
     query = AccountQuery(STOCK, SHOP, None, TODAY)
@@ -109,7 +110,7 @@ def test_a_refusal_is_a_difference_unless_it_says_that_it_is_a_replicas(
 
     assert comparison.verdict is verdict
     assert len(comparison.not_known) == (verdict is ComparisonResult.NOT_KNOWN)
-    assert len(comparison.differences) == (verdict is ComparisonResult.DIFFERENT)
+    assert len(comparison.differences) == (verdict is not ComparisonResult.NOT_KNOWN)
 
 
 def test_costs_are_compared_as_multisets_however_they_are_spelled() -> None:
@@ -158,10 +159,11 @@ def test_the_days_around_a_gap_are_requested_and_the_gap_is_named() -> None:
 
     asked = _asked(ORDERS, receipts=receipts)
 
-    assert [(str(query.window), query.unanswerable) for query in asked] == [
+    command = "seller-platform sync --account S1.DE --dataset orders --from 2026-03 --to 2026-03"
+    assert [(str(query.window), query.absent) for query in asked] == [
         ("2026-03-01..2026-03-10", None),
         ("2026-03-13..2026-03-31", None),
-        ("2026-03-11..2026-03-12", "2026-03-11..2026-03-12: never synced"),
+        ("2026-03-11..2026-03-12", f"2026-03-11..2026-03-12: never synced; load it with `{command}`"),
     ]
 
 
@@ -172,8 +174,9 @@ def test_the_velocity_is_asked_for_the_newest_days_that_are_stored() -> None:
         _receipt(DAILY, Window(date(2026, 2, 1), TODAY)),
     )
 
-    (of_replica,) = _asked(receipts=receipts, has_velocity=True)
-    (of_own,) = _asked(receipts=receipts, has_velocity=True, has_offers=True)
+    of_replica, of_own = (
+        _asked(receipts=receipts, has_velocity=True, has_offers=has_offers)[-1] for has_offers in (False, True)
+    )
 
     assert dict(of_replica.dataset.parameters) == {
         "velocity_start_date": str(TODAY - timedelta(days=30)),
@@ -181,12 +184,12 @@ def test_the_velocity_is_asked_for_the_newest_days_that_are_stored() -> None:
     }
     assert list(of_replica.ignored) == ["restock_date", "restock_quantity_suggested"]
     assert not of_own.ignored
-    assert _asked(receipts=receipts[:1], has_velocity=True) == []
+    assert [query.dataset for query in _asked(receipts=receipts[:1], has_velocity=True)] == [DAILY]  # it is absent
 
 
 def test_costs_are_compared_for_all_products_where_they_were_read() -> None:
     (never,) = _asked(COSTS, receipts=())
     (once,) = _asked(COSTS, receipts=(_receipt(COSTS, Window.day(TODAY)),))
 
-    assert (never.unanswerable, once.unanswerable) == ("it was never synced", None)
-    assert once.skus == ("A", "B")
+    assert "it was never synced; load it with" in (never.absent or "")
+    assert (never.skus, once.skus, once.absent) == (("A", "B"), ("A", "B"), None)

@@ -1,0 +1,64 @@
+"""Tests how `seller-platform verify` reports comparisons."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from seller_platform.cli.output import Output
+from seller_platform.cli.verify import report
+from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult
+
+_EQUAL = Comparison("orders", "S1.DE", "orders 2026-03-01..2026-03-31", ComparisonResult.EQUAL, rows=3)
+_ROWS = replace(_EQUAL, verdict=ComparisonResult.DIFFERENT, differences=("a row lacks",))
+_COMPUTED = replace(
+    _EQUAL, subject="statistics", asked="statistics week", verdict=ComparisonResult.COMPUTED, differences=("profit",)
+)
+_ABSENT = replace(_EQUAL, subject="inventory", verdict=ComparisonResult.ABSENT, differences=("never synced",))
+_NOT_KNOWN = replace(_EQUAL, verdict=ComparisonResult.NOT_KNOWN, not_known=("parents",))
+
+
+def _report(capsys: pytest.CaptureFixture[str], *comparisons: Comparison) -> tuple[int, dict[str, Any]]:
+    code = 0
+    try:
+        report(Output(as_json=True), comparisons)
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return code, document
+
+
+@pytest.mark.parametrize(
+    ("comparison", "kind"), [(_ROWS, "differences"), (_COMPUTED, "computed_differences"), (_ABSENT, "absent")]
+)
+def test_each_kind_of_difference_is_listed_apart_and_fails(
+    capsys: pytest.CaptureFixture[str], comparison: Comparison, kind: str
+) -> None:
+    code, document = _report(capsys, _EQUAL, comparison)
+
+    kinds = {
+        name: [each["what"] for each in document[name]] for name in ("differences", "computed_differences", "absent")
+    }
+    assert (code, document["exit_code"]) == (5, 5)
+    assert kinds == {**{name: [] for name in kinds}, kind: list(comparison.differences)}
+    assert f"{comparison.subject} of S1.DE" in document["message"]
+
+
+def test_the_text_names_what_kind_of_difference_each_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        report(Output(as_json=False), [_ROWS, _COMPUTED, _ABSENT])
+
+    printed = capsys.readouterr()
+    assert "different: orders of S1.DE (orders 2026-03-01..2026-03-31): a row lacks" in printed.out
+    assert "computed differently: statistics of S1.DE (statistics week): profit" in printed.out
+    assert "absent: inventory of S1.DE" in printed.out
+    words = ("source and replica differ: orders", "computes other values: statistics", "never synced: inventory")
+    assert all(word in printed.err for word in words), printed.err
+
+
+def test_what_a_replica_cannot_know_fails_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, document = _report(capsys, _EQUAL, _NOT_KNOWN)
+
+    assert code == 0
+    assert [each["what"] for each in document["not_known"]] == ["parents"]
