@@ -11,6 +11,7 @@
 - `settings`: settings read from the environment
 - `logs`: logs as JSON
 - `traces`: OpenTelemetry spans
+- `csv_files`: CSV files of an operator, read strictly
 - `clocks`: the time, and moments that are past
 - `files`: files replaced whole
 - `failpoints`: where tests end a process

@@ -272,15 +272,29 @@ class ProductsUnknownError(RequestError):
         )
 
 
-class CostSheetError(RequestError):
-    """A cost sheet has errors, so no plan can be made from it."""
+class SheetError(RequestError):
+    """A CSV file or a table of the operator has errors, and nothing of it was used.
 
-    next_step = "Fix the lines that the message names, and plan again."
+    Args:
+        source: The path of the file, or the name of the table.
+        problems: What is wrong, by line and column.
+    """
+
+    next_step = "Fix the lines that the message names, and run the command again."
+    outcome = "cannot be used"
+    command = "the command"
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         self.source, self.problems = source, tuple(problems)
         lines = "".join(f"\n- {problem}" for problem in problems)
-        super().__init__(f"{source} cannot be planned:{lines}\nFix it and run `seller-platform costs plan` again")
+        super().__init__(f"{source} {self.outcome}:{lines}\nFix it and run {self.command} again")
+
+
+class CostSheetError(SheetError):
+    """A cost sheet has errors, so no plan can be made from it."""
+
+    next_step = "Fix the lines that the message names, and plan again."
+    outcome, command = "cannot be planned", "`seller-platform costs plan`"
 
 
 class UnknownTableError(RequestError):

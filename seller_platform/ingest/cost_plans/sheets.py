@@ -4,11 +4,7 @@ A sheet has one line for each cost element. The lines of a SKU together are all 
 stays unchanged. All problems are reported together, by line and column, before a request is sent to the upstream.
 """
 
-import csv
-import io
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -30,13 +26,13 @@ from seller_platform.contract.cost_periods import (
     CostElement,
     CostPeriod,
     Periods,
-    decimals_of,
     in_cents,
     in_order,
     unit_amount,
     with_cents,
 )
 from seller_platform.contract.currencies import CURRENCIES
+from seller_platform.csv_files import Line, Problems, column_problems, csv_lines, day_in, number_in
 from seller_platform.errors import CostSheetError
 from seller_platform.warehouse.jobs.cost_plans import looks_like_a_table, read_table
 from seller_platform.warehouse.postgres.database import Database
@@ -45,25 +41,11 @@ ACCOUNT, REMOVE = "account", "remove"
 REQUIRED = (ACCOUNT, SKU, FROM_DATE, TO_DATE, COST_ELEMENT, CURRENCY)
 COLUMNS = (*REQUIRED, AMOUNT, TOTAL_AMOUNT, UNITS, CONVERSION_RATE, PROVIDER, NOTES, REMOVE)
 
-_MOST_PROBLEMS = 20
-_NUMBER = re.compile(r"\d{1,13}(\.\d{1,20})?", re.ASCII)
-_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _YES, _NO = frozenset({"yes", "true", "1"}), frozenset({"", "no", "false", "0"})
 
 Product = tuple[str, str]
 ProductCosts = Mapping[Product, Periods]
 """All target cost periods of products, by account and SKU; no periods where the costs are to be removed."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """The position and the cells of one line of a sheet; absent cells are empty."""
-
-    position: str
-    cells: Mapping[str, str]
-
-    def __getitem__(self, column: str) -> str:
-        return self.cells.get(column, "")
 
 
 def read_costs(database: Database, source: str, accounts: Collection[str]) -> ProductCosts:
@@ -77,14 +59,14 @@ def read_costs(database: Database, source: str, accounts: Collection[str]) -> Pr
         UnknownTableError: There is no such file or table.
         CostSheetError: It cannot be read, or has values that cannot be written.
     """
-    path = Path(source)
+    path, problems = Path(source), Problems(source, CostSheetError)
     if looks_like_a_table(source) and not path.exists():
         columns, rows = read_table(database, source)
-        _check_columns(source, columns)
+        if wrong := _column_problems(columns):
+            raise CostSheetError(source, wrong)
         lines = [Line(f"row {number}", _cells(source, number, columns, row)) for number, row in enumerate(rows, 1)]
     else:
-        lines = list(_csv_lines(path))
-    problems = _Problems(source)
+        lines = list(csv_lines(path, _column_problems, problems))
     lines_of: dict[Product, list[Line]] = {}
     for line in lines:
         if _is_product(line, accounts, problems):
@@ -96,49 +78,12 @@ def read_costs(database: Database, source: str, accounts: Collection[str]) -> Pr
     return costs
 
 
-def _csv_lines(path: Path) -> Iterator[Line]:
-    source = str(path)
-    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
-    try:
-        columns = [name.strip() for name in next(reader, [])]
-        _check_columns(source, columns)
-        began = reader.line_num + 1
-        for cells in reader:
-            if any(cells):
-                position = f"line {began}"
-                if len(cells) != len(columns):
-                    raise CostSheetError(
-                        source, [f"{position}: it has {len(cells)} cells under {len(columns)} columns"]
-                    )
-                yield Line(position, dict(zip(columns, cells, strict=True)))
-            began = reader.line_num + 1
-    except csv.Error as error:
-        raise CostSheetError(source, [f"line {reader.line_num}: it is not CSV: {error}"]) from error
-
-
-def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise CostSheetError(str(path), [f"it cannot be read: {error.strerror or error}"]) from error
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise CostSheetError(str(path), [f"line {line} is not UTF-8; save the file as CSV in UTF-8"]) from error
-
-
-def _check_columns(source: str, columns: Sequence[str]) -> None:
-    problems = [f"column {name!r} is not one of {', '.join(COLUMNS)}" for name in columns if name not in COLUMNS]
-    if len(columns) == 1 and ";" in columns[0]:
-        problems = ["its columns are separated by semicolons; separate them by commas"]
-    else:
-        problems += [f"column {name} occurs twice" for name in sorted({n for n in columns if columns.count(n) > 1})]
-        problems += [f"column {name} is missing" for name in REQUIRED if name not in columns]
-        if AMOUNT not in columns and TOTAL_AMOUNT not in columns:
-            problems.append(f"column {AMOUNT} is missing, or {TOTAL_AMOUNT} in its place")
-    if problems:
-        raise CostSheetError(source, problems)
+def _column_problems(columns: Sequence[str]) -> list[str]:
+    problems = column_problems(columns, allowed=COLUMNS, required=REQUIRED)
+    is_separated = len(columns) != 1 or ";" not in columns[0]
+    if is_separated and AMOUNT not in columns and TOTAL_AMOUNT not in columns:
+        problems.append(f"column {AMOUNT} is missing, or {TOTAL_AMOUNT} in its place")
+    return problems
 
 
 def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[object]) -> Mapping[str, str]:
@@ -163,29 +108,7 @@ def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[objec
     return cells
 
 
-@dataclass
-class _Problems:
-    """Collects the problems of a sheet, up to a number that people read."""
-
-    source: str
-    lines: list[str] = field(default_factory=list)
-
-    def add_cell(self, line: Line, column: str, problem: str) -> None:
-        self.add(f"{line.position}, column {column}: {problem}")
-
-    def add(self, problem: str) -> None:
-        self.lines.append(problem)
-        if len(self.lines) >= _MOST_PROBLEMS:
-            self.lines.append("and perhaps more")
-            self.check()
-
-    def check(self) -> None:
-        """Raise CostSheetError if there is a problem."""
-        if self.lines:
-            raise CostSheetError(self.source, self.lines)
-
-
-def _is_product(line: Line, accounts: Collection[str], problems: _Problems) -> bool:
+def _is_product(line: Line, accounts: Collection[str], problems: Problems) -> bool:
     account = line[ACCOUNT].strip()
     if account not in accounts:
         listed = ", ".join(sorted(accounts)) or "none yet; run `seller-platform connect`"
@@ -197,7 +120,7 @@ def _is_product(line: Line, accounts: Collection[str], problems: _Problems) -> b
     return True
 
 
-def _periods(lines: Sequence[Line], problems: _Problems) -> Periods:
+def _periods(lines: Sequence[Line], problems: Problems) -> Periods:
     """Return the periods of one product from its lines."""
     removals = [line for line in lines if _is_removal(line, problems)]
     if removals:
@@ -211,7 +134,11 @@ def _periods(lines: Sequence[Line], problems: _Problems) -> Periods:
     elements: dict[tuple[date, date], list[CostElement]] = {}
     position_of: dict[tuple[date, date], str] = {}
     for line in lines:
-        first, last, element = _day(line, FROM_DATE, problems), _day(line, TO_DATE, problems), _element(line, problems)
+        first, last, element = (
+            day_in(line, FROM_DATE, problems),
+            day_in(line, TO_DATE, problems),
+            _element(line, problems),
+        )
         if first is None or last is None or element is None:
             continue
         if first > last:
@@ -229,7 +156,7 @@ def _periods(lines: Sequence[Line], problems: _Problems) -> Periods:
     return periods
 
 
-def _add_overlaps(periods: Periods, position_of: Mapping[tuple[date, date], str], problems: _Problems) -> None:
+def _add_overlaps(periods: Periods, position_of: Mapping[tuple[date, date], str], problems: Problems) -> None:
     for number, period in enumerate(periods[1:], start=1):
         for earlier in periods[:number]:
             if period.overlaps(earlier):
@@ -240,7 +167,7 @@ def _add_overlaps(periods: Periods, position_of: Mapping[tuple[date, date], str]
                 break
 
 
-def _is_removal(line: Line, problems: _Problems) -> bool:
+def _is_removal(line: Line, problems: Problems) -> bool:
     """Return whether a line removes the costs of its SKU.
 
     It does if it is marked so, or has no other cell.
@@ -255,7 +182,7 @@ def _is_removal(line: Line, problems: _Problems) -> bool:
     return marked in _YES or not filled
 
 
-def _element(line: Line, problems: _Problems) -> CostElement | None:
+def _element(line: Line, problems: Problems) -> CostElement | None:
     before = len(problems.lines)
     name, currency = line[COST_ELEMENT].strip(), line[CURRENCY].strip()
     if not name:
@@ -290,24 +217,5 @@ def _element(line: Line, problems: _Problems) -> CostElement | None:
     return CostElement(texts[0], computed, *texts[1:], total_amount=total, units=units, conversion_rate=rate)
 
 
-def _number(line: Line, column: str, problems: _Problems, *, most_decimals: int = MOST_DECIMALS) -> Decimal | None:
-    written = line[column].strip()
-    if not written:
-        return None
-    number = Decimal(written) if _NUMBER.fullmatch(written) else None
-    if number is None or number >= LARGEST_AMOUNT or decimals_of(number) > most_decimals:
-        allowed = f"a number from 0 to less than {LARGEST_AMOUNT} with at most {most_decimals} decimals"
-        problems.add_cell(line, column, f"{written!r} is not {allowed}, written as 1234.50")
-        return None
-    return number
-
-
-def _day(line: Line, column: str, problems: _Problems) -> date | None:
-    written = line[column].strip()
-    try:
-        if not _DAY.fullmatch(written):
-            raise ValueError
-        return date.fromisoformat(written)
-    except ValueError:
-        problems.add_cell(line, column, f"{written!r} is not a day, written as 2026-03-31")
-        return None
+def _number(line: Line, column: str, problems: Problems, *, most_decimals: int = MOST_DECIMALS) -> Decimal | None:
+    return number_in(line, column, problems, limit=LARGEST_AMOUNT, most_decimals=most_decimals)

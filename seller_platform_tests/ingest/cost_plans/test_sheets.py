@@ -132,7 +132,7 @@ def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
             "S1.US,A,2026-01-01,2026-01-31,Freight,1,usd",
             "line 2, column currency: 'usd' is not an ISO 4217 code such as EUR",
         ),
-        ("S1.US,A,2026-01-01,2026-01-31,Freight,1", "line 2: it has 6 cells under 7 columns"),
+        ("S1.US,A,2026-01-01,2026-01-31,Freight,1", "line 2: 'S1.US,A,2026-01-01,2026-01-31,Freight,1' has 6 cells"),
     ],
 )
 def test_a_problem_is_reported_by_line_column_and_value(
