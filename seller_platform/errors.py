@@ -297,6 +297,20 @@ class CostSheetError(SheetError):
     outcome, command = "cannot be planned", "`seller-platform costs plan`"
 
 
+class RateFileError(SheetError):
+    """A file of exchange rates has errors, so none of them was loaded."""
+
+    next_step = "Fix the lines that the message names, and load the file again."
+    outcome, command = "was not loaded", "`seller-platform service rates load`"
+
+
+class ProductFileError(SheetError):
+    """A file of products has errors, so none of them was loaded."""
+
+    next_step = "Fix the lines that the message names, and load the file again."
+    outcome, command = "was not loaded", "`seller-platform service products load`"
+
+
 class UnknownTableError(RequestError):
     """The warehouse has no table or view of that name."""
 

@@ -10,7 +10,7 @@
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore` and `prune`
 - `keys`: encryption keys
-- `service`: the REST API, its users, groups and applications
+- `service`: the REST API, its users, groups, applications, rates and products
 - `doctor`: the checks of `seller-platform doctor`
 - `sandbox`: commands on generated sellers
 - `installation`: settings, warehouse and key of an installation
@@ -54,7 +54,7 @@ _COMMANDS = {
     "prune": ("database", "Delete old snapshots except one a month, and receipts that nothing refers to."),
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
-    "service": ("service", "Run the REST API, and manage its users, groups and applications."),
+    "service": ("service.command", "Run the REST API, and manage its users, groups and applications."),
     "sandbox": ("sandbox.fill", "Fill the service's database with generated sellers."),
 }
 """The module of each command, and its sentence in `--help`."""

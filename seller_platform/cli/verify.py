@@ -24,7 +24,7 @@ from seller_platform.ingest.verification.comparison import Comparison, Compariso
 from seller_platform.ingest.verification.queries import NOT_ASKED, AccountQuery, StoredDays, queries_for
 from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
-from seller_platform.warehouse.loads.products import accounts_with_products, skus_of_account
+from seller_platform.warehouse.loads.products import accounts_with_offers, skus_of_account
 from seller_platform.warehouse.loads.receipts import latest_receipts
 
 STATISTICS, VELOCITY = "statistics", "velocity"
@@ -162,7 +162,7 @@ def _queries_by_account(
     datasets = chosen if selection.datasets else (*LISTS, *COSTS)
     months = months_of(selection, installation.settings.history_start)
     stored_days = StoredDays(latest_receipts(installation.database))
-    with_products = accounts_with_products(installation.database)
+    with_offers = accounts_with_offers(installation.database)
     has_statistics = selection.datasets is None or STATISTICS in selection.datasets
     needs_costs = has_statistics or COST_PERIODS in datasets
 
@@ -174,7 +174,7 @@ def _queries_by_account(
             stored_days,
             today=datetime.now(account.zone).date(),
             skus=skus_of_account(installation.database, account.key) if needs_costs else (),
-            has_offers=account.key in with_products,
+            has_offers=account.key in with_offers,
             has_velocity=selection.datasets is None or VELOCITY in selection.datasets,
             has_statistics=has_statistics,
         )

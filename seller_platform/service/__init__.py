@@ -14,5 +14,6 @@
 - `statistics`: the statistics endpoint
 - `costs`: the cost period endpoints
 - `reports`: the report endpoints and their worker
+- `csv_loads`: exchange rates and products, loaded by an operator
 - `monitoring`: metrics for Prometheus, and the status endpoint
 """

@@ -1,12 +1,13 @@
 """Tests the commands of `seller-platform service` with a database URL."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from seller_platform.cli.service import service
+from seller_platform.cli.service.command import service
 from seller_platform.contract import Account
 from seller_platform.errors import AccountNotGrantedError
 from seller_platform.service.users.passwords import verify_password
@@ -89,3 +90,17 @@ def test_a_public_application_gets_no_secret(url: str) -> None:
 
     assert set(public) == {"client_id", "redirect_uri"}
     assert set(other) == {"client_id", "client_secret", "redirect_uri"}
+
+
+def test_rates_and_products_are_loaded_from_files(url: str, tmp_path: Path) -> None:
+    rates, products = tmp_path / "rates.csv", tmp_path / "products.csv"
+    rates.write_text("day,currency,per_euro\n2026-03-01,USD,1.09\n")
+    products.write_text("account,sku,asin,parent_asin,product_name\nS1.US,A,B1,P1,Mug\n")
+
+    of_rates, of_products = _run(url, "rates", "load", str(rates)), _run(url, "products", "load", str(products))
+    printed = CliRunner().invoke(service, ["rates", "load", str(rates), "--database-url", url]).output
+
+    days = {"first_day": "2026-03-01", "last_day": "2026-03-01"}
+    assert of_rates == {"rates": 1, "currencies": ["USD"], **days}
+    assert of_products == {"products": 1, "with_parent": 1, "accounts": ["S1.US"]}
+    assert printed == "1 exchange rate was loaded: USD, 2026-03-01..2026-03-01.\n"

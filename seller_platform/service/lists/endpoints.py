@@ -213,7 +213,10 @@ def require_rates(selected: SelectedAccounts, currency: str | None, missing: Map
 
 def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
     if selected.has_replicas:
-        return UnknownToReplicaError(CURRENCY.name, f"{problem} here; no list tells a copy of exchange rates")
+        advice = "its operator can load them with `seller-platform service rates load`"
+        return UnknownToReplicaError(
+            CURRENCY.name, f"{problem} here; no list tells a copy of exchange rates, but {advice}"
+        )
     return InvalidParametersError({CURRENCY.name: [problem]})
 
 

@@ -1,6 +1,7 @@
 """Finds products of accounts by SKU, ASIN or the ASIN of their parent.
 
-The products of the sandbox are in a table of the service; those of a replica are the ones that its rows name.
+The products of the sandbox are in a table of the service. Those of a replica are the ones that its rows name, and the
+ones that its operator loaded.
 """
 
 from collections.abc import Mapping
@@ -58,12 +59,15 @@ async def find_skus(
     if skus:
         return skus
     if product.name == PARENT_ASIN.name and not await knows_parents(connection, selected):
-        problem = "is not known here: the rows come from another service, which does not list parents of products"
+        problem = (
+            "is not known here: the rows come from another service, which does not list parents of products; the "
+            "operator can load them with `seller-platform service products load`"
+        )
         raise UnknownToReplicaError(PARENT_ASIN.name, problem)
     raise NotFoundError(f"there is no product with {product.name} {shown(product.value)} in the accounts selected")
 
 
 async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:
-    """Whether the parents of all selected accounts' products are stored; a replica's are not."""
+    """Whether the parents of all selected accounts' products are stored; of a replica, an operator loads them."""
     unknown = await connection.execute(_WITHOUT_PRODUCTS, {"accounts": selected.keys})
     return await unknown.fetchone() is None

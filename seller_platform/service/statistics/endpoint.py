@@ -135,7 +135,8 @@ def statistics_route(store: Store, clock: Clock) -> Route:
             if grouping.dimension == "parent_asin" and not await knows_parents(connection, selected):
                 problem = (
                     "is parent_asin, but this service does not know the parents of the products: it serves rows that "
-                    "were read from another service, which does not tell them. Group by sku or asin"
+                    "were read from another service, which does not tell them. Group by sku or asin, or have "
+                    "the operator load them with `seller-platform service products load`"
                 )
                 raise UnknownToReplicaError(_GROUP.name, problem)
             if not is_converted:

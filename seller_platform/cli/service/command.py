@@ -1,14 +1,13 @@
 """`seller-platform service`: runs the REST API, and manages its users, groups and applications."""
 
-import functools
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
 
 import click
 
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Output
+from seller_platform.cli.service.csv_loads import products, rates
+from seller_platform.cli.service.options import database_options, open_service, result_options, say
 from seller_platform.errors import RequestError
 from seller_platform.service.oauth.applications import add_application, add_public_application
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
@@ -24,42 +23,15 @@ from seller_platform.service.users.store import (
 )
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import SANDBOX, embedded_server, warehouse_url
-
-
-def _database_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that choose the database, and pass its `url` to the command."""
-
-    @click.option(
-        "--database-url",
-        help="The service's database; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
-        "embedded server.",
-    )
-    @click.option("--replica", is_flag=True, help="Use the warehouse that `sync` fills.")
-    @functools.wraps(command)
-    def with_url(*, database_url: str | None, replica: bool, **given: Any) -> None:
-        if replica and database_url is not None:
-            raise click.UsageError("--replica and --database-url name two databases; give one of them")
-        settings = read_settings()
-        if replica:
-            url = warehouse_url(settings)
-        elif database_url is None and settings.service_database_url is not None:
-            url = settings.service_database_url.get_secret_value()
-        else:
-            url = database_url or embedded_server(settings.home).database(SANDBOX)
-        command(url=url, **given)
-
-    return with_url
-
-
-def _result_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of commands that print a result: the database and `--json`."""
-    return _database_options(json_option(command))
 
 
 @click.group()
 def service() -> None:
     """Run the REST API, and manage its users, groups and applications."""
+
+
+service.add_command(rates)
+service.add_command(products)
 
 
 @service.command()
@@ -73,7 +45,7 @@ def service() -> None:
     "--metrics-port", type=click.IntRange(0), help="Serve metrics to Prometheus on this port; 0 takes a free one."
 )
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
-@_database_options
+@database_options
 def run(
     *,
     host: str,
@@ -100,7 +72,7 @@ def run(
 
 
 @service.command()
-@_database_options
+@database_options
 def worker(*, url: str) -> None:
     """Write requested reports, until Ctrl-C; several workers share the queue."""
     with Database(url) as database:
@@ -116,20 +88,20 @@ def user() -> None:
 @user.command("add")
 @click.argument("email")
 @click.option("--name", help="The person's name; by default the part of the address before the @.")
-@_result_options
+@result_options
 def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
     """Add a user; the password is read from standard input or a prompt."""
     password = _password()
-    with _open(url) as database:
+    with open_service(url) as database:
         user_id = add_user(database, email, name or email.partition("@")[0], password)
-    _say(output, f"User {email} was added.", {"id": user_id, "email": email})
+    say(output, f"User {email} was added.", {"id": user_id, "email": email})
 
 
 @user.command("list")
-@_result_options
+@result_options
 def user_list(*, url: str, output: Output) -> None:
     """List the users, and the accounts that they may read."""
-    with _open(url) as database:
+    with open_service(url) as database:
         users = users_of(database)
     output.document({"users": [asdict(each) for each in users]})
     rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
@@ -138,59 +110,59 @@ def user_list(*, url: str, output: Output) -> None:
 
 @user.command("password")
 @click.argument("email")
-@_result_options
+@result_options
 def user_password(*, email: str, url: str, output: Output) -> None:
     """Change a user's password, and log the user out everywhere.
 
     The password is read from standard input or a prompt.
     """
     password = _password()
-    with _open(url) as database:
+    with open_service(url) as database:
         set_password(database, email, password)
-    _say(output, f"The password of {email} was changed; they must log in again.", {"email": email})
+    say(output, f"The password of {email} was changed; they must log in again.", {"email": email})
 
 
 @user.command("grant")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@_result_options
+@result_options
 def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Let a user read accounts, named by their keys."""
-    with _open(url) as database:
+    with open_service(url) as database:
         grant_accounts(database, email, accounts)
-    _say(output, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+    say(output, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
 
 
 @user.command("revoke")
 @click.argument("email")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@_result_options
+@result_options
 def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Take accounts away from a user, and out of the user's groups."""
-    with _open(url) as database:
+    with open_service(url) as database:
         revoke_accounts(database, email, accounts)
-    _say(output, f"{email} may no longer read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+    say(output, f"{email} may no longer read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
 
 
 @user.command("close")
 @click.argument("email")
-@_result_options
+@result_options
 def user_close(*, email: str, url: str, output: Output) -> None:
     """Close a user: end their sessions and approved access, and refuse logins."""
-    with _open(url) as database:
+    with open_service(url) as database:
         close_user(database, email)
     text = f"{email} is closed: all sessions and approved access have ended."
-    _say(output, text, {"email": email, "status": "closed"})
+    say(output, text, {"email": email, "status": "closed"})
 
 
 @user.command("reopen")
 @click.argument("email")
-@_result_options
+@result_options
 def user_reopen(*, email: str, url: str, output: Output) -> None:
     """Let a closed user log in again; applications must be approved again."""
-    with _open(url) as database:
+    with open_service(url) as database:
         reopen_user(database, email)
-    _say(output, f"{email} may log in again.", {"email": email, "status": "active"})
+    say(output, f"{email} may log in again.", {"email": email, "status": "active"})
 
 
 @service.group()
@@ -202,21 +174,21 @@ def group() -> None:
 @click.argument("email")
 @click.argument("title")
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@_result_options
+@result_options
 def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Set the accounts of a user's group, and create the group if needed."""
-    with _open(url) as database:
+    with open_service(url) as database:
         set_group(database, email, title, accounts)
     document = {"email": email, "title": title, "accounts": accounts}
-    _say(output, f"The group {title} of {email} holds {', '.join(accounts)}.", document)
+    say(output, f"The group {title} of {email} holds {', '.join(accounts)}.", document)
 
 
 @group.command("list")
 @click.argument("email")
-@_result_options
+@result_options
 def group_list(*, email: str, url: str, output: Output) -> None:
     """List the groups of a user."""
-    with _open(url) as database:
+    with open_service(url) as database:
         groups = groups_of(database, email)
     output.document({"groups": [{"title": title, "accounts": keys} for title, keys in groups.items()]})
     rows = [(title, ", ".join(keys) or "no account") for title, keys in groups.items()]
@@ -226,12 +198,12 @@ def group_list(*, email: str, url: str, output: Output) -> None:
 @group.command("remove")
 @click.argument("email")
 @click.argument("title")
-@_result_options
+@result_options
 def group_remove(*, email: str, title: str, url: str, output: Output) -> None:
     """Remove a group; its accounts stay the user's."""
-    with _open(url) as database:
+    with open_service(url) as database:
         remove_group(database, email, title)
-    _say(output, f"The group {title} of {email} is removed.", {"email": email, "title": title})
+    say(output, f"The group {title} of {email} is removed.", {"email": email, "title": title})
 
 
 @service.group()
@@ -243,24 +215,18 @@ def application() -> None:
 @click.argument("name")
 @click.option("--redirect-uri", required=True, help="Where the user is sent back to, exactly.")
 @click.option("--public", is_flag=True, help="The application cannot keep a secret: it gets none, and must use PKCE.")
-@_result_options
+@result_options
 def application_add(*, name: str, redirect_uri: str, public: bool, url: str, output: Output) -> None:
     """Register an application and print its id and secret; the secret is printed only once."""
-    with _open(url) as database:
+    with open_service(url) as database:
         if public:
             client_id = add_public_application(database, name, redirect_uri)
             document = {"client_id": client_id, "redirect_uri": redirect_uri}
-            _say(output, f"client id: {client_id}\nIt has no secret, and must use PKCE.", document)
+            say(output, f"client id: {client_id}\nIt has no secret, and must use PKCE.", document)
             return
         client_id, client_secret = add_application(database, name, redirect_uri)
     text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
-    _say(output, text, {"client_id": client_id, "client_secret": client_secret, "redirect_uri": redirect_uri})
-
-
-def _open(url: str) -> Database:
-    database = Database(url)
-    database.migrate()
-    return database
+    say(output, text, {"client_id": client_id, "client_secret": client_secret, "redirect_uri": redirect_uri})
 
 
 def _password() -> str:
@@ -270,8 +236,3 @@ def _password() -> str:
     if not password:
         raise RequestError("no password was given; write it to standard input, or run the command in a terminal")
     return password
-
-
-def _say(output: Output, text: str, document: Mapping[str, object]) -> None:
-    output.document(document)
-    output.line(text)

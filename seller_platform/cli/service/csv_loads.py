@@ -1,0 +1,57 @@
+"""`service rates load` and `service products load`: what no list contains, from CSV files."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from seller_platform.cli.output import Output
+from seller_platform.cli.service.options import open_service, result_options, say
+from seller_platform.service.csv_loads.products import load_products
+from seller_platform.service.csv_loads.rates import load_rates
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def rates() -> None:
+    """Manage exchange rates, which convert amounts for `currency`."""
+
+
+@rates.command("load")
+@click.argument("file", type=_FILE)
+@result_options
+def rates_load(*, file: Path, url: str, output: Output) -> None:
+    """Load exchange rates from a CSV file.
+
+    Its columns are day, currency and per_euro: how many units of the currency one euro is. The euro has the rate 1 and
+    needs no lines. A rate of the same day and currency is replaced. A file with an error is not loaded at all.
+    """
+    with open_service(url) as database:
+        loaded = load_rates(database, file)
+    days, currencies = f"{loaded.first_day}..{loaded.last_day}", ", ".join(loaded.currencies)
+    count = f"{loaded.rates} exchange rate{'s were' if loaded.rates != 1 else ' was'} loaded"
+    say(output, f"{count}: {currencies}, {days}.", asdict(loaded))
+
+
+@click.group()
+def products() -> None:
+    """Manage products: their parents, offers and lead times."""
+
+
+@products.command("load")
+@click.argument("file", type=_FILE)
+@result_options
+def products_load(*, file: Path, url: str, output: Output) -> None:
+    """Load products from a CSV file.
+
+    Its columns are account and sku, and any of asin, parent_asin, product_name, buybox_price, sales_rank and
+    lead_time_days. An asin or product_name that is empty is taken from the stored rows. A product without a parent_asin
+    stands for its own, as does one that is not in the file. A product of the same account and sku is replaced. A file
+    with an error is not loaded at all.
+    """
+    with open_service(url) as database:
+        loaded = load_products(database, file)
+    count = f"{loaded.products} product{'s were' if loaded.products != 1 else ' was'} loaded"
+    text = f"{count}, {loaded.with_parent} with a parent, of {', '.join(loaded.accounts)}."
+    say(output, text, asdict(loaded))

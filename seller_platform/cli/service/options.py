@@ -1,0 +1,55 @@
+"""The options of the service's commands: the database and `--json`."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import SANDBOX, embedded_server, warehouse_url
+
+
+def database_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose the database, and pass its `url` to the command."""
+
+    @click.option(
+        "--database-url",
+        help="The service's database; by default that of SELLER_PLATFORM_SERVICE_DATABASE_URL, else the sandbox of the "
+        "embedded server.",
+    )
+    @click.option("--replica", is_flag=True, help="Use the warehouse that `sync` fills.")
+    @functools.wraps(command)
+    def with_url(*, database_url: str | None, replica: bool, **given: Any) -> None:
+        if replica and database_url is not None:
+            raise click.UsageError("--replica and --database-url name two databases; give one of them")
+        settings = read_settings()
+        if replica:
+            url = warehouse_url(settings)
+        elif database_url is None and settings.service_database_url is not None:
+            url = settings.service_database_url.get_secret_value()
+        else:
+            url = database_url or embedded_server(settings.home).database(SANDBOX)
+        command(url=url, **given)
+
+    return with_url
+
+
+def result_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands that print a result: the database and `--json`."""
+    return database_options(json_option(command))
+
+
+def open_service(url: str) -> Database:
+    """Return the service's database, migrated; the caller closes it."""
+    database = Database(url)
+    database.migrate()
+    return database
+
+
+def say(output: Output, text: str, document: Mapping[str, object]) -> None:
+    """Print a result: a text for people, or the document."""
+    output.document(document)
+    output.line(text)
