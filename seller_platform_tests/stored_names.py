@@ -298,7 +298,7 @@ UNION ALL
 SELECT schemaname || '.' || tablename, indexname, regexp_replace(indexdef, '^CREATE (UNIQUE )?INDEX \\S+ ON', '\\1ON')
 FROM pg_indexes WHERE schemaname <> 'pg_catalog' AND tablename NOT LIKE 'procrastinate%'
   AND indexname NOT LIKE 'pk_%'
-ORDER BY 1, 2
+ORDER BY 1, 2, 3 DESC
 """
 
 

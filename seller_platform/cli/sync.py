@@ -27,6 +27,7 @@ from seller_platform.errors import (
     UnknownDatasetError,
 )
 from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.loads.history_start import EARLIEST, extend_history, keep_history_start
 from seller_platform.warehouse.loads.receipts import AccountDay, count_loads, receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
 
@@ -79,9 +80,14 @@ class Synced:
 @click.command()
 @click.option("--account", "chosen_accounts", multiple=True, metavar="KEY", help="Only this account; may be repeated.")
 @click.option("--dataset", "chosen_datasets", multiple=True, metavar="NAME", help="Only this dataset; may be repeated.")
-@click.option("--from", "first_month", type=Month(), help="First month to read as a whole.")
+@click.option(
+    "--from",
+    "first_month",
+    type=Month(),
+    help="First month to read as a whole; history then begins with it, or earlier.",
+)
 @click.option("--to", "last_month", type=Month(), help="Last month to read as a whole.")
-@click.option("--full", is_flag=True, help="Read every month as a whole, from SELLER_PLATFORM_HISTORY_START on.")
+@click.option("--full", is_flag=True, help="Read every month of history as a whole.")
 @json_option
 def sync(
     *,
@@ -112,6 +118,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
     datasets = datasets_named(selection.datasets, beside=COSTS)
     if not connections(installation.database):
         raise NotConnectedError
+    scope = _scope_of(installation, selection, datasets, output)
     with output.progress("Starting Dagster", None):
         # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
         from seller_platform.orchestration.automation.runs import PlannedRun, execute
@@ -132,7 +139,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
             return Synced([], discovered.failures, discovered.exit_code)
         readable = {each.key for each in accounts(installation.database) if each.connection in discovered_connections}
         keys = [key for key in keys_of(installation, selection.accounts) if key in readable]
-        planned = _plan(installation, selection, datasets, keys, account_partitions(instance))
+        planned = _plan(installation, selection, scope, keys, account_partitions(instance))
         slices = sum(run.slices for run in planned)
         with output.progress(f"Loading {len(keys)} accounts", slices) as show, _counted(installation, planned, show):
             ends = [execute(run, job, instance) for run in planned]
@@ -146,10 +153,42 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
     return Synced(receipts, failures, max(end.exit_code for end in (discovered, *ends)), not_offered)
 
 
+@dataclass(frozen=True)
+class _Scope:
+    """The datasets to read, the first day of history, and the months to read as a whole."""
+
+    datasets: Sequence[Dataset]
+    since: date
+    months: Sequence[Window]
+
+
+def _scope_of(
+    installation: Installation, selection: SliceOptions, datasets: Sequence[Dataset], output: Output
+) -> _Scope:
+    """Return what to read, and extend the history if the first month is earlier.
+
+    Definitions have the partitions that history has when they load, so this comes first.
+
+    Raises:
+        RequestError: There are no such months, or they are too early.
+    """
+    since = keep_history_start(installation.database, installation.settings.history_start)
+    is_dated = any(dataset.is_dated for dataset in datasets)
+    months = months_of(selection, since) if selection.whole and is_dated else []
+    if months and months[0].start < since.replace(day=1):
+        since = months[0].start
+        extend_history(installation.database, since)
+        output.say(
+            f"History begins with {since:%Y-%m} now, for every account: refreshes load these months too. "
+            "A Dagster UI that runs shows them after *Reload* of the code location."
+        )
+    return _Scope(datasets, since, months)
+
+
 def _plan(
     installation: Installation,
     selection: SliceOptions,
-    datasets: Sequence[Dataset],
+    scope: _Scope,
     keys: Sequence[str],
     listed: Sequence[str],
 ) -> list[Any]:
@@ -158,13 +197,11 @@ def _plan(
     from seller_platform.orchestration.automation.due import plan_refresh
     from seller_platform.orchestration.automation.runs import plan_runs
 
-    history_start = installation.settings.history_start
     if selection.whole:
-        months = months_of(selection, history_start) if any(dataset.is_dated for dataset in datasets) else []
-        return list(plan_runs(datasets, keys, months, listed=listed))
+        return list(plan_runs(scope.datasets, keys, scope.months, listed=listed))
     now = datetime.now(UTC)
     days = [AccountDay.at(now, each.key, each.zone) for each in accounts(installation.database) if each.key in keys]
-    return plan_refresh(installation.database, datasets, days, listed=listed, since=history_start)
+    return plan_refresh(installation.database, scope.datasets, days, listed=listed, since=scope.since)
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:
@@ -250,10 +287,10 @@ def keys_of(installation: Installation, keys: Sequence[str] | None) -> list[str]
 
 
 def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
-    """Return the selected months that have partitions.
+    """Return the selected months; without a first one, from the start of history on.
 
     Raises:
-        RequestError: There are none, or some are before the first partition.
+        RequestError: There are none, or some are earlier than history may begin.
     """
     # The easternmost zone is 14 hours ahead: an account's month may not have begun in UTC.
     newest = (datetime.now(UTC) + timedelta(hours=14)).date().replace(day=1)
@@ -261,11 +298,9 @@ def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
     last = min(selection.last_month or newest, newest)
     if first > last:
         raise RequestError(f"there are no months from {first:%Y-%m} to {last:%Y-%m}; --from is after --to or today")
-    if first < history_start.replace(day=1):
-        raise RequestError(
-            f"{first:%Y-%m} is before the first partition, {history_start:%Y-%m}; "
-            "set SELLER_PLATFORM_HISTORY_START to an earlier day and run the command again"
-        )
+    earliest = min(EARLIEST, history_start.replace(day=1))
+    if first < earliest:
+        raise RequestError(f"history cannot begin with {first:%Y-%m}; choose {earliest:%Y-%m} or a later month")
     return [Window.month_of(window.start) for window in Window(first, Window.month_of(last).end).months()]
 
 

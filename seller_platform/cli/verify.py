@@ -24,6 +24,7 @@ from seller_platform.ingest.verification.comparison import Comparison, Compariso
 from seller_platform.ingest.verification.queries import NOT_ASKED, AccountQuery, StoredDays, queries_for
 from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts, connections
+from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.products import accounts_with_offers, skus_of_account
 from seller_platform.warehouse.loads.receipts import latest_receipts
 
@@ -160,7 +161,7 @@ def _queries_by_account(
     """Return the function that yields the queries for an account."""
     chosen = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
     datasets = chosen if selection.datasets else (*LISTS, *COSTS)
-    months = months_of(selection, installation.settings.history_start)
+    months = months_of(selection, history_start_in(installation.database, installation.settings))
     stored_days = StoredDays(latest_receipts(installation.database))
     with_offers = accounts_with_offers(installation.database)
     has_statistics = selection.datasets is None or STATISTICS in selection.datasets

@@ -19,6 +19,7 @@ from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import send_traces
+from seller_platform.warehouse.loads.history_start import history_start_of
 
 _TAGS = {
     asset_key(dataset): {
@@ -81,8 +82,9 @@ def definitions_for(settings: Settings) -> dg.Definitions:
 
 
 _SETTINGS = read_settings()
+_STORED = {"history_start": history_start_of(_SETTINGS)}
 if _SETTINGS.log_format == "json":
     write_json_logs()
 send_traces("seller-platform", os.environ)
 
-defs = definitions_for(_SETTINGS)
+defs = definitions_for(_SETTINGS.model_copy(update=_STORED))

@@ -17,6 +17,7 @@ from seller_platform.orchestration.partitions import (
     read_partition_key,
 )
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -80,13 +81,15 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
         raise ReadOnlyAssetError(context.asset_key.to_user_string() if context.has_asset_key else context.name)
 
 
-def seller_asset_specs(history_start: date, *, io_manager_key: str = IO_MANAGER_KEY) -> list[dg.AssetSpec]:
+def seller_asset_specs(
+    history_start: date | None = None, *, io_manager_key: str = IO_MANAGER_KEY
+) -> list[dg.AssetSpec]:
     """Return the specs of all datasets and marts, to be loaded by a `WarehouseIOManager`.
 
     In a workspace they are the same nodes as the assets themselves.
 
     Args:
-        history_start: The first day of our history, the value of SELLER_PLATFORM_HISTORY_START.
+        history_start: The first day of our history; by default the one that is stored in the warehouse.
         io_manager_key: The resource key of the IO manager.
     """
 
@@ -100,8 +103,9 @@ def seller_asset_specs(history_start: date, *, io_manager_key: str = IO_MANAGER_
             partitions_def=partitions,
         ).with_io_manager_key(io_manager_key)
 
-    months = account_months(history_start)
+    since = history_start or history_start_of(read_settings())
+    months = account_months(since)
     return [
-        *(spec(each.table, each.doc, each.area, partitions_for(each, history_start)) for each in DATASETS),
+        *(spec(each.table, each.doc, each.area, partitions_for(each, since)) for each in DATASETS),
         *(spec(mart.table, mart.doc, "marts", months if mart.is_monthly else ACCOUNT_PARTITIONS) for mart in MARTS),
     ]

@@ -13,6 +13,7 @@ from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.connections.secrets import SecretBox, make_home, secret_box
+from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -36,6 +37,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         make_home(settings.home)
         with Database(self.database_url or warehouse_url(settings)) as database:
             database.migrate()
+            keep_history_start(database, settings.history_start)
             key = settings.secret_key.get_secret_value() if settings.secret_key else None
             self._database, self._box, self._home = database, secret_box(settings.home, key), settings.home
             yield self

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager, seller_asset_specs
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_months
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.loads.history_start import history_start_of
 
-HISTORY_START = read_settings().history_start
-MONTHS = account_months(HISTORY_START)
+MONTHS = account_months(history_start_of(read_settings()))
 
 
 def _totals(frame: pd.DataFrame, amount: str, currency: str) -> dict[str, str]:
@@ -93,7 +93,7 @@ def outlook(
 
 
 ASSETS: list[dg.AssetsDefinition | dg.AssetSpec] = [
-    *seller_asset_specs(HISTORY_START),
+    *seller_asset_specs(),
     monthly_revenue,
     whole_history,
     ledger_total,

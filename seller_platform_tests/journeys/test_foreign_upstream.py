@@ -92,6 +92,22 @@ def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], d
     assert [load["changed"] for load in again["loads"]] == [0] * len(again["loads"])
 
 
+def test_an_earlier_first_month_extends_the_history(variables: dict[str, str], database_url: str) -> None:
+    connect(variables)
+
+    earlier = run(["sync", "--dataset", "transactions", "--from", "2025-12", "--to", "2026-01"], variables)
+    later = run(["sync", "--dataset", "transactions", "--from", "2026-02", "--to", "2026-02"], variables)
+
+    assert [earlier.returncode, later.returncode] == [0, 0], earlier.stderr + later.stderr
+    assert "History begins with 2025-12 now" in earlier.stderr
+    assert "History begins" not in later.stderr
+    assert _query(database_url, "SELECT first_day::text FROM platform.history_start") == [("2025-12-01",)]
+    months = _query(
+        database_url, "SELECT DISTINCT window_start::text FROM platform.loads WHERE dataset = 'transactions'"
+    )
+    assert sorted(months) == [("2025-12-01",), ("2026-01-01",), ("2026-02-01",)]
+
+
 def test_a_grant_that_the_upstream_forgot_ends_with_exit_code_3(
     upstream: independent_upstream.IndependentUpstream, variables: dict[str, str]
 ) -> None:
@@ -137,9 +153,11 @@ def test_usage_errors_say_what_is_allowed(variables: dict[str, str]) -> None:
     unknown = run(["sync", "--dataset", "order"], variables)
     backwards = run(["sync", "--from", "2026-03", "--to", "2026-01"], variables)
     malformed = run(["sync", "--from", "2026-3"], variables)
+    too_early = run(["sync", "--from", "1999-12"], variables)
     nobody = run(["sync", "--account", "nobody", "--from", "2026-01", "--to", "2026-01"], variables)
 
-    assert [unknown.returncode, backwards.returncode, malformed.returncode, nobody.returncode] == [2, 2, 2, 2]
+    assert {each.returncode for each in (unknown, backwards, malformed, too_early, nobody)} == {2}
     assert "choose one of orders" in unknown.stderr
     assert "2026-03" in malformed.stderr
+    assert "history cannot begin with 1999-12; choose 2000-01" in too_early.stderr
     assert "A1FOREIGN.market.example" in nobody.stderr

@@ -177,13 +177,13 @@ def test_months_never_synced_are_absent_only_where_the_source_has_rows(synced: S
     key, start = synced.query(
         "SELECT account, min(window_start) FROM platform.loads WHERE dataset = 'orders' GROUP BY 1"
     )[0]
-    history = {**synced.variables, "SELLER_PLATFORM_HISTORY_START": "2020-01-01"}
+    options = ["--dataset", "orders", "--account", key, "--from", "2020-01"]
     of_month = "dataset = 'orders' AND account = %s AND window_start = %s"
     synced.query("CREATE TABLE public.receipts AS TABLE platform.loads")
     try:
         synced.query(f"DELETE FROM platform.loads WHERE {of_month}", key, start)
 
-        result = run(["verify", "--json", "--dataset", "orders", "--account", key], history)
+        result = run(["verify", "--json", *options], synced.variables)
     finally:
         statement = "INSERT INTO platform.loads OVERRIDING SYSTEM VALUE SELECT * FROM public.receipts"
         synced.query(f"{statement} WHERE {of_month}", key, start)

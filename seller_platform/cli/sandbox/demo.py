@@ -21,6 +21,7 @@ from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upst
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.fingerprints import fingerprints
+from seller_platform.warehouse.loads.history_start import extend_history
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -44,7 +45,11 @@ def demo(*, output: Output) -> None:
 
 
 def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:
-    """Authorise as the sandbox's demo user, discover the accounts, and return them."""
+    """Authorise as the sandbox's demo user, discover the accounts, and return them.
+
+    History begins with the sandbox's first month, also where an earlier sandbox began later.
+    """
+    extend_history(installation.database, installation.settings.history_start)
 
     def show(url: str) -> None:
         threading.Thread(target=approve, args=(url, USER_EMAIL, stack.credentials.password), daemon=True).start()

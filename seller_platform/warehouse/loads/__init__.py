@@ -6,6 +6,7 @@
 - `profiles`: rows by day and sums of amounts
 - `copy_format`: rows as lines of COPY
 - `receipts`: the receipt of each load
+- `history_start`: the first day of history
 - `coverage`: the days that receipts cover
 - `provenance`: where a stored row came from
 - `retention`: removes old snapshots and receipts

@@ -29,19 +29,24 @@ _HEAD = "head"
 class Database:
     """A PostgreSQL database with the platform's schemas, and a pool of connections to it."""
 
-    def __init__(self, url: str, *, connections: int = 8) -> None:
+    def __init__(self, url: str, *, connections: int = 8, connect_seconds: int | None = None) -> None:
         """Prepare the pool; nothing connects yet.
 
         Args:
             url: A `postgresql://` URL, without a driver.
             connections: How many connections may be open at once.
+            connect_seconds: How long to wait for a server that does not answer; by default as libpq does.
 
         Raises:
             InvalidSettingError: The URL is not one of PostgreSQL.
         """
         self.url = url
         self.engine: Engine = create_engine(
-            driver_url(url, "psycopg"), pool_size=connections, max_overflow=0, pool_pre_ping=True
+            driver_url(url, "psycopg"),
+            pool_size=connections,
+            max_overflow=0,
+            pool_pre_ping=True,
+            connect_args={} if connect_seconds is None else {"connect_timeout": connect_seconds},
         )
 
     @contextmanager

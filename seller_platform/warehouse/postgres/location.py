@@ -8,6 +8,7 @@ from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
 WAREHOUSE = "warehouse"
 SANDBOX = "sandbox"
+EMBEDDED_FOLDER = "postgres"
 
 
 def warehouse_url(settings: Settings) -> str:
@@ -26,4 +27,4 @@ def warehouse_url(settings: Settings) -> str:
 @cache
 def embedded_server(home: Path) -> EmbeddedServer:
     """Return the embedded server of a home folder, which this process joins once."""
-    return EmbeddedServer(home / "postgres")
+    return EmbeddedServer(home / EMBEDDED_FOLDER)

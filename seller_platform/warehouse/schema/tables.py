@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     ColumnElement,
     Date,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     and_,
     func,
     text,
+    true,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
@@ -188,6 +190,21 @@ LOADS = Table(
     Index(None, "run_id"),
     schema=PLATFORM,
     comment="The receipts: one row for each load of a slice.",
+)
+
+HISTORY_START = Table(
+    "history_start",
+    METADATA,
+    Column(
+        "is_only_row",
+        Boolean,
+        CheckConstraint("is_only_row", name="ck_history_start_is_only_row"),
+        primary_key=True,
+        server_default=true(),
+    ),
+    Column("first_day", Date, nullable=False, comment="The first day of interest; it only becomes earlier."),
+    schema=PLATFORM,
+    comment="Where history begins, in one row; its month is the first partition.",
 )
 
 REPORT_JOBS = Table(

@@ -1,0 +1,73 @@
+"""The first day of history: stored once, and moved only to earlier days."""
+
+import logging
+from datetime import date
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import ProgrammingError
+
+from seller_platform.errors import SellerPlatformError
+from seller_platform.settings import Settings
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, warehouse_url
+from seller_platform.warehouse.schema.tables import HISTORY_START
+
+EARLIEST = date(2000, 1, 1)
+"""The earliest day that history may begin with."""
+
+_CONNECT_SECONDS = 5
+
+_LOG = logging.getLogger(__name__)
+
+
+def keep_history_start(database: Database, first_value: date) -> date:
+    """Return the stored first day of history. If none is stored, store the first value."""
+    with database.begin() as connection:
+        stored = _stored(connection)
+        if stored is not None:
+            return stored
+        connection.execute(insert(HISTORY_START).values(first_day=first_value).on_conflict_do_nothing())
+        return _stored(connection) or first_value
+
+
+def extend_history(database: Database, first_day: date) -> bool:
+    """Let history begin with a day, unless it begins earlier; return whether that changed anything."""
+    statement = insert(HISTORY_START).values(first_day=first_day)
+    earlier = statement.on_conflict_do_update(
+        index_elements=[HISTORY_START.c.is_only_row],
+        set_={"first_day": first_day},
+        where=HISTORY_START.c.first_day > first_day,
+    )
+    with database.begin() as connection:
+        return connection.execute(earlier.returning(HISTORY_START.c.first_day)).one_or_none() is not None
+
+
+def history_start_in(database: Database, settings: Settings) -> date:
+    """Return the first day of history: the stored one, else that of the settings. Nothing is stored."""
+    with database.begin() as connection:
+        is_migrated = connection.execute(select(func.to_regclass(HISTORY_START.fullname))).scalar_one()
+        return (_stored(connection) if is_migrated else None) or settings.history_start
+
+
+def history_start_of(settings: Settings) -> date:
+    """Return the first day of history of the settings' warehouse, also if the warehouse cannot be read.
+
+    Definitions call it when they load. Without a stored day, and without a warehouse, the settings have the day.
+    """
+    is_new = settings.database_url is None and not (settings.home / EMBEDDED_FOLDER).exists()
+    if is_new:
+        return settings.history_start
+    try:
+        with Database(warehouse_url(settings), connections=1, connect_seconds=_CONNECT_SECONDS) as database:
+            return history_start_in(database, settings)
+    except (SellerPlatformError, ProgrammingError) as error:
+        problem = str(error).partition("\n")[0]
+        _LOG.warning(
+            "history begins with %s of the settings, for none could be read: %s", settings.history_start, problem
+        )
+        return settings.history_start
+
+
+def _stored(connection: Connection) -> date | None:
+    return connection.execute(select(HISTORY_START.c.first_day)).scalar_one_or_none()
