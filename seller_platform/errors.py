@@ -100,9 +100,9 @@ class NotLoadedError(RequestError):
 
     next_step = "Load it first: `seller-platform sync`, or a backfill of the asset that the message names."
 
-    def __init__(self, dataset: str, wanted: str) -> None:
-        self.dataset = dataset
-        super().__init__(f"{wanted} was never loaded. Materialize seller/{dataset} for the partition first")
+    def __init__(self, table: str, wanted: str) -> None:
+        self.table = table
+        super().__init__(f"never loaded: {wanted}. Materialize {table.replace('.', '/')} for the partition first")
 
 
 class ReadOnlyAssetError(RequestError):

@@ -3,16 +3,18 @@
 import re
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import seller_platform
-from seller_platform.contract import Account, dataset_named
+from seller_platform.contract import Account, Window, dataset_named
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.documentation import README
+from seller_platform_tests.support.receipts import mark_loaded
 from seller_platform_tests.support.stored_rows import copy_rows
 
 
@@ -43,6 +45,7 @@ def test_the_readmes_python_example_reads_orders(
         row = ("o1", "2026-03-02T10:00:00-05:00", "Shipped", None, "USD", 2, "SKU", "ASIN", None, "2026-03-02")
         driver: Any = connection.connection.driver_connection
         copy_rows(driver, dataset_named("orders"), [row], account="A1B2.US", tags=("platform",))
+    mark_loaded(database, dataset_named("orders"), "A1B2.US", Window.month_of(date(2026, 3, 1)))
     monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path / "home"))
     (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)

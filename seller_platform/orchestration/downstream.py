@@ -48,6 +48,7 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
 
         Raises:
             InexactNumberError: A number has more digits than Arrow's type for it.
+            NotLoadedError: One of the partitions was never loaded; the message names its account and month.
             UnknownRelationError: The input is not one of our assets.
         """
         relation = relation_at(context.asset_key.path)

@@ -79,7 +79,7 @@ def test_revert_brings_back_what_was_stored_before_a_load(database: Database, va
         (["revert", "4711"], "there is no receipt of load 4711"),
         (["diff", "orders", "nobody"], "there is no account 'nobody'"),
         (["diff", "inventory", ACCOUNT, "2026-03"], "inventory has no months"),
-        (["diff", "inventory", ACCOUNT], f"inventory of {ACCOUNT} was never loaded"),
+        (["diff", "inventory", ACCOUNT], f"never loaded: inventory of {ACCOUNT}"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_by_name(variables: dict[str, str], words: list[str], message: str) -> None:

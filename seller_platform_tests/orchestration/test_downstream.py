@@ -1,5 +1,6 @@
 """Tests that another code location reads our partitions as DataFrames and as Arrow."""
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -8,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from seller_platform.contract import dataset_named
-from seller_platform.errors import ReadOnlyAssetError, UnknownRelationError
+from seller_platform.contract import Window, dataset_named
+from seller_platform.errors import NotLoadedError, ReadOnlyAssetError, UnknownRelationError
 from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager, seller_asset_specs
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.settings import read_settings
@@ -17,6 +18,7 @@ from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+from seller_platform_tests.support.receipts import mark_loaded
 
 ORDERS, TRANSACTIONS, INVENTORY = map(dataset_named, ("orders", "transactions", "inventory"))
 KEYS = sorted(independent_upstream.KEYS.values())
@@ -63,9 +65,19 @@ def test_an_asset_of_another_location_reads_the_same_partition(loaded: Platform)
 
 
 def test_an_asset_by_account_reads_all_its_months(loaded: Platform) -> None:
+    months = Window(MONTHS[-1].end, Window.month_of(datetime.now(UTC).date()).end).months()
+    mark_loaded(loaded.database, ORDERS, KEYS[0], *months)
+
     metadata = _materialize(loaded, "whole_history", KEYS[0])
 
     assert metadata == {"orders": 723, "first_day": "2026-01-01", "last_day": "2026-03-01"}
+
+
+def test_a_month_that_was_never_loaded_fails_the_asset_that_reads_it(loaded: Platform) -> None:
+    absent = rf"never loaded: orders of {KEYS[0]}, 2026-04 to \d{{4}}-\d\d\. Materialize seller/orders"
+
+    with pytest.raises(NotLoadedError, match=absent):
+        _materialize(loaded, "whole_history", KEYS[0])
 
 
 def test_an_arrow_input_is_exact(loaded: Platform) -> None:

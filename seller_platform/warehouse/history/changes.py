@@ -61,7 +61,7 @@ def changes_since(
         changing = select(LOADS.c.id, LOADS.c.finished_at).where(receipts, LOADS.c.changed).order_by(LOADS.c.id)
         ended = dict(connection.execute(changing).tuples().all())
         if not ended:
-            raise NotLoadedError(dataset.name, f"{dataset.name} of {account}" + (f", {window}" if window else ""))
+            raise NotLoadedError(dataset.table, f"{dataset.name} of {account}" + (f", {window}" if window else ""))
         ids = sorted(ended)
         loads = ids[-1:] if since is None else [each for each in ids if ended[each] > since]
         before = since if since is not None else max((ended[each] for each in ids[:-1]), default=None)

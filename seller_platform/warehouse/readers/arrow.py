@@ -8,6 +8,7 @@ from pyarrow import csv
 from seller_platform.contract import Kind
 from seller_platform.errors import InexactNumberError
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import ROWS_PER_BLOCK, Relation, Selection, read_blocks
 
 # Twenty digits before the point and eighteen after it; Parquet, DuckDB and Spark stop at 38 in all.
@@ -30,17 +31,20 @@ def read_arrow(
 ) -> pa.Table:
     """Return the rows of the parts, by account and then as the API lists them.
 
-    The columns are those of `schema_of`. A part without rows adds none, nor does an account that was never loaded.
+    The columns are those of `schema_of`. A part that was loaded without rows adds none.
 
     Args:
-        parts: None asks for every account.
+        parts: None asks for every account that was ever loaded.
 
     Raises:
         InexactNumberError: A number has more digits than its type. Never where numbers are text.
+        NotLoadedError: A part, or a month of it, was never loaded; see `require_loaded`.
         RequestError: A window is asked of a relation without days, or an account of one without accounts.
     """
+    chosen = None if parts is None else tuple(parts)
+    require_loaded(database, relation, chosen)
     schema = schema_of(relation, numbers_as_text=numbers_as_text)
-    batches = read_batches(database, relation, parts, numbers_as_text=numbers_as_text)
+    batches = read_batches(database, relation, chosen, numbers_as_text=numbers_as_text)
     return pa.Table.from_batches(list(batches), schema)
 
 

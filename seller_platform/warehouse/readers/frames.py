@@ -28,6 +28,8 @@ def read_frame(database: Database, dataset: Dataset, account: str, window: Windo
             the newest snapshot.
 
     Raises:
+        NotLoadedError: A month of the window was never loaded. Without a window: a month between the first and the last
+            that were loaded, or all of them.
         RequestError: The dataset has no rows by account.
         UnknownAccountError: No account has that key.
     """
@@ -43,6 +45,7 @@ def read_mart(database: Database, mart: Mart, account: str, window: Window | Non
         window: The local days to read of a monthly mart. A row of a whole month is read by its first day.
 
     Raises:
+        NotLoadedError: The mart was never built for the account, or for a month.
         RequestError: A window is given for a mart that has no days.
         UnknownAccountError: No account has that key.
     """
@@ -60,9 +63,10 @@ def read_frames(database: Database, relation: Relation, parts: Iterable[Selectio
     decoded, its numbers as `Decimal`. Nulls are `<NA>`, `NaT` and None.
 
     Args:
-        parts: None asks for every account.
+        parts: None asks for every account that was ever loaded.
 
     Raises:
+        NotLoadedError: A part, or a month of it, was never loaded.
         RequestError: A window is asked of a relation without days, or an account of one without accounts.
     """
     # Both take a while to import.

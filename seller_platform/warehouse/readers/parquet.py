@@ -68,7 +68,7 @@ def export_month(database: Database, dataset: Dataset, account: str, month: Wind
         NotLoadedError: No day of the month was ever loaded.
     """
     if not was_loaded(database, dataset, account, month):
-        raise NotLoadedError(dataset.name, f"{dataset.name} of {account}, {month}")
+        raise NotLoadedError(dataset.table, f"{dataset.name} of {account}, {month}")
     with _slice_folder(database, folder, dataset, account, f"month={month.start:%Y-%m}") as slice_folder:
         return _replace(database, dataset, Selection(account, month), slice_folder)
 
@@ -89,7 +89,7 @@ def export_snapshots(database: Database, dataset: Dataset, account: str, folder:
     with database.begin() as connection:
         days = {*connection.execute(stored).scalars(), connection.execute(newest).scalar_one()} - {None}
     if not days:
-        raise NotLoadedError(dataset.name, f"{dataset.name} of {account}")
+        raise NotLoadedError(dataset.table, f"{dataset.name} of {account}")
     exported = []
     for day in sorted(days):
         with _slice_folder(database, folder, dataset, account, f"day={day}") as slice_folder:

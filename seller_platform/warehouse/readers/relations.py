@@ -22,7 +22,8 @@ from seller_platform.warehouse.postgres.database import Database, driver_of
 ACCOUNT = "account"
 ROWS_PER_BLOCK = 20_000
 
-_EVERY_DAY = Window(date.min, date.max)
+EVERY_DAY = Window(date.min, date.max)
+"""The days of a part without a window, where every day is read."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Relation:
         day: The column that places a row in a window; None where a row is of the account as a whole.
         keeps_snapshots: Whether the table holds one list after another, of which a reader wants the newest.
         has_account_parts: False for the accounts themselves.
+        is_mart: Whether it is computed; its receipts are those of builds.
+        is_monthly: Whether it is loaded month by month.
     """
 
     schema: str
@@ -57,6 +60,8 @@ class Relation:
     day: str | None
     keeps_snapshots: bool = False
     has_account_parts: bool = True
+    is_mart: bool = False
+    is_monthly: bool = False
 
     @property
     def table(self) -> str:
@@ -74,7 +79,9 @@ def relation_of(source: Dataset | Mart) -> Relation:
     """Return the table of a dataset or a mart."""
     schema, _, name = source.table.partition(".")
     if isinstance(source, Mart):
-        return Relation(schema, name, source.columns, source.key, source.day)
+        return Relation(
+            schema, name, source.columns, source.key, source.day, is_mart=True, is_monthly=source.is_monthly
+        )
     return Relation(
         schema,
         name,
@@ -83,6 +90,7 @@ def relation_of(source: Dataset | Mart) -> Relation:
         None if source.slicing is Slicing.CONNECTION else LOCAL_DAY,
         keeps_snapshots=source.keeps_snapshots,
         has_account_parts=source.slicing is not Slicing.CONNECTION,
+        is_monthly=source.is_dated,
     )
 
 
@@ -190,17 +198,14 @@ def _query(
         "day": sql.Identifier(day) if day else sql.SQL(""),
         "name": sql.Literal(relation.name),
     }
-    if not relation.has_account_parts:
-        if parts is not None:
-            raise RequestError(f"{relation.name} has no rows by account; read the table {relation.table} as a whole")
+    if parts is None and not relation.has_account_parts:
         return sql.SQL(_ALL).format(**filled), {}
-    every = None if relation.keeps_snapshots else _EVERY_DAY
     bindings: dict[str, Any] = {}
     if parts is None:
-        bounds = (every.start, every.end) if every else (None, None)
+        bounds = (None, None) if relation.keeps_snapshots else (EVERY_DAY.start, EVERY_DAY.end)
         given = sql.SQL(_EVERY_ACCOUNT).format(first=sql.Literal(bounds[0]), end=sql.Literal(bounds[1]))
     else:
-        selections = _merged(relation, parts, every)
+        selections = merged(relation, parts)
         given = sql.Composed([sql.SQL(_GIVEN)])
         bindings = {
             "accounts": [selection.account for selection in selections],
@@ -211,8 +216,16 @@ def _query(
     return sql.SQL(template).format(parts=given, **filled), bindings
 
 
-def _merged(relation: Relation, parts: Iterable[Selection], every: Window | None) -> list[Selection]:
-    """Return parts that select the same rows, none of them twice."""
+def merged(relation: Relation, parts: Iterable[Selection]) -> list[Selection]:
+    """Return parts that select the same rows, none of them twice.
+
+    Raises:
+        RequestError: A window is asked of a relation without days, an account of one without accounts, or both the
+            newest snapshot and days.
+    """
+    if not relation.has_account_parts:
+        raise RequestError(f"{relation.name} has no rows by account; read the table {relation.table} as a whole")
+    every = None if relation.keeps_snapshots else EVERY_DAY
     selections: list[Selection] = []
     for account, group in groupby(sorted(parts, key=lambda part: part.account), key=lambda part: part.account):
         windows = [part.window for part in group]
@@ -221,8 +234,8 @@ def _merged(relation: Relation, parts: Iterable[Selection], every: Window | None
         whole = [every] if None in windows else []
         if whole and every is None and any(windows):
             raise RequestError(f"{relation.table}: ask either for the newest snapshot of {account} or for days")
-        merged = whole or _joined([window for window in windows if window is not None])
-        selections += [Selection(account, window) for window in merged]
+        joined = whole or _joined([window for window in windows if window is not None])
+        selections += [Selection(account, window) for window in joined]
     return selections
 
 

@@ -1,0 +1,122 @@
+"""Refuses to read what was never loaded, because an empty result could be wrong."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from itertools import groupby
+
+from sqlalchemy import RowMapping, text
+
+from seller_platform.contract import Window
+from seller_platform.errors import NotLoadedError
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.relations import EVERY_DAY, Relation, Selection, merged
+
+_ACCOUNTS_NAMED = 3
+
+_ACCOUNTS_READ = text("SELECT DISTINCT account FROM platform.loads WHERE dataset = :name")
+_ACCOUNTS_BUILT = text("SELECT DISTINCT account FROM platform.mart_builds WHERE mart = :name")
+
+# Without days, a part of a monthly relation has the months from the first to the last that were loaded. A month counts
+# as loaded if any day of it that is asked for was. Null is the month where nothing was ever loaded.
+_MONTHS = """
+SELECT part.account, CAST(months.month AS date) AS month
+FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
+         AS part (account, first_day, end_day)
+LEFT JOIN LATERAL (
+    SELECT min(window_start) AS first_day, max(window_end) AS end_day
+    FROM {receipts} WHERE {named} = :name AND account = part.account
+) AS stored ON part.first_day IS NULL
+LEFT JOIN LATERAL generate_series(
+    date_trunc('month', CAST(coalesce(part.first_day, stored.first_day) AS timestamp)),
+    CAST(coalesce(part.end_day, stored.end_day) - 1 AS timestamp),
+    interval '1 month'
+) AS months (month) ON true
+WHERE NOT EXISTS (
+    SELECT FROM {receipts}
+    WHERE {named} = :name AND account = part.account
+      AND window_start < least(part.end_day, CAST(months.month + interval '1 month' AS date))
+      AND window_end > greatest(part.first_day, CAST(months.month AS date))
+)
+ORDER BY 1, 2
+"""
+
+_PARTS = """
+SELECT part.account, part.first_day AS month
+FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS date[]))
+         AS part (account, first_day, end_day)
+WHERE NOT EXISTS (
+    SELECT FROM {receipts}
+    WHERE {named} = :name AND account = part.account
+      AND (part.end_day IS NULL OR window_start < part.end_day)
+      AND (part.first_day IS NULL OR window_end > part.first_day)
+)
+ORDER BY 1, 2
+"""
+
+_OF_DATASETS = {"receipts": "platform.loads", "named": "dataset"}
+_OF_MARTS = {"receipts": "platform.mart_builds", "named": "mart"}
+
+
+def require_loaded(database: Database, relation: Relation, parts: Iterable[Selection] | None) -> None:
+    """Check that every part was loaded, be it empty; of a mart, that it was built.
+
+    Of a monthly relation, each month of a part must have been loaded. A part without days has all months from the first
+    to the last that were loaded. Of others, a part must have been loaded once.
+
+    Args:
+        parts: None asks for every account that was ever loaded; there must be one.
+
+    Raises:
+        NotLoadedError: A part, or a month of it, was never loaded.
+        RequestError: The relation has no such parts.
+    """
+    tables = _OF_MARTS if relation.is_mart else _OF_DATASETS
+    with database.begin() as connection:
+        if parts is None:
+            accounts = connection.execute(
+                _ACCOUNTS_BUILT if relation.is_mart else _ACCOUNTS_READ, {"name": relation.name}
+            ).scalars()
+            selections = [Selection(account) for account in accounts]
+            if not selections:
+                raise NotLoadedError(relation.table, relation.name)
+            if not relation.has_account_parts:
+                return
+        else:
+            selections = merged(relation, parts)
+        windows = [None if each.window == EVERY_DAY else each.window for each in selections]
+        statement = (_MONTHS if relation.is_monthly else _PARTS).format(**tables)
+        absent = connection.execute(
+            text(statement),
+            {
+                "name": relation.name,
+                "accounts": [each.account for each in selections],
+                "firsts": [window and window.start for window in windows],
+                "ends": [window and window.end for window in windows],
+            },
+        ).mappings()
+        named = [
+            _named(relation, account, list(rows)) for account, rows in groupby(absent, key=lambda row: row["account"])
+        ]
+    if named:
+        more = [f"{len(named) - _ACCOUNTS_NAMED} more accounts"] if len(named) > _ACCOUNTS_NAMED else []
+        raise NotLoadedError(relation.table, "; ".join([*named[:_ACCOUNTS_NAMED], *more]))
+
+
+def _named(relation: Relation, account: str, rows: Sequence[RowMapping]) -> str:
+    """Return the name of what an account lacks: `orders of S1.EU, 2026-04 to 2026-06, 2026-08`."""
+    days = [row["month"] for row in rows if row["month"] is not None]
+    spelled = _ranges(days) if relation.is_monthly else map(str, days)
+    return ", ".join([f"{relation.name} of {account}", *spelled])
+
+
+def _ranges(months: Sequence[date]) -> list[str]:
+    ranges: list[list[Window]] = []
+    for month in map(Window.month_of, months):
+        if ranges and ranges[-1][-1].end == month.start:
+            ranges[-1].append(month)
+        else:
+            ranges.append([month])
+    return [
+        f"{each[0].start:%Y-%m}" if len(each) == 1 else f"{each[0].start:%Y-%m} to {each[-1].start:%Y-%m}"
+        for each in ranges
+    ]

@@ -1,0 +1,107 @@
+"""Tests that readers refuse what was never loaded, and name it."""
+
+from datetime import date
+
+import pytest
+
+from seller_platform.contract import Account, Dataset, Window, dataset_named
+from seller_platform.errors import NotLoadedError
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.readers.arrow import read_arrow
+from seller_platform.warehouse.readers.frames import read_frame, read_mart
+from seller_platform.warehouse.readers.relations import Selection, relation_of
+from seller_platform_tests.support.receipts import mark_loaded
+
+BERLIN, ADELAIDE = "S1.EU", "S2.AU"
+ORDERS, STOCK, REPORTS = map(dataset_named, ("orders", "warehouse_stock", "report_rows"))
+PROFIT, HEALTH = mart_named("account_profit_daily"), mart_named("inventory_health")
+JANUARY, FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (1, 2, 3, 4))
+
+
+@pytest.fixture(autouse=True)
+def _account(database: Database) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    save_accounts(database, "default", [(BERLIN, Account(1, "Shop", "DE", "EUR", "Europe/Berlin", "EU", "S1"))])
+
+
+def test_a_month_that_was_never_loaded_is_named_with_the_next_step(database: Database) -> None:
+    mark_loaded(database, ORDERS, BERLIN, MARCH)
+
+    assert read_frame(database, ORDERS, BERLIN, MARCH).empty
+    with pytest.raises(NotLoadedError, match=r"^never loaded: orders of S1\.EU, 2026-04\. Materialize seller/orders"):
+        read_frame(database, ORDERS, BERLIN, APRIL)
+
+
+def test_months_inside_a_range_are_named_together(database: Database) -> None:
+    mark_loaded(database, ORDERS, BERLIN, JANUARY, APRIL)
+    year = Window(date(2025, 12, 15), date(2026, 7, 1))
+
+    with pytest.raises(NotLoadedError, match=r": orders of S1\.EU, 2025-12, 2026-02 to 2026-03, 2026-05 to 2026-06\."):
+        read_frame(database, ORDERS, BERLIN, year)
+
+
+def test_only_the_days_that_are_asked_for_count(database: Database) -> None:
+    mark_loaded(database, ORDERS, BERLIN, Window(date(2026, 3, 1), date(2026, 3, 6)))
+
+    assert read_frame(database, ORDERS, BERLIN, Window.day(date(2026, 3, 5))).empty
+    with pytest.raises(NotLoadedError, match="2026-03"):
+        read_frame(database, ORDERS, BERLIN, Window.day(date(2026, 3, 6)))
+
+
+def test_all_days_of_an_account_have_no_month_missing_between_them(database: Database) -> None:
+    with pytest.raises(NotLoadedError, match=r": orders of S1\.EU\. "):
+        read_frame(database, ORDERS, BERLIN)
+    mark_loaded(database, ORDERS, BERLIN, JANUARY, MARCH)
+    with pytest.raises(NotLoadedError, match=r"orders of S1\.EU, 2026-02\."):
+        read_frame(database, ORDERS, BERLIN)
+    mark_loaded(database, ORDERS, BERLIN, FEBRUARY)
+
+    assert read_frame(database, ORDERS, BERLIN).empty
+
+
+def test_several_accounts_are_named_each_with_its_months(database: Database) -> None:
+    mark_loaded(database, ORDERS, BERLIN, MARCH)
+    orders = relation_of(ORDERS)
+
+    with pytest.raises(NotLoadedError, match=r"orders of S1\.EU, 2026-04; orders of S2\.AU, 2026-03 to 2026-04\."):
+        read_arrow(database, orders, [Selection(key, each) for key in (ADELAIDE, BERLIN) for each in (MARCH, APRIL)])
+    with pytest.raises(NotLoadedError, match=r"orders of a0, 2026-03; .*; 7 more accounts\."):
+        read_arrow(database, orders, [Selection(f"a{number}", MARCH) for number in range(10)])
+
+
+def test_every_account_is_read_if_one_was_loaded(database: Database) -> None:
+    orders = relation_of(ORDERS)
+
+    with pytest.raises(NotLoadedError, match=r": orders\. "):
+        read_arrow(database, orders, None)
+    mark_loaded(database, ORDERS, BERLIN, MARCH)
+    assert read_arrow(database, orders, None).num_rows == 0
+    mark_loaded(database, ORDERS, ADELAIDE, JANUARY, MARCH)
+    with pytest.raises(NotLoadedError, match=r": orders of S2\.AU, 2026-02\."):
+        read_arrow(database, orders, None)
+
+
+@pytest.mark.parametrize("dataset", [STOCK, REPORTS], ids=lambda dataset: dataset.name)
+def test_what_is_not_loaded_by_month_was_loaded_once_in_the_days(database: Database, dataset: Dataset) -> None:
+    relation = relation_of(dataset)
+    day = Window.day(date(2026, 3, 2))
+
+    with pytest.raises(NotLoadedError, match=rf": {relation.name} of S1\.EU\."):
+        read_arrow(database, relation, [Selection(BERLIN)])
+    mark_loaded(database, dataset, BERLIN, day)
+
+    assert read_arrow(database, relation, [Selection(BERLIN)]).num_rows == 0
+    assert read_arrow(database, relation, [Selection(BERLIN, Window(JANUARY.start, MARCH.end))]).num_rows == 0
+    with pytest.raises(NotLoadedError, match=rf": {relation.name} of S1\.EU, 2026-04-01\."):
+        read_arrow(database, relation, [Selection(BERLIN, APRIL)])
+
+
+def test_a_mart_must_have_been_built(database: Database) -> None:
+    for mart, window in ((PROFIT, MARCH), (HEALTH, None)):
+        with pytest.raises(NotLoadedError, match=rf": {mart.name} of S1\.EU.* Materialize marts/{mart.name}"):
+            read_mart(database, mart, BERLIN, window)
+        mark_loaded(database, mart, BERLIN, window)
+
+        assert read_mart(database, mart, BERLIN, window).empty
