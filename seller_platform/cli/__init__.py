@@ -37,10 +37,10 @@ _LOG = logging.getLogger(__name__)
 
 # A command's module is imported when the command runs: Dagster alone takes a second to import.
 _COMMANDS = {
-    "demo": ("sandbox.demo", "Connect to the sandbox, load every list, check the rows, and print a table."),
+    "demo": ("sandbox.demo", "Connect to the sandbox, load all lists and costs, check the rows, and print a table."),
     "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
-    "sync": ("sync", "Load the API's lists into PostgreSQL, through Dagster."),
+    "sync": ("sync", "Load the API's lists and costs into PostgreSQL, through Dagster."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": ("status", "Show the stored days of each list, their age, and the state of the grants."),
     "explain": ("explain", "Show the source of a stored row: request, page, time and run."),

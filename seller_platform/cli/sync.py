@@ -1,4 +1,4 @@
-"""`seller-platform sync`: loads the API's lists into PostgreSQL, through Dagster."""
+"""`seller-platform sync`: loads the API's lists and costs into PostgreSQL, through Dagster."""
 
 import re
 import threading
@@ -13,8 +13,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, ShowProgress, fail, json_option
-from seller_platform.contract import DATASETS, LISTS, Dataset, Window, dataset_named
-from seller_platform.contract.datasets.costs import COSTS
+from seller_platform.contract import DATASETS, REFRESHED, Dataset, Source, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
@@ -98,9 +97,10 @@ def sync(
     full: bool,
     output: Output,
 ) -> None:
-    """Load the API's lists into PostgreSQL, through Dagster.
+    """Load the API's lists and costs into PostgreSQL, through Dagster.
 
-    Without --from, --to and --full it reads only days that are not stored yet or may have changed since.
+    Without --from, --to and --full it reads only days that are not stored yet or may have changed since. Costs take a
+    request for each product. They are read once a day, unless --full or --dataset cost_periods asks for them.
     """
     selection = SliceOptions(chosen_accounts or None, chosen_datasets or None, first_month, last_month, full)
     with open_installation() as installation:
@@ -115,7 +115,7 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         NotConnectedError: No connection is authorised yet.
         RequestError: The selection names something that does not exist, or months in the wrong order.
     """
-    datasets = datasets_named(selection.datasets, beside=COSTS)
+    datasets = datasets_named(selection.datasets)
     if not connections(installation.database):
         raise NotConnectedError
     scope = _scope_of(installation, selection, datasets, output)
@@ -197,11 +197,17 @@ def _plan(
     from seller_platform.orchestration.automation.due import plan_refresh
     from seller_platform.orchestration.automation.runs import plan_runs
 
+    now, database = datetime.now(UTC), installation.database
+    days = [AccountDay.at(now, each.key, each.zone) for each in accounts(database) if each.key in keys]
+    is_asked_for = selection.full or selection.datasets is not None
+    daily = [each for each in scope.datasets if each.source is Source.PRODUCT_LOOKUP and not is_asked_for]
+    others = [each for each in scope.datasets if each not in daily]
     if selection.whole:
-        return list(plan_runs(scope.datasets, keys, scope.months, listed=listed))
-    now = datetime.now(UTC)
-    days = [AccountDay.at(now, each.key, each.zone) for each in accounts(installation.database) if each.key in keys]
-    return plan_refresh(installation.database, scope.datasets, days, listed=listed, since=scope.since)
+        planned = list(plan_runs(others, keys, scope.months, listed=listed))
+    else:
+        planned = plan_refresh(database, others, days, listed=listed, since=scope.since)
+    # Last, because the products are those of the inventory; and as by a schedule, which reads nothing twice on a day.
+    return [*planned, *plan_refresh(database, daily, days, listed=listed, since=scope.since, scheduled=True)]
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:
@@ -254,23 +260,20 @@ def problem_of(synced: Synced) -> SellerPlatformError | None:
     )
 
 
-def datasets_named(
-    names: Sequence[str] | None, *, beside: Sequence[Dataset] = (), words: Sequence[str] = ()
-) -> tuple[Dataset, ...]:
-    """Return the datasets of these names; without names, every list.
+def datasets_named(names: Sequence[str] | None, *, words: Sequence[str] = ()) -> tuple[Dataset, ...]:
+    """Return the datasets of these names; without names, all lists and the costs.
 
     Args:
-        beside: Datasets that may be named in addition to the lists.
         words: Other names that are allowed, and are left out of the result.
 
     Raises:
         UnknownDatasetError: A name is none of these.
     """
-    names_allowed = [*(dataset.name for dataset in (*LISTS, *beside)), *words]
+    names_allowed = [*(dataset.name for dataset in REFRESHED), *words]
     for name in names or ():
         if name not in names_allowed:
             raise UnknownDatasetError(name, names_allowed)
-    return tuple(dataset_named(name) for name in names if name not in words) if names else LISTS
+    return tuple(dataset_named(name) for name in names if name not in words) if names else REFRESHED
 
 
 def keys_of(installation: Installation, keys: Sequence[str] | None) -> list[str]:

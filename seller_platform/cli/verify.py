@@ -16,8 +16,7 @@ from seller_platform.cli.processes import await_answer, free_port, running
 from seller_platform.cli.sync import Month, SliceOptions, datasets_named, keys_of, months_of
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.tokens import TokenAuth
-from seller_platform.contract import LISTS
-from seller_platform.contract.datasets.costs import COST_PERIODS, COSTS
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.errors import CheckFailedError, NotConnectedError
 from seller_platform.ingest.verification.comparison import Comparison, ComparisonResult, verify_accounts, verify_each
@@ -159,8 +158,7 @@ def _queries_by_account(
     installation: Installation, selection: SliceOptions
 ) -> Callable[[KnownAccount], Iterator[AccountQuery]]:
     """Return the function that yields the queries for an account."""
-    chosen = datasets_named(selection.datasets, beside=COSTS, words=(STATISTICS, VELOCITY))
-    datasets = chosen if selection.datasets else (*LISTS, *COSTS)
+    datasets = datasets_named(selection.datasets, words=(STATISTICS, VELOCITY))
     months = months_of(selection, history_start_in(installation.database, installation.settings))
     stored_days = StoredDays(latest_receipts(installation.database))
     with_offers = accounts_with_offers(installation.database)

@@ -20,13 +20,14 @@ It has no input or output and imports the standard library only; every other flo
 from seller_platform.contract.accounts import Account, account_key
 from seller_platform.contract.columns import Column, Kind
 from seller_platform.contract.dataset import LOCAL_DAY, Dataset, Slicing, Source, SplitFilter
-from seller_platform.contract.datasets import DATASETS, LISTS, dataset_named
+from seller_platform.contract.datasets import DATASETS, LISTS, REFRESHED, dataset_named
 from seller_platform.contract.window import Window
 
 __all__ = [
     "DATASETS",
     "LISTS",
     "LOCAL_DAY",
+    "REFRESHED",
     "Account",
     "Column",
     "Dataset",

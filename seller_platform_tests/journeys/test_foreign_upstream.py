@@ -55,6 +55,7 @@ def test_connect_and_sync_hold_exactly_its_rows(
         assert loads[("notifications", key)]["verdict"] == "unverifiable"
         assert loads[("notifications", key)]["rows"] == 61
         assert loads[("inventory", key)]["rows"] == 45
+        assert (loads[("cost_periods", key)]["rows"], loads[("cost_periods", key)]["verdict"]) == (1, "unverifiable")
 
     ledger = _query(database_url, "SELECT order_id, amount, count(*) FROM seller.transactions GROUP BY 1, 2 ORDER BY 2")
     assert ledger == [("order", Decimal("-4835.92"), 12), ("order", Decimal("-0.1"), 6)]
@@ -90,6 +91,10 @@ def test_a_second_sync_changes_nothing_but_receipts(variables: dict[str, str], d
     assert _query(database_url, everything) == before
     assert _query(database_url, "SELECT count(*) FROM platform.loads") > receipts
     assert [load["changed"] for load in again["loads"]] == [0] * len(again["loads"])
+    # A request for each product: once a day is enough, unless they are asked for.
+    assert "cost_periods" not in {load["dataset"] for load in again["loads"]}
+    asked = document(run(["sync", "--dataset", "cost_periods", "--json"], variables))
+    assert {load["dataset"] for load in asked["loads"]} == {"accounts", "cost_periods"}
 
 
 def test_an_earlier_first_month_extends_the_history(variables: dict[str, str], database_url: str) -> None:

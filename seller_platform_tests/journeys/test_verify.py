@@ -55,7 +55,6 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synced]:
             connect_local_stack(place, stack, output)
         variables = environment(stack.home, **stack.environment)
         document(run(["sync", "--full", "--json"], variables))
-        document(run(["sync", "--dataset", "cost_periods", "--json"], variables))
         yield Synced(variables, stack.environment["SELLER_PLATFORM_DATABASE_URL"])
 
 

@@ -132,6 +132,15 @@ UNDATED: dict[str, list[dict[str, Any]]] = {
     "/warehouse/list": [],
     "/warehouse/inbound-shipments": [{"shipment_id": "S1", "status": "WORKING", "created_date": "2026-01-01"}],
 }
+COST_PERIODS: dict[str, list[dict[str, Any]]] = {
+    "SKU 1": [
+        {
+            "from_date": "2026-01-01",
+            "to_date": "2026-12-31",
+            "cost_elements": [{"cost_element": "Freight", "amount": "1,234.50", "currency": "EUR"}],
+        }
+    ]
+}
 NOTIFICATIONS: dict[str, list[dict[str, Any]]] = {
     "inventory_alerts": [{"id": number, "type": "inventory_alerts", "read": "0"} for number in range(1, 61)],
     "price_alerts": [],
@@ -210,7 +219,7 @@ class IndependentUpstream:
         if path in UNDATED:
             return _page(UNDATED[path], query, keyed_by="sku")
         if path not in {dataset.path for dataset in LISTS}:
-            return None
+            return {"data": COST_PERIODS.get(query["sku"], [])} if path == "/cogs/cost-periods" else None
         start, end = query.get("start_date", str(MONTHS[0])), query.get("end_date", str(MONTHS[-1]))
         months = [month for month in MONTHS if start <= str(month) <= end]
         if path == "/sales/orders":

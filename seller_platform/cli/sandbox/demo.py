@@ -1,4 +1,4 @@
-"""`seller-platform demo`: connects to the sandbox, loads every list, and checks the rows."""
+"""`seller-platform demo`: connects to the sandbox, loads every list and all costs, and checks the rows."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
-from seller_platform.contract import LISTS
+from seller_platform.contract import REFRESHED
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
 from seller_platform.settings import read_settings
@@ -28,7 +28,7 @@ from seller_platform.warehouse.postgres.database import Database
 @click.command()
 @json_option
 def demo(*, output: Output) -> None:
-    """Connect to the sandbox, load every list, check the rows, and print a table.
+    """Connect to the sandbox, load all lists and costs, check the rows, and print a table.
 
     It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. Its files are in
     the folder `sandbox` of the home folder. It can be run again at any time.
@@ -83,7 +83,7 @@ def approve(url: str, email: str, password: str) -> None:
 
 def _difference(installation: Installation, stack: LocalStack) -> CheckFailedError | None:
     """Compare every row with the sandbox's; return an error that names different tables."""
-    datasets = [dataset for dataset in LISTS if not dataset.is_computed]
+    datasets = [dataset for dataset in REFRESHED if not dataset.is_computed]
     with Database(stack.sandbox_url) as sandbox:
         expected, stored = fingerprints(sandbox, datasets), fingerprints(installation.database, datasets)
     different = [

@@ -24,6 +24,11 @@ DATASETS: tuple[Dataset, ...] = (*USER, *SALES, *INVENTORY_AREA, *WAREHOUSE, *NO
 LISTS: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.source is Source.LIST)
 """The datasets that are read page by page."""
 
+REFRESHED: tuple[Dataset, ...] = tuple(
+    dataset for dataset in DATASETS if dataset.source in (Source.LIST, Source.PRODUCT_LOOKUP)
+)
+"""The datasets that schedules and `sync` load for each account."""
+
 
 def dataset_named(name: str) -> Dataset:
     """Return the dataset of that name.
@@ -38,4 +43,4 @@ def dataset_named(name: str) -> Dataset:
     raise KeyError(f"there is no dataset {name!r}; the datasets are {names}")
 
 
-__all__ = ["DATASETS", "LISTS", "dataset_named"]
+__all__ = ["DATASETS", "LISTS", "REFRESHED", "dataset_named"]

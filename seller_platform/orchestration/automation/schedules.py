@@ -15,7 +15,7 @@ from datetime import date, datetime, timedelta
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Dataset, Source, Window
+from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.orchestration.automation.due import accounts_by_month, grouped_by_plan, newest_month, plan_refresh
 from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_snapshots
 from seller_platform.orchestration.partitions import account_partitions, asset_key
@@ -23,9 +23,6 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
 from seller_platform.warehouse.postgres.database import Database
-
-# A sensor discovers the accounts, and a schedule of its own requests the reports.
-SCHEDULED = tuple(each for each in DATASETS if each.source in (Source.LIST, Source.PRODUCT_LOOKUP))
 
 REFRESH_HOUR = 11
 _REFRESH = f"0 {REFRESH_HOUR},12,14,18 * * *"
@@ -72,12 +69,13 @@ class _Tick:
         return [AccountDay.at(at, each.key, each.zone) for each in accounts(self.database)]
 
 
-def schedule_definitions(history_start: date, datasets: Sequence[Dataset] = SCHEDULED) -> dg.Definitions:
+def schedule_definitions(history_start: date, datasets: Sequence[Dataset] = REFRESHED) -> dg.Definitions:
     """Return the schedules of each area's assets; they need the resource `warehouse`.
 
     Args:
         history_start: The first day of interest: days from it on that were never read are due.
-        datasets: The datasets that have assets.
+        datasets: The datasets that have assets. A sensor discovers the accounts, and a schedule of its own requests
+            the reports.
     """
     of_area: dict[str, list[Dataset]] = defaultdict(list)
     for dataset in datasets:
