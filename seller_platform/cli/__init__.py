@@ -2,7 +2,7 @@
 
 - `connect`: authorises a connection
 - `sync`: loads through Dagster
-- `status`: coverage, age and grants
+- `status`: coverage, refusals, age and grants
 - `explain`: the source of a stored row
 - `history`: `diff` and `revert`
 - `verify`: compares the upstream with a replica
@@ -42,7 +42,7 @@ _COMMANDS = {
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL, through Dagster."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
-    "status": ("status", "Show the stored days of each list, their age, and the state of the grants."),
+    "status": ("status", "Show what is stored and missing of each dataset, its age, and the state of the grants."),
     "explain": ("explain", "Show the source of a stored row: request, page, time and run."),
     "diff": ("history", "Show the rows that came, went and changed, with sums."),
     "revert": ("history", "Make a slice what it was before a load."),

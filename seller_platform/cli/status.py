@@ -1,5 +1,6 @@
-"""`seller-platform status`: stored days, their age, and the grants."""
+"""`seller-platform status`: expected and stored days, refusals, age, and the grants."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -8,22 +9,33 @@ import click
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.warehouse.connections.grants import Grants
-from seller_platform.warehouse.loads.coverage import coverage
+from seller_platform.warehouse.loads.coverage import Coverage, CoverageState, coverage
+from seller_platform.warehouse.loads.history_start import history_start_in
 
-_COLUMNS = ("dataset", "account", "first_day", "last_day", "missing_days", "rows", "verdict", "age_hours")
+_COLUMNS = ("dataset", "account", "state", "first_day", "last_day", "missing_days", "rows", "verdict", "age_hours")
 
 
 @click.command()
 @json_option
 def status(*, output: Output) -> None:
-    """Show the stored days of each list, their age, and the state of the grants."""
+    """Show what is stored and missing of each dataset, its age, and the state of the grants.
+
+    Each account has a line for every dataset that `sync` loads: loaded, never loaded, or refused and why. Missing days
+    are counted from the start of history.
+    """
     now = datetime.now(UTC)
     with open_installation() as installation:
-        covered = [
-            {**asdict(each), "age_hours": round((now - each.read_at).total_seconds() / 3600, 1)}
-            for each in coverage(installation.database)
-        ]
+        since = history_start_in(installation.database, installation.settings)
+        covered = coverage(installation.database, since=since)
         grants = Grants(installation.database, installation.box).facts()
+    rows = [
+        {
+            **asdict(each),
+            "reason": each.reason,
+            "age_hours": each.read_at and round((now - each.read_at).total_seconds() / 3600, 1),
+        }
+        for each in covered
+    ]
     granted = [
         {
             "connection": grant.connection,
@@ -34,10 +46,24 @@ def status(*, output: Output) -> None:
         }
         for grant in grants
     ]
-    output.document({"coverage": covered, "grants": granted})
+    output.document({"history_start": since, "coverage": rows, "grants": granted})
     if not granted:
         output.say("Nothing is connected yet; run `seller-platform connect`, or try `seller-platform demo`.")
         return
     names = tuple(granted[0])
     output.table("Grants", names, [tuple(grant[name] for name in names) for grant in granted])
-    output.table("Coverage", _COLUMNS, [tuple(row[name] for name in _COLUMNS) for row in covered])
+    output.table(f"Coverage since {since}", _COLUMNS, [tuple(row[name] for name in _COLUMNS) for row in rows])
+    _report_absent(covered, output)
+
+
+def _report_absent(covered: Sequence[Coverage], output: Output) -> None:
+    """Print the reason of each refusal once, and what to run for what was never loaded."""
+    concerned: dict[tuple[str, str], list[str]] = {}
+    for each in covered:
+        if each.reason is not None:
+            concerned.setdefault((each.dataset, each.reason), []).append(each.account)
+    for (dataset, reason), keys in concerned.items():
+        output.line(f"refused: {dataset} of {keys[0] if len(keys) == 1 else f'{len(keys)} accounts'}: {reason}")
+    never = sum(each.state is CoverageState.NEVER_LOADED for each in covered)
+    if never:
+        output.say(f"{never} of {len(covered)} were never loaded; `seller-platform sync` loads what is missing.")

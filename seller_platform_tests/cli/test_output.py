@@ -77,7 +77,7 @@ def test_status_of_a_fresh_installation_says_how_to_begin(tmp_path: Path, databa
     people, programs = run(["status"], variables), run(["status", "--json"], variables)
 
     assert "seller-platform connect" in people.stderr
-    assert json.loads(programs.stdout) == {"coverage": [], "grants": []}
+    assert json.loads(programs.stdout) == {"history_start": "2025-01-01", "coverage": [], "grants": []}
 
 
 @pytest.mark.parametrize(

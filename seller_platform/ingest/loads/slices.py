@@ -22,6 +22,7 @@ from seller_platform.errors import (
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
+from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -184,6 +185,23 @@ def load_each(
             return SliceResult(request, error=error)
 
     return in_threads(result_of, requests, at_once, queued=1)
+
+
+def recorded(results: Iterable[SliceResult], database: Database, *, run_id: str | None) -> Iterator[SliceResult]:
+    """Store the errors of failed slices, delete those of others, and yield all results.
+
+    An error that cannot be stored, because the warehouse is unavailable, is only logged.
+    """
+    for result in results:
+        request = result.request
+        try:
+            if result.error is None:
+                forget_refusal(database, request.dataset, request.account, request.month)
+            else:
+                keep_refusal(database, request.dataset, request.account, request.month, result.error, run_id=run_id)
+        except WarehouseUnavailableError as error:
+            _LOG.warning("%s: whether it is refused is not stored: %s", request, error)
+        yield result
 
 
 def _load_patiently(

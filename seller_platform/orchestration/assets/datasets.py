@@ -7,7 +7,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source
 from seller_platform.errors import NotOfferedError
-from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested
+from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
 from seller_platform.orchestration.assets.events import dataset_asset, materialization
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
@@ -77,13 +77,13 @@ def freshness_for(dataset: Dataset) -> dg.FreshnessPolicy | None:
 def report_results(
     context: dg.AssetExecutionContext, dataset: Dataset, seller_api: SellerApiResource, results: Iterator[SliceResult]
 ) -> Iterator[object]:
-    """Yield the events of each slice, and fail the step if slices failed.
+    """Yield the events of each slice, store its refusal if it failed, and fail the step if slices failed.
 
     Raises:
         dagster.Failure: Some slices failed.
     """
     loop = PartitionLoop(context.log)
-    for result in results:
+    for result in recorded(results, seller_api.warehouse.database, run_id=context.run.run_id):
         key = partition_key(result.request.account, result.request.month)
         if isinstance(result.error, NotOfferedError):
             context.log.warning("%s", result.error)

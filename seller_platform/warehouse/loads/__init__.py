@@ -7,7 +7,8 @@
 - `copy_format`: rows as lines of COPY
 - `receipts`: the receipt of each load
 - `history_start`: the first day of history
-- `coverage`: the days that receipts cover
+- `refusals`: why slices could not be loaded
+- `coverage`: what should be stored, and what is
 - `provenance`: where a stored row came from
 - `retention`: removes old snapshots and receipts
 - `metrics`: measures of the warehouse for Prometheus

@@ -1,70 +1,134 @@
-"""What is stored of each dataset and account: days, rows, verdict and age."""
+"""What should be stored of each dataset and account, and what is: days, rows, verdict and age."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from enum import StrEnum
 from itertools import groupby
+from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, text
 
-from seller_platform.contract import LOCAL_DAY, Dataset, Slicing, dataset_named
+from seller_platform.contract import LOCAL_DAY, REFRESHED, Dataset, Slicing, dataset_named
+from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.warehouse.loads.receipts import latest_receipts
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.loads.refusals import Refusal, refusals
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
 
+class CoverageState(StrEnum):
+    """Whether a dataset of an account is stored."""
+
+    LOADED = "loaded"
+    NEVER_LOADED = "never loaded"
+    REFUSED = "refused"
+
+
 @dataclass(frozen=True)
 class Coverage:
-    """What is stored of a dataset and an account.
+    """What is stored of a dataset and an account. Without a load, the facts about it are None.
 
     Attributes:
         account: The account key; for the accounts themselves the connection.
+        state: `refused` if any slice of it was not loaded when it was last tried.
         first_day: The first local day that was ever read.
         last_day: The last.
-        missing_days: Days between the two that no load has covered; always 0 where snapshots are kept.
+        missing_days: Days that no load has covered, from the start of history to the last day that was read; always 0
+            where the dataset has no days.
         rows: Rows stored; of a snapshot those of the newest day.
         verdict: The worst of the latest verdicts on its windows.
         read_at: When any of it was last read.
+        refusals: The slices that were not loaded, oldest first; a retired account has none.
     """
 
     dataset: str
     account: str
-    first_day: date
-    last_day: date
-    missing_days: int
-    rows: int
-    verdict: CountVerdict
-    read_at: datetime
+    state: CoverageState
+    first_day: date | None = None
+    last_day: date | None = None
+    missing_days: int | None = None
+    rows: int | None = None
+    verdict: CountVerdict | None = None
+    read_at: datetime | None = None
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def reason(self) -> str | None:
+        """Why slices are refused: each message once, after the months it is about."""
+        by_message = groupby(sorted(self.refusals, key=lambda refusal: refusal.message), lambda each: each.message)
+        months = {message: ", ".join(refusal.month for refusal in group) for message, group in by_message}
+        return "; ".join(f"{named}: {message}" if named else message for message, named in months.items()) or None
 
 
-def coverage(database: Database) -> tuple[Coverage, ...]:
-    """Return what is stored, by dataset and account."""
-    receipts = latest_receipts(database)
+_STORED = text("""
+    SELECT dataset, account, first_day, last_day, verdicts, read_at,
+           (SELECT coalesce(sum(upper(part) - lower(part)), 0)
+            FROM unnest(datemultirange(daterange(least(first_day, CAST(:since AS date)), last_day + 1)) - days) AS part
+           ) AS missing_days
+    FROM (
+        SELECT dataset, account, min(window_start) AS first_day, max(window_end) - 1 AS last_day,
+               array_agg(DISTINCT verdict) AS verdicts, max(finished_at) AS read_at,
+               range_agg(daterange(window_start, window_end)) AS days
+        FROM (
+            SELECT DISTINCT ON (dataset, account, window_start, window_end)
+                   dataset, account, window_start, window_end, verdict, finished_at
+            FROM platform.loads
+            ORDER BY dataset, account, window_start, window_end, id DESC
+        ) AS newest
+        GROUP BY dataset, account
+    ) AS stored
+""")
+
+
+def coverage(database: Database, *, since: date) -> tuple[Coverage, ...]:
+    """Return what should be stored or is stored, by dataset and account.
+
+    Every account that is listed should have every dataset that is refreshed, and every connection its accounts. Other
+    datasets, and accounts that are retired, have a line only if something of them was loaded.
+
+    Args:
+        since: The first day of history.
+    """
+    expected = {(dataset.name, account.key) for account in accounts(database) for dataset in REFRESHED}
+    expected |= {(ACCOUNTS.name, connection.name) for connection in connections(database)}
+    refused = {pair: of_pair for pair, of_pair in refusals(database).items() if pair in expected}
     with database.begin() as connection:
+        stored = {
+            (row["dataset"], row["account"]): row for row in connection.execute(_STORED, {"since": since}).mappings()
+        }
         rows = {
             name: dict(connection.execute(_counts(dataset_named(name))).tuples().all())
-            for name in dict.fromkeys(receipt.dataset for receipt in receipts)
+            for name in {name for name, _ in stored}
         }
-    groups = groupby(receipts, key=lambda receipt: (receipt.dataset, receipt.account))
-    return tuple(_covered(list(group), rows[name].get(account, 0)) for (name, account), group in groups)
-
-
-def _covered(receipts: list[Receipt], rows: int) -> Coverage:
-    first = min(receipt.window.start for receipt in receipts)
-    last = max(receipt.window.last_day for receipt in receipts)
-    days = {day for receipt in receipts for day in receipt.window.each_day()}
-    is_dated = dataset_named(receipts[0].dataset).is_dated
-    return Coverage(
-        dataset=receipts[0].dataset,
-        account=receipts[0].account,
-        first_day=first,
-        last_day=last,
-        missing_days=(last - first).days + 1 - len(days) if is_dated else 0,
-        rows=rows,
-        verdict=CountVerdict.worst({receipt.verdict for receipt in receipts}),
-        read_at=max(receipt.finished_at for receipt in receipts),
+    return tuple(
+        Coverage(
+            dataset,
+            account,
+            _state_of((dataset, account) in stored, (dataset, account) in refused),
+            **(_facts(stored[dataset, account], rows[dataset]) if (dataset, account) in stored else {}),
+            refusals=refused.get((dataset, account), ()),
+        )
+        for dataset, account in sorted({*expected, *stored})
     )
+
+
+def _state_of(is_stored: bool, is_refused: bool) -> CoverageState:
+    if is_refused:
+        return CoverageState.REFUSED
+    return CoverageState.LOADED if is_stored else CoverageState.NEVER_LOADED
+
+
+def _facts(stored: Mapping[Any, Any], rows: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "first_day": stored["first_day"],
+        "last_day": stored["last_day"],
+        "missing_days": stored["missing_days"] if dataset_named(stored["dataset"]).is_dated else 0,
+        "rows": rows.get(stored["account"], 0),
+        "verdict": CountVerdict.worst({CountVerdict(verdict) for verdict in stored["verdicts"]}),
+        "read_at": stored["read_at"],
+    }
 
 
 def _counts(dataset: Dataset) -> Select[tuple[str, int]]:

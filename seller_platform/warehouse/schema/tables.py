@@ -192,6 +192,21 @@ LOADS = Table(
     comment="The receipts: one row for each load of a slice.",
 )
 
+REFUSALS = Table(
+    "refusals",
+    METADATA,
+    Column("dataset", Text, primary_key=True),
+    Column("account", Text, primary_key=True, comment="Key of the account."),
+    Column("month", Text, primary_key=True, comment="The month of the slice, as 2026-03; empty for a snapshot."),
+    Column("error", Text, nullable=False, comment="The class of the error."),
+    Column("message", Text, nullable=False, comment="What happened, and the next step."),
+    Column("since", DateTime(timezone=True), nullable=False, comment="When it failed first, after its last load."),
+    Column("refused_at", DateTime(timezone=True), nullable=False, comment="When it failed last."),
+    Column("run_id", Text, comment="The Dagster run that failed last."),
+    schema=PLATFORM,
+    comment="Slices that could not be loaded when they were last tried; deleted when they are.",
+)
+
 HISTORY_START = Table(
     "history_start",
     METADATA,

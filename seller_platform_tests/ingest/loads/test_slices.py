@@ -19,8 +19,16 @@ from seller_platform.errors import (
     UpstreamUnavailableError,
     WarehouseUnavailableError,
 )
-from seller_platform.ingest.loads.slices import SliceRequest, load_each, load_slice, window_to_load
+from seller_platform.ingest.loads.slices import (
+    SliceRequest,
+    SliceResult,
+    load_each,
+    load_slice,
+    recorded,
+    window_to_load,
+)
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -201,3 +209,27 @@ def test_a_slice_is_loaded_once_more_after_the_pause_the_upstream_asks_for(
     assert len(times) == asked
     assert times[-1] - times[0] >= least
     assert (outcome.error is None) == (asked == 2)
+
+
+def test_errors_are_stored_until_their_slice_is_loaded(database: Database) -> None:
+    failed, snapshot = SliceRequest(TRANSACTIONS, TOKYO.key, MARCH), SliceRequest(STOCK, TOKYO.key, None)
+    errors = [SliceResult(each, error=ContractViolationError("list", "broken")) for each in (failed, snapshot)]
+
+    refused = list(recorded(errors, database, run_id="r1"))
+    before = refusals(database)
+    list(recorded([SliceResult(failed)], database, run_id="r2"))
+    after = refusals(database)
+
+    assert refused == errors
+    assert set(before) == {("transactions", TOKYO.key), ("warehouse_stock", TOKYO.key)}
+    assert [(each.month, each.error) for each in before["transactions", TOKYO.key]] == [
+        ("2026-03", "ContractViolationError")
+    ]
+    assert set(after) == {("warehouse_stock", TOKYO.key)}
+
+
+def test_results_go_on_while_the_warehouse_is_away() -> None:
+    result = SliceResult(SliceRequest(STOCK, TOKYO.key, None), error=WarehouseUnavailableError("a", "b"))
+
+    with Database("postgresql://user@127.0.0.1:1/none") as away:
+        assert list(recorded([result], away, run_id=None)) == [result]

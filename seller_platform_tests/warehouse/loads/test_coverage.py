@@ -3,15 +3,21 @@
 from datetime import UTC, date, datetime, timedelta
 
 import time_machine
+from sqlalchemy import event, text
 
-from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract import REFRESHED, Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import CheckFailedError
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.coverage import coverage
+from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal, refusals
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
+SINCE = date(2026, 3, 1)
+MARCH, FEBRUARY = Window.month_of(SINCE), Window.month_of(date(2026, 2, 1))
 
 
 def _load(  # noqa: PLR0917  # six facts, each of another type
@@ -23,26 +29,117 @@ def _load(  # noqa: PLR0917  # six facts, each of another type
         load.store(LoadFacts(1, 1, 0, rows, verdict), started_at=at)
 
 
-def test_missing_days_rows_and_the_worst_verdict_are_shown(database: Database) -> None:
-    march = Window.month_of(date(2026, 3, 1))
-    _load(database, TRANSACTIONS, march.until(date(2026, 3, 5)), 3, CountVerdict.MISMATCH, NOON - timedelta(days=2))
-    _load(database, TRANSACTIONS, march.until(date(2026, 3, 5)), 2, CountVerdict.MATCH, NOON - timedelta(days=1))
-    _load(database, TRANSACTIONS, march.since(date(2026, 3, 10)), 4, CountVerdict.UNVERIFIABLE, NOON)
+def _list_accounts(database: Database, *keys: str) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    account = Account(1, "Shop", "JP", "JPY", "Asia/Tokyo", "JP", "S")
+    save_accounts(database, "default", [(key, account) for key in keys])
 
-    (stored,) = coverage(database)
+
+def test_missing_days_rows_and_the_worst_verdict_are_shown(database: Database) -> None:
+    _load(database, TRANSACTIONS, MARCH.until(date(2026, 3, 5)), 3, CountVerdict.MISMATCH, NOON - timedelta(days=2))
+    _load(database, TRANSACTIONS, MARCH.until(date(2026, 3, 5)), 2, CountVerdict.MATCH, NOON - timedelta(days=1))
+    _load(database, TRANSACTIONS, MARCH.since(date(2026, 3, 10)), 4, CountVerdict.UNVERIFIABLE, NOON)
+
+    (stored,) = coverage(database, since=SINCE)
 
     assert (stored.first_day, stored.last_day, stored.missing_days) == (date(2026, 3, 1), date(2026, 3, 31), 5)
     assert (stored.rows, stored.verdict, stored.read_at) == (6, "unverifiable", NOON)
+    assert (stored.state, stored.reason) == ("loaded", None)
+
+
+def test_days_before_the_first_load_are_missing_from_the_start_of_history(database: Database) -> None:
+    _load(database, TRANSACTIONS, MARCH.since(date(2026, 3, 11)), 1, CountVerdict.MATCH, NOON)
+
+    missing = [coverage(database, since=day)[0].missing_days for day in (SINCE, FEBRUARY.start, date(2026, 5, 1))]
+
+    assert missing == [10, 38, 0]
 
 
 def test_of_snapshots_the_newest_is_counted(database: Database) -> None:
     _load(database, STOCK, Window.day(date(2026, 3, 1)), 5, CountVerdict.MATCH, NOON - timedelta(days=9))
     _load(database, STOCK, Window.day(date(2026, 3, 9)), 2, CountVerdict.MATCH, NOON)
 
-    (stored,) = coverage(database)
+    (stored,) = coverage(database, since=SINCE)
 
     assert (stored.rows, stored.missing_days) == (2, 0)
 
 
+def test_each_account_has_a_line_for_every_dataset_that_is_refreshed(database: Database) -> None:
+    _list_accounts(database, "S.JP", "T.JP")
+    _load(database, STOCK, Window.day(SINCE), 1, CountVerdict.MATCH, NOON)
+
+    states = {(each.dataset, each.account): each.state for each in coverage(database, since=SINCE)}
+
+    expected = {(dataset.name, key) for dataset in REFRESHED for key in ("S.JP", "T.JP")}
+    assert set(states) == {*expected, ("accounts", "default")}
+    assert {pair for pair, state in states.items() if state == "loaded"} == {("warehouse_stock", "S.JP")}
+    assert states["cost_periods", "T.JP"] == states["accounts", "default"] == "never loaded"
+
+
+def test_a_refused_slice_makes_its_line_refused_until_it_is_loaded(database: Database) -> None:
+    _list_accounts(database, "S.JP")
+    _load(database, TRANSACTIONS, MARCH, 1, CountVerdict.MATCH, NOON)
+    for month, message in ((FEBRUARY, "away\0"), (Window.month_of(date(2026, 1, 1)), "away"), (MARCH, "broken")):
+        keep_refusal(database, TRANSACTIONS, "S.JP", month, CheckFailedError(message), run_id="r1")
+
+    lines = {each.dataset: each for each in coverage(database, since=SINCE)}
+    refused = lines["transactions"]
+    for month in (FEBRUARY, Window.month_of(date(2026, 1, 1)), MARCH):
+        forget_refusal(database, TRANSACTIONS, "S.JP", month)
+    loaded = {each.dataset: each for each in coverage(database, since=SINCE)}["transactions"]
+
+    assert (refused.state, refused.rows) == ("refused", 1)
+    assert refused.reason == "2026-01, 2026-02: away; 2026-03: broken"
+    assert {(each.error, each.run_id) for each in refused.refusals} == {("CheckFailedError", "r1")}
+    assert (loaded.state, loaded.refusals) == ("loaded", ())
+
+
+def test_a_refusal_keeps_the_moment_since_when_the_slice_fails(database: Database) -> None:
+    for day, message in ((1, "first"), (2, "second")):
+        with time_machine.travel(NOON + timedelta(days=day), tick=False):
+            keep_refusal(database, STOCK, "S.JP", None, CheckFailedError(message), run_id=None)
+
+    ((refusal,),) = refusals(database).values()
+
+    assert (refusal.month, refusal.message) == ("", "second")
+    assert (refusal.since, refusal.refused_at) == (NOON + timedelta(days=1), NOON + timedelta(days=2))
+
+
+def test_a_retired_account_has_lines_only_for_what_is_stored(database: Database) -> None:
+    _list_accounts(database, "S.JP")
+    _list_accounts(database, "T.JP")
+    _load(database, STOCK, Window.day(SINCE), 1, CountVerdict.MATCH, NOON)
+    for dataset in (STOCK, TRANSACTIONS):
+        keep_refusal(database, dataset, "S.JP", None, CheckFailedError("gone"), run_id=None)
+
+    retired = [each for each in coverage(database, since=SINCE) if each.account == "S.JP"]
+
+    assert [(each.dataset, each.state) for each in retired] == [("warehouse_stock", "loaded")]
+
+
+def test_a_thousand_accounts_take_as_many_statements_as_one(database: Database) -> None:
+    statements: list[str] = []
+    event.listen(database.engine, "before_cursor_execute", lambda *called: statements.append(called[2]))
+    _list_accounts(database, *(f"S{number}.JP" for number in range(1_000)))
+    with database.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
+                "rows, digest, verdict, changed, started_at, finished_at) "
+                "SELECT dataset, key, day, day + 1, 1, 1, 0, 0, '', 'match', true, now(), now() "
+                "FROM platform.accounts, unnest(CAST(:names AS text[])) AS dataset, "
+                "unnest(ARRAY[DATE '2026-03-01', DATE '2026-03-03']) AS day"
+            ),
+            {"names": [dataset.name for dataset in REFRESHED]},
+        )
+    statements.clear()
+
+    lines = coverage(database, since=SINCE)
+
+    assert len(statements) <= 5 + len(REFRESHED)
+    assert len(lines) == 1_000 * len(REFRESHED) + 1
+    assert {each.missing_days for each in lines if each.dataset == "orders"} == {1}
+
+
 def test_nothing_is_covered_before_the_first_load(database: Database) -> None:
-    assert coverage(database) == ()
+    assert coverage(database, since=SINCE) == ()

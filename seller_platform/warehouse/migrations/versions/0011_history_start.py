@@ -1,4 +1,4 @@
-"""The first day of history."""
+"""The first day of history, and slices that could not be loaded."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -20,4 +20,25 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("is_only_row", name=op.f("pk_history_start")),
         schema="platform",
         comment="Where history begins, in one row; its month is the first partition.",
+    )
+    op.create_table(
+        "refusals",
+        sa.Column("dataset", sa.Text(), nullable=False),
+        sa.Column("account", sa.Text(), nullable=False, comment="Key of the account."),
+        sa.Column(
+            "month", sa.Text(), nullable=False, comment="The month of the slice, as 2026-03; empty for a snapshot."
+        ),
+        sa.Column("error", sa.Text(), nullable=False, comment="The class of the error."),
+        sa.Column("message", sa.Text(), nullable=False, comment="What happened, and the next step."),
+        sa.Column(
+            "since",
+            sa.DateTime(timezone=True),
+            nullable=False,
+            comment="When it failed first, after its last load.",
+        ),
+        sa.Column("refused_at", sa.DateTime(timezone=True), nullable=False, comment="When it failed last."),
+        sa.Column("run_id", sa.Text(), nullable=True, comment="The Dagster run that failed last."),
+        sa.PrimaryKeyConstraint("dataset", "account", "month", name=op.f("pk_refusals")),
+        schema="platform",
+        comment="Slices that could not be loaded when they were last tried; deleted when they are.",
     )
