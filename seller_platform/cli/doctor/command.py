@@ -7,7 +7,7 @@ import click
 
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
 from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined, fail, ok, warn
-from seller_platform.cli.doctor.local_checks import examine_machine
+from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.output import fail as end_with
 from seller_platform.errors import CheckFailedError
@@ -16,6 +16,7 @@ from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.connections.secrets import SecretBox, key_file, secret_box
+from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -70,6 +71,7 @@ def _examine_database(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield from findings
         if any(finding.verdict is FindingLevel.FAIL for finding in findings) or database.version() is None:
             return
+        yield examine_stored_history(history_start_in(database, settings), settings.history_start)
         yield from examined("Dagster", lambda: examine_dagster(settings, database, now))
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
         has_key = key is not None or key_file(settings.home).exists()

@@ -70,6 +70,14 @@ def examine_history_start(start: date, today: date) -> Finding:
     return ok(subject, str(start))
 
 
+def examine_stored_history(stored: date, setting: date) -> Finding:
+    """Return where history begins, and whether the setting still counts."""
+    if stored == setting:
+        return ok("history", f"it begins with {stored}")
+    reason = "is stored, and SELLER_PLATFORM_HISTORY_START no longer counts"
+    return ok("history", f"it begins with {stored}, which {reason}; `sync --from` an earlier month extends it")
+
+
 def examine_home(home: Path) -> Iterator[Finding]:
     """Yield whether the home folder is writable, and private to its owner."""
     subject = "home folder"

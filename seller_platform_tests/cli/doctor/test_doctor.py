@@ -24,6 +24,7 @@ from seller_platform.cli.doctor.local_checks import (
     examine_key,
     examine_packages,
     examine_python,
+    examine_stored_history,
 )
 from seller_platform.contract import Account
 from seller_platform.contract.tokens import TokenPair
@@ -84,6 +85,8 @@ def only(findings: Iterator[Finding] | list[Finding], verdict: FindingLevel) -> 
         (examine_history_start(date(2025, 1, 1), TODAY), FindingLevel.OK, "2025-01-01"),
         (examine_history_start(date(2026, 3, 2), TODAY), FindingLevel.FAIL, "in the future"),
         (examine_history_start(date(1996, 1, 1), TODAY), FindingLevel.WARN, "360 months"),
+        (examine_stored_history(date(2025, 1, 1), date(2025, 1, 1)), FindingLevel.OK, "begins with 2025-01-01"),
+        (examine_stored_history(date(2024, 6, 1), date(2025, 1, 1)), FindingLevel.OK, "HISTORY_START no longer counts"),
         (examine_disk("disk", 64 << 30, Path("/x")), FindingLevel.OK, "64.0 GiB free at /x"),
         (examine_disk("disk", 500 << 20, Path("/x")), FindingLevel.WARN, "0.5 GiB"),
         (examine_disk("disk", 1 << 20, Path("/x")), FindingLevel.FAIL, "0.0 GiB"),
