@@ -244,20 +244,29 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
 
 
 def problem_of(synced: Synced) -> SellerPlatformError | None:
-    """Return an error if slices failed or row counts differ; else None."""
+    """Return an error if slices failed, row counts differ or keys are missing; else None."""
     if synced.failures:
         return SlicesFailedError(synced.failures, synced.exit_code)
-    wrong = [receipt for receipt in synced.receipts if receipt.verdict is CountVerdict.MISMATCH]
-    if not wrong:
-        return None
-    named = "; ".join(
+    problems = []
+    if wrong := [
         f"{each.dataset} of {each.account}, {each.window}: {each.rows} rows, {each.announced} announced"
-        for each in wrong
-    )
-    return CheckFailedError(
-        f"row counts do not match the announced totals: {named}. Read those months again with "
-        "`seller-platform sync --from ... --to ...`; if they still differ, report it to the upstream"
-    )
+        for each in synced.receipts
+        if each.verdict is CountVerdict.MISMATCH
+    ]:
+        problems.append(
+            f"row counts do not match the announced totals: {'; '.join(wrong)}. Read those months again with "
+            "`seller-platform sync --from ... --to ...`; if they still differ, report it to the upstream"
+        )
+    if unnamed := [
+        f"{each.dataset} of {each.account}, {each.window}: {each.notes['null_keys']['rows']} rows"
+        for each in synced.receipts
+        if each.notes and "null_keys" in each.notes
+    ]:
+        problems.append(
+            f"rows have no value in their key: {'; '.join(unnamed)}. They are stored, and the check keys_are_present "
+            "names the first; report it to the upstream"
+        )
+    return CheckFailedError(". ".join(problems)) if problems else None
 
 
 def datasets_named(names: Sequence[str] | None, *, words: Sequence[str] = ()) -> tuple[Dataset, ...]:

@@ -25,7 +25,8 @@ class Column:
         name: The name in the table and, first choice, on the wire.
         kind: The kind of the value. Money and numbers are exact decimals.
         doc: One sentence for the table's comment, the asset's column schema and the OpenAPI field.
-        key: Whether it is part of the row's key. A key is never null; a row without it fails the load of its slice.
+        key: Whether it is part of the row's key. The API promises a value; a row without one is stored, and the check
+            `keys_are_present` fails for its slice.
         aliases: Other names under which an upstream may send the field.
         currency: For money, the column that names its currency; None means the account's own.
         example: A value for the documentation of the API; None where the kind says enough.
@@ -41,4 +42,5 @@ class Column:
 
     @property
     def nullable(self) -> bool:
+        """Whether the API allows null; tables allow it in every column."""
         return not self.key

@@ -134,8 +134,8 @@ class Dataset:
         return f"seller.{self.name}"
 
     def requires(self, column: Column) -> bool:
-        """Whether a row without that field is refused: key columns and the day."""
-        return column.key or column.name == self.day
+        """Whether a row without that field is refused: only the day, without which it has no slice."""
+        return column.name == self.day
 
     def column(self, name: str) -> Column:
         """Return the column of that name.

@@ -71,6 +71,9 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
     """
     decoder = PageDecoder(ACCOUNTS, ZoneInfo("UTC"), connection, rows_field=_ROWS)
     answer, page = api.request("GET", USER_ACCOUNTS, decode=decoder.decode)
+    for position, row in enumerate(page.rows, start=1):
+        if row[0] is None:
+            raise ContractViolationError(ACCOUNTS.name, f"row {position} of the page: id is missing or null")
     order = sorted(range(len(page.rows)), key=lambda position: int(page.rows[position][0]))
     rows = [page.rows[position] for position in order]
     return Discovered(

@@ -16,6 +16,7 @@ from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import exact_number, shape_of
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
+from seller_platform.client.lists.null_keys import NullKeys
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Account
 from seller_platform.contract.cost_periods import (
@@ -89,9 +90,11 @@ def read_cost_periods(
     requests = read_bytes = unknown_products = 0
     unknown_fields: set[str] = set()
     keys: Counter[tuple[object, ...]] = Counter()
+    null_keys = NullKeys(COST_PERIODS)
     lookup = CostLookup(api, account, snapshot_day)
     for page, product in enumerate(in_threads(lookup.find, skus, look_ahead), start=1):
         sink.write(product.rows, tags=(), extras=product.extras, page=page)
+        null_keys.add(product.rows, page=page)
         requests, read_bytes = requests + product.requests, read_bytes + product.bytes
         unknown_products += not product.is_known
         unknown_fields |= product.unknown_fields
@@ -99,7 +102,7 @@ def read_cost_periods(
     if skus and unknown_products == len(skus):
         requests += lookup.check_is_offered()
     duplicates = sum(count for count in keys.values() if count > 1)
-    notes: dict[str, object] = {"products": len(skus), "unknown_products": unknown_products}
+    notes: dict[str, object] = {"products": len(skus), "unknown_products": unknown_products, **null_keys.notes}
     if duplicates:
         notes["duplicate_keys"] = duplicates
     if unknown_fields:
@@ -161,10 +164,13 @@ def read_periods(product: LookedUp) -> Periods:
     """Return the periods of a product, as they can be written again.
 
     Raises:
-        ContractViolationError: A cost element lacks its name, its amount or its currency.
+        ContractViolationError: A period lacks its first day, or a cost element its name, its amount or its currency.
     """
     periods = []
     for _, first, last, elements, *_ in product.rows:
+        if first is None:
+            what = f"{COST_PERIODS.name} of SKU {product.sku!r}"
+            raise ContractViolationError(what, f"a period lacks its {FROM_DATE}, so that it cannot be written again")
         sent = json.loads(elements or "[]", parse_float=Decimal, parse_int=Decimal)
         cost_elements = tuple(_element(product.sku, first, element) for element in sent)
         periods.append(CostPeriod(date.fromisoformat(first), date.fromisoformat(last) if last else None, cost_elements))

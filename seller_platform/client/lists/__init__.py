@@ -5,5 +5,6 @@
 - `windows`: splits a window into requests that fit a page
 - `pagination`: reads the pages of one list and detects changes of the list
 - `prefetch`: fetches pages ahead in threads
+- `null_keys`: counts rows without their whole key
 - `row_sink`: receives the rows that were read
 """

@@ -51,7 +51,7 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
         previous: tuple[bytes, int | None] | None = None
         for number, windows in enumerate(_plans(dataset, window), start=1):
-            sink.restart()
+            reader.restart()
             attempt = source.attempt(windows)
             fingerprint = (sink.digest, attempt.result.announced)
             if not attempt.result.doubts or fingerprint == previous:
@@ -81,7 +81,7 @@ def _facts(attempt: SliceAttempt, attempts: int, fetcher: PageFetcher, reader: W
     announced, verdict = attempt.result.announced, CountVerdict.UNVERIFIABLE
     if announced is not None:
         verdict = CountVerdict.MATCH if announced == reader.sink.count else CountVerdict.MISMATCH
-    notes = dict(attempt.notes)
+    notes = {**attempt.notes, **reader.null_keys.notes}
     if attempts > 1:
         notes["attempts"] = attempts
     if attempt.result.duplicate_keys:

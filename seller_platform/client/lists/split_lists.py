@@ -28,7 +28,6 @@ class SplitListReader:
 
     def attempt(self, windows: Sequence[Window | None]) -> SliceAttempt:
         """Read the unfiltered list's total, then every value's list, and compare."""
-        self._reader.pages = 0
         whole = self._reader.fetcher.one(self._whole)
         if whole.total == 0 and not whole.rows:
             return SliceAttempt(ReadResult())
@@ -78,7 +77,7 @@ class SplitListReader:
         if unfiltered.result.rows == counts[0]:
             return unfiltered
         self._ignored, self._is_proven = None, True
-        self._reader.sink.restart()
+        self._reader.restart()
         return self.attempt(windows)
 
     def _counts(self, total: int | None, counts: Sequence[int | None]) -> _Counts:
@@ -87,8 +86,7 @@ class SplitListReader:
     def _unfiltered(self, windows: Sequence[Window | None], counts: _Counts) -> SliceAttempt:
         """Read the unfiltered list, because the upstream ignores the filter; its rows have no tag."""
         self._ignored = counts
-        self._reader.sink.restart()
-        self._reader.pages = 0
+        self._reader.restart()
         tags = (None,) if self._split_by.tag else ()
         result = self._reader.read_all([ListPart(replace(self._query, window=window), tags) for window in windows])
         return SliceAttempt(result, {"facet_ignored": counts})

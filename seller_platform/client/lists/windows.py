@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from seller_platform.client.decoding.pages import Page, Row
+from seller_platform.client.lists.null_keys import NullKeys
 from seller_platform.client.lists.pagination import ReadResult, holds_the_list, read_pages
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_sink import RowSink
@@ -47,17 +48,23 @@ class WindowReader:
 
     Attributes:
         pages: Pages read in the attempt under way.
+        null_keys: Its rows without their whole key.
     """
 
     def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink) -> None:
         self.fetcher, self.query, self.sink = fetcher, query, sink
-        self.pages = 0
+        self.pages, self.null_keys = 0, NullKeys(query.dataset)
         numbers = [number for number, column in enumerate(query.dataset.columns) if column.key]
         self._key: Callable[[Row], object] | None = itemgetter(*numbers) if numbers else None
 
+    def restart(self) -> None:
+        """Forget what was read so far."""
+        self.pages = 0
+        self.null_keys.restart()
+        self.sink.restart()
+
     def attempt(self, windows: Sequence[Window | None]) -> SliceAttempt:
         """Read every part of the slice: the list, or one per value of a required filter."""
-        self.pages = 0
         split_by = self.query.dataset.split_by
         queries = (
             replace(self.query, window=window, value=value)
@@ -109,4 +116,5 @@ class WindowReader:
 
     def _write(self, part: ListPart, page: Page) -> None:
         self.pages += 1
+        self.null_keys.add(page.rows, page=self.pages)
         self.sink.write(page.rows, tags=part.tags, extras=page.extras, page=self.pages)

@@ -104,6 +104,23 @@ def _keys_are_unique(dataset: Dataset, receipt: Receipt) -> Judgement:
     return Judgement(passed=True, description=f"No two rows have the same key ({key}).")
 
 
+def _keys_are_present(dataset: Dataset, receipt: Receipt) -> Judgement:
+    key = ", ".join(dataset.key)
+    missing = (receipt.notes or {}).get("null_keys")
+    if missing is None:
+        return Judgement(passed=True, description=f"Every row has its key ({key}).")
+    first = "; ".join(
+        f"row {each['row']} of page {each['page']} ({', '.join(each['columns'])})" for each in missing["first"]
+    )
+    more = missing["rows"] - len(missing["first"])
+    return Judgement(
+        passed=False,
+        description=f"{missing['rows']} of {receipt.rows} rows have no value in their key ({key}): {first}"
+        f"{f' and {more} more' if more else ''}. They are stored as they were sent; report it to the upstream.",
+        metadata={"null_keys": missing["rows"]},
+    )
+
+
 def _fields_are_known(dataset: Dataset, receipt: Receipt) -> Judgement:
     unknown = (receipt.notes or {}).get("unknown_fields", [])
     if unknown:
@@ -152,8 +169,14 @@ SLICE_CHECKS = (
         error=ListChangedError,
     ),
     SliceCheck(
+        "keys_are_present",
+        "Every row has a value in each column of its key.",
+        _keys_are_present,
+        applies_to=lambda dataset: bool(dataset.key) and dataset.source is not Source.REPORT,
+    ),
+    SliceCheck(
         "keys_are_unique",
-        "Every row has a key, and no two rows have the same key.",
+        "No two rows have the same key.",
         _keys_are_unique,
         applies_to=lambda dataset: bool(dataset.key),
     ),

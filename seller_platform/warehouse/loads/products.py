@@ -24,4 +24,5 @@ def skus_of_account(database: Database, account: str) -> list[str]:
     stocked = select(stock.c.sku).where(stock.c.account == account, stock.c[LOCAL_DAY] == newest)
     sold = select(sales.c.sku).where(sales.c.account == account)
     with database.begin() as connection:
-        return sorted(connection.execute(union(stocked, sold)).scalars())
+        # A row without its key is of no product.
+        return sorted(filter(None, connection.execute(union(stocked, sold)).scalars()))

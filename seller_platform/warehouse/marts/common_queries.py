@@ -116,7 +116,7 @@ stock AS MATERIALIZED (
     FROM seller.inventory AS stored
     LEFT JOIN demand ON demand.sku = stored.sku
     LEFT JOIN shelves ON shelves.sku = stored.sku
-    WHERE stored.account = %(account)s AND stored.local_day = (SELECT day FROM newest)
+    WHERE stored.account = %(account)s AND stored.local_day = (SELECT day FROM newest) AND stored.sku IS NOT NULL
 )"""
 
 
@@ -147,7 +147,10 @@ FIGURES = sql.SQL(_FIGURES)
 """Sums over `costed`: what was sold, what it cost as far as is known, and what has no valid cost."""
 
 STOCK = sql.SQL(_STOCK).format(inventory_day=newest_day(INVENTORY), shelf_day=newest_day(WAREHOUSE_STOCK))
-"""`stock`: the newest snapshot of the inventory with what sold in the 30 and 90 days before it, by SKU."""
+"""`stock`: the newest snapshot of the inventory with what sold in the 30 and 90 days before it, by SKU.
+
+Rows without a SKU are left out.
+"""
 
 STOCK_INPUTS = (Input(INVENTORY), Input(DAILY_PRODUCT_SALES, required=False), Input(WAREHOUSE_STOCK, required=False))
 """What `STOCK` reads."""

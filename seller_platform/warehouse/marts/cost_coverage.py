@@ -28,6 +28,7 @@ products AS (
            max(costed.local_day) FILTER (WHERE costed.unit_cost IS NULL) AS last_day_without_cost,
            bool_or(costed.is_foreign) AS is_foreign
     FROM costed CROSS JOIN own
+    WHERE costed.sku IS NOT NULL
     GROUP BY costed.sku, own.currency
 )
 SELECT %(first_day)s::date, sku, currency, asin, product_name, units, sales, units_without_cost, sales_without_cost,
@@ -49,7 +50,7 @@ SELECT * FROM (
 CROSS JOIN (
     SELECT sum(units_ordered) AS units_of_input, sum(product_sales) AS sales_of_input
     FROM seller.daily_product_sales
-    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND sku IS NOT NULL
 ) AS sold
 WHERE (coalesce(units, 0), coalesce(sales, 0)) <> (coalesce(units_of_input, 0), coalesce(sales_of_input, 0))
 """
@@ -132,7 +133,7 @@ COST_COVERAGE = Mart(
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",
-            "Units and sales add up to those of seller.daily_product_sales.",
+            "Units and sales add up to those of seller.daily_product_sales that name a SKU.",
             sql.SQL(_SUMS),
         ),
         MartCheck(

@@ -62,7 +62,7 @@ SELECT * FROM (
 CROSS JOIN LATERAL (
     SELECT count(*) AS skus_of_input, sum(afn_fulfillable_quantity) AS fulfillable_of_input,
            sum(afn_reserved_quantity) AS reserved_of_input, sum(afn_inbound_quantity) AS inbound_of_input
-    FROM seller.inventory WHERE account = %(account)s AND local_day = coalesce(here.day, local_day)
+    FROM seller.inventory WHERE account = %(account)s AND local_day = coalesce(here.day, local_day) AND sku IS NOT NULL
       AND local_day = (SELECT max(local_day) FROM seller.inventory WHERE account = %(account)s)
 ) AS there
 WHERE (skus, fulfillable, reserved, inbound)
@@ -212,7 +212,7 @@ INVENTORY_HEALTH = Mart(
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",
-            "SKUs and units are those of the newest snapshot in seller.inventory.",
+            "SKUs and units are those of the newest snapshot in seller.inventory, of the rows that name a SKU.",
             sql.SQL(_SUMS),
         ),
         MartCheck(

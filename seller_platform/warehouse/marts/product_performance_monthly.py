@@ -26,6 +26,7 @@ now AS (
            (array_agg(costed.product_name ORDER BY costed.local_day DESC)
                FILTER (WHERE costed.product_name IS NOT NULL))[1] AS product_name, {figures}
     FROM costed CROSS JOIN own
+    WHERE costed.sku IS NOT NULL
     GROUP BY costed.sku, own.currency
 ),
 before AS (
@@ -33,7 +34,7 @@ before AS (
            sum(coalesce(units_ordered, 0))::bigint AS units_before, sum(coalesce(product_sales, 0)) AS sales_before
     FROM seller.daily_product_sales AS stored CROSS JOIN own
     WHERE stored.account = %(account)s AND stored.local_day < %(first_day)s
-      AND stored.local_day >= (%(first_day)s::date - interval '1 month')::date
+      AND stored.local_day >= (%(first_day)s::date - interval '1 month')::date AND stored.sku IS NOT NULL
     GROUP BY stored.sku, own.currency
 ),
 ledger AS (
@@ -86,7 +87,7 @@ SELECT * FROM (
 CROSS JOIN (
     SELECT sum(units_ordered) AS units_of_input, sum(product_sales) AS sales_of_input
     FROM seller.daily_product_sales
-    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND sku IS NOT NULL
 ) AS sold
 CROSS JOIN (
     SELECT -sum(amount) FILTER (WHERE transaction_type = 'Fee') AS fees_of_input,
@@ -205,7 +206,7 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
         MartCheck(
             "sums_agree_with_the_inputs",
             "Units and sales add up to those of seller.daily_product_sales, fees and refunds to those of "
-            "seller.transactions that name a SKU.",
+            "seller.transactions, of the rows that name a SKU.",
             sql.SQL(_SUMS),
         ),
         MartCheck(

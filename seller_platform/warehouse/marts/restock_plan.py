@@ -53,7 +53,7 @@ CROSS JOIN (
     SELECT count(*) AS skus_of_input,
            sum(coalesce(afn_fulfillable_quantity, 0) + coalesce(afn_inbound_quantity, 0)) AS position_of_input
     FROM seller.inventory
-    WHERE account = %(account)s
+    WHERE account = %(account)s AND sku IS NOT NULL
       AND local_day = (SELECT max(local_day) FROM seller.inventory WHERE account = %(account)s)
 ) AS there
 WHERE (skus, position) IS DISTINCT FROM (skus_of_input, position_of_input)
@@ -168,7 +168,7 @@ RESTOCK_PLAN = Mart(
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",
-            "SKUs and units are those of the newest snapshot in seller.inventory.",
+            "SKUs and units are those of the newest snapshot in seller.inventory, of the rows that name a SKU.",
             sql.SQL(_SUMS),
         ),
         MartCheck(

@@ -95,10 +95,7 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
     return Table(
         dataset.name,
         metadata,
-        *(
-            Column(column.name, TYPES[column.kind], nullable=column.nullable, comment=column.doc)
-            for column in (*dataset.columns, *dataset.tags)
-        ),
+        *(Column(column.name, TYPES[column.kind], comment=column.doc) for column in (*dataset.columns, *dataset.tags)),
         Column("extra", JSONB, comment="Fields of the row that the contract does not know."),
         Column(dataset.slice_column, TYPES[kind], nullable=False, comment=placed),
         Column("account", Text, nullable=False, comment="Key of the account."),

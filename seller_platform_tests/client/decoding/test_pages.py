@@ -119,7 +119,6 @@ def test_a_period_with_its_dates_in_an_object_is_a_period() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"platform_order_id": None}, "platform_order_id is missing or null"),
         ({"purchase_date": None}, "purchase_date is missing or null"),
         ({"purchase_date": "yesterday"}, "purchase_date is a string of 9 characters"),
         ({"purchase_date": "2026-10-10"}, "purchase_date is a string of 10 characters"),
@@ -152,6 +151,15 @@ def test_a_period_with_its_dates_in_an_object_is_a_period() -> None:
 def test_a_row_that_cannot_be_right_is_refused_by_its_place(change: dict[str, Any], problem: str) -> None:
     with pytest.raises(ContractViolationError, match=f"orders: row 2 of the page: .*{problem}"):
         decoded(ORDERS, ORDER, ORDER | change)
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["a page of the declared form", "a page of another form"])
+def test_a_row_without_its_key_is_a_row(is_new: bool) -> None:
+    unnamed = {name: value for name, value in ORDER.items() if name != "platform_order_id"} | {"sku": None}
+
+    rows = decoded(ORDERS, ORDER, unnamed | ({"novel": 1} if is_new else {}))
+
+    assert [(row[0], row[6]) for row in rows] == [("O-1", "A"), (None, None)]
 
 
 def test_a_row_that_is_no_object_is_refused() -> None:

@@ -204,6 +204,25 @@ def test_a_wrong_total_is_a_mismatch_and_no_error() -> None:
     assert (sink.count, reading.announced, reading.verdict) == (5, 6, CountVerdict.MISMATCH)
 
 
+def test_rows_without_their_key_are_read_and_the_first_are_named() -> None:
+    upstream, sink = MovingList(stock(4500)), KeptRows()
+    for number in (3, 2_001, *range(4_000, 4_007)):
+        upstream.rows[number]["sku"] = None
+    upstream.rows[3]["warehouse_name"] = None
+
+    reading = read(upstream, STOCK, sink)
+
+    assert (sink.count, reading.verdict) == (4500, CountVerdict.MATCH)
+    assert reading.notes["null_keys"] == {
+        "rows": 9,
+        "first": [
+            {"page": 1, "row": 4, "columns": ["sku", "warehouse_name"]},
+            {"page": 2, "row": 2, "columns": ["sku"]},
+            *({"page": 3, "row": row, "columns": ["sku"]} for row in (1, 2, 3)),
+        ],
+    }
+
+
 def test_equal_ledger_entries_are_all_kept_on_any_pages() -> None:
     upstream, sink = ledger(orders(1200, minutes=1), page_size=500), KeptRows()
     for number in range(498, 503):

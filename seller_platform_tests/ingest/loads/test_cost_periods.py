@@ -201,6 +201,16 @@ def test_two_periods_of_a_product_that_begin_on_one_day_are_reported(database: D
     assert receipt.notes["duplicate_keys"] == 2
 
 
+def test_a_period_without_its_first_day_is_stored_and_named(database: Database) -> None:
+    unnamed = [{"to_date": "2026-01-31", "cost_elements": []}]
+
+    receipt = _foreign(database, lambda sku: httpx.Response(200, json=unnamed if sku == "B" else []))
+
+    assert [row[:3] for row in _stored(database)] == [("B", None, date(2026, 1, 31))]
+    assert receipt.notes is not None
+    assert receipt.notes["null_keys"] == {"rows": 1, "first": [{"page": 2, "row": 1, "columns": ["from_date"]}]}
+
+
 def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Database) -> None:
     good = httpx.Response(200, json=FORMS["bare array"])
     _foreign(database, lambda _: good)
@@ -217,7 +227,6 @@ def test_a_product_that_is_not_answered_fails_the_slice_by_name(database: Databa
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        ([{"to_date": "2026-01-31"}], "of SKU 'A': row 1 of the page: from_date is missing"),
         ([{"from_date": "2026-02-30"}], "from_date is a string of 10 characters, which is no date"),
         ([{"from_date": "2026-01-01", "cost_elements": {"a": 1}}], "cost_elements of period 1 is an object"),
         ([{"from_date": "2026-01-01", "cost_elements": [{"amount": "3 EUR"}]}], "amount of period 1 is a string"),

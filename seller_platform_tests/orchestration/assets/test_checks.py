@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, Dataset, Source, dataset_named
 from seller_platform.orchestration.assets.checks import SLICE_CHECKS, checks_of
@@ -140,6 +141,25 @@ def test_keys_that_rows_share_are_counted(platform: Platform, loads: Any, monkey
     assert evaluation.metadata["duplicate_keys"].value == 1
 
 
+def test_rows_without_their_key_are_stored_and_named(
+    platform: Platform, loads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = independent_upstream.daily_rows
+    monkeypatch.setattr(
+        independent_upstream, "daily_rows", lambda month: [*honest(month), {**honest(month)[0], "sku": None}]
+    )
+
+    loads(DAILY)
+
+    evaluation = _evaluation(platform, DAILY, "keys_are_present")
+    assert not evaluation.passed
+    assert evaluation.severity is dg.AssetCheckSeverity.ERROR
+    assert str(evaluation.description).startswith("1 of 4 rows have no value in their key (date, sku): row 4 of page 1")
+    with platform.database.begin() as connection:
+        stored = connection.execute(text("SELECT count(*), count(sku) FROM seller.daily_product_sales")).one()
+    assert tuple(stored) == (4, 3)
+
+
 def test_a_field_that_is_not_declared_is_named(platform: Platform, loads: Any) -> None:
     loads(ORDERS)
 
@@ -195,6 +215,8 @@ def test_every_dataset_counts_its_rows_and_knows_its_fields(dataset: Dataset) ->
     # The columns of a report are unknown before it is downloaded.
     assert ("fields_are_known" in names) == (dataset.source is not Source.REPORT)
     assert ("keys_are_unique" in names) == bool(dataset.key)
+    # Those of a report are numbers of our own.
+    assert ("keys_are_present" in names) == (bool(dataset.key) and dataset.source is not Source.REPORT)
 
 
 def test_every_check_has_a_description() -> None:

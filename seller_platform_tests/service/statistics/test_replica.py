@@ -53,6 +53,25 @@ def test_a_replica_refuses_to_group_by_parents(service: Served) -> None:
     assert "does not know the parents" in answer.json()["errors"]["group_by"][0]
 
 
+def test_a_sale_without_a_sku_is_listed_and_counted(service: Served) -> None:
+    _sell(service, "2026-03-01", "A", 1, "10.00")
+    insert_rows(service.database, DAILY, "S1.US", [("2026-03-01", *[None] * 8, "2026-03-01")])
+    insert_rows(service.database, INVENTORY, "S1.US", [(None,) * 12 + ("2026-03-02",)])
+
+    with service.client(ANN) as client:
+        listed = [
+            client.get(path, params={"account_title": "Shop US", "per_page": "500", **days})
+            for path, days in (
+                (DAILY.path, {"start_date": "2026-03-01", "end_date": "2026-03-02"}),
+                (INVENTORY.path, {"velocity_start_date": "2026-03-01", "velocity_end_date": "2026-03-02"}),
+            )
+        ]
+    by_sku = _rows(service, view_by="product", group_by="sku")
+
+    assert [[row["sku"] for row in answer.json()["data"]] for answer in listed] == [["A", None], [None]]
+    assert _pick(by_sku, "sku", "units_ordered") == [("A", 1), (None, 0)]
+
+
 def test_a_product_that_left_the_stock_keeps_the_name_it_was_sold_under(service: Served) -> None:
     _sell(service, "2026-03-01", "GONE", 2, "10.00", asin="B1")
     _sell(service, "2026-03-01", "HERE", 1, "5.00", asin="B1")
