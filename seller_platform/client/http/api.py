@@ -1,5 +1,6 @@
 """The API over HTTP: sends and retries requests, within limits of time and size."""
 
+import codecs
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -283,8 +284,9 @@ def open_answer(http: httpx.Client, request: httpx.Request, name: str) -> Iterat
 
 
 def read_answer(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> RawAnswer:
-    """Return the answer with its whole body."""
-    return RawAnswer(response.status_code, response.headers, b"".join(read_pieces(response, name, limits, clock)))
+    """Return the answer with its whole body, without a byte order mark before it."""
+    body = b"".join(read_pieces(response, name, limits, clock)).removeprefix(codecs.BOM_UTF8)
+    return RawAnswer(response.status_code, response.headers, body)
 
 
 def read_pieces(response: httpx.Response, name: str, limits: BodyLimits, clock: RequestClock) -> Iterator[bytes]:

@@ -73,6 +73,13 @@ def test_a_passing_fault_is_tried_again(fault: httpx.Response | Exception) -> No
     assert answer.requests == 3
 
 
+def test_a_byte_order_mark_before_the_json_is_skipped() -> None:
+    body = b"\xef\xbb\xbf" + GOOD.content
+
+    with api_of(lambda request: httpx.Response(200, content=body)) as api:
+        assert api.get("/user/me").body == GOOD.content
+
+
 def test_a_fault_that_does_not_pass_ends_after_the_last_attempt() -> None:
     with (
         api_of(lambda request: httpx.Response(503), attempts=3) as api,
