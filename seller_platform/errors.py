@@ -628,7 +628,7 @@ class UpstreamUnavailableError(RetryableError):
 
 
 class UnreadableBodyError(RetryableError):
-    """The body of an answer is not valid JSON; it may have been cut off."""
+    """The body of an answer cannot be read: it is not valid JSON, was cut off, or holds something else than asked."""
 
     next_step = (
         "Run the command again; if the error stays, something between here and the upstream changes its answers."
@@ -637,6 +637,16 @@ class UnreadableBodyError(RetryableError):
     def __init__(self, problem: str) -> None:
         self.problem = problem
         super().__init__(problem, with_step=True)
+
+
+class ErrorAnswerError(UnreadableBodyError):
+    """An answer with a good status carries an error, so that the rows beside it are not the list."""
+
+    next_step = "Run the command again; if the error stays, report it to the upstream."
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        super().__init__(f"an answer that carries an error{f': {message}' if message else ''}")
 
 
 class RequestRefusedError(UpstreamError):

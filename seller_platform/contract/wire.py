@@ -42,6 +42,8 @@ def last_page_of(total: int, per_page: int) -> int:
     return max(1, -(-total // per_page))
 
 
+ERROR_WORD = "error"
+"""The field that carries an error, and the value of `status` of an answer that is one."""
 STATUS = "status"
 CODE = "code"
 MESSAGE = "message"
@@ -65,7 +67,7 @@ def error_body(
     code: int, message: str, parameters: Mapping[str, Sequence[str]] | None = None, *, reason: str | None = None
 ) -> dict[str, object]:
     """Return the body of an error; `parameters` lists the problems of each parameter."""
-    body: dict[str, object] = {STATUS: "error", CODE: code, MESSAGE: message}
+    body: dict[str, object] = {STATUS: ERROR_WORD, CODE: code, MESSAGE: message}
     if parameters:
         body[PARAMETERS] = {name: list(problems) for name, problems in parameters.items()}
     if reason is not None:

@@ -3,6 +3,7 @@
 - `pages`: decodes one page of a list
 - `strict`: decodes a page that has the declared form, at once
 - `lenient`: decodes row by row where a page has another form
+- `error_answers`: recognizes errors in answers with a good status
 - `values`: reads single values of columns
 - `local_days`: computes the local days of timestamps
 """

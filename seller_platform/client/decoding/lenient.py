@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
 from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
 from seller_platform.client.decoding.values import Reader, holds_nul, reader_of, shape_of
-from seller_platform.contract import Column, Dataset
+from seller_platform.contract import Column, Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
 from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
@@ -38,7 +39,7 @@ def lenient_rows(dataset: Dataset, body: bytes, zone: ZoneInfo, rows_field: str)
 
     Raises:
         ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
-        UnreadableBodyError: The body is not JSON.
+        UnreadableBodyError: The body is not JSON, or carries an error.
     """
     try:
         container, sent, envelope = _opened(dataset, body, rows_field)
@@ -52,8 +53,12 @@ def lenient_rows(dataset: Dataset, body: bytes, zone: ZoneInfo, rows_field: str)
 def _opened(dataset: Dataset, body: bytes, rows_field: str) -> tuple[str, Sequence[msgspec.Raw], Envelope]:
     """Return the kind of the container, the rows in it, and the envelope."""
     if body.lstrip()[:1] == b"[":
-        return "bare", _ARRAY.decode(body), Envelope()
+        bare = _ARRAY.decode(body)
+        if dataset.source is not Source.PRODUCT_LOOKUP:
+            raise ContractViolationError(dataset.name, f"the answer is an array, not an object with {rows_field}")
+        return "bare", bare, Envelope()
     page = _OBJECT.decode(body)
+    check_no_error({name: msgspec.json.decode(page[name]) for name in ERROR_FIELDS if name in page})
     sent = bytes(page.get(rows_field, b""))
     envelope = envelope_of(
         SimpleNamespace(**{name: _scalar(page.get(name)) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)})

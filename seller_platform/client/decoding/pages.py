@@ -57,21 +57,24 @@ class PageDecoder:
         is_moment = self._day is not None and dataset.columns[self._day].kind is Kind.TIMESTAMP
         self._local_days = local_days(zone) if is_moment else None
 
-    def decode(self, body: bytes, window: Window | None = None) -> Page:
+    def decode(self, body: bytes, window: Window | None = None, *, number: int = 1) -> Page:
         """Return the page that a body holds.
 
         Args:
             window: The days that were requested; a row of another day is refused.
+            number: The number of the page. Upstreams may end a list without a total by an empty object.
 
         Raises:
             ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
-            UnreadableBodyError: The body is not JSON.
+            UnreadableBodyError: The body is not JSON, carries an error, or has nothing where the rows should be.
         """
         page = self._strict_page(body)
         if page is None:
             lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)
             self._shape = lenient.shape
             page = Page(self._with_days(lenient.rows), lenient.extras, *lenient.envelope, lenient.unknown_fields)
+        if self._shape.rows == "keyed" and not page.rows and page.total is None and number == 1:
+            raise UnreadableBodyError(f"an empty object as {self._rows_field}, and no total that says that it is empty")
         if window is not None and self._day is not None:
             self._check_window(page.rows, window)
         return page

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
 from seller_platform.client.decoding.values import LARGEST_BIGINT, LEAST_BIGINT
 from seller_platform.contract import Dataset, Kind
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, ROWS, TOTAL
@@ -23,6 +24,7 @@ _TYPES: dict[Kind, Any] = {
     Kind.TIMESTAMP: str,
 }
 _COUNTS = [(name, int | float | str | None, None) for name in (TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)]
+_ERRORS: list[tuple[str, Any, None]] = [(name, Any, None) for name in ERROR_FIELDS]
 _counts_of = attrgetter(TOTAL, LAST_PAGE, CURRENT_PAGE, PER_PAGE)
 
 
@@ -61,7 +63,7 @@ class StrictDecoder:
         row = msgspec.defstruct("Row", fields, rename=sent_as, forbid_unknown_fields=True, gc=False, kw_only=True)
         self._is_bare, self._is_keyed = shape.rows == "bare", shape.rows == "keyed"
         rows: Any = dict[str, row] if self._is_keyed else list[row]  # type: ignore[valid-type]
-        page: Any = rows if self._is_bare else msgspec.defstruct("Envelope", [(ROWS, rows), *_COUNTS])
+        page: Any = rows if self._is_bare else msgspec.defstruct("Envelope", [(ROWS, rows), *_COUNTS, *_ERRORS])
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(page)
 
     def decode(self, body: bytes) -> tuple[list[tuple[Any, ...]], Envelope]:
@@ -69,10 +71,12 @@ class StrictDecoder:
 
         Raises:
             msgspec.ValidationError: The page is of another shape.
+            ErrorAnswerError: The page carries an error.
         """
         page = self._decoder.decode(body)
         if self._is_bare:
             return list(map(msgspec.structs.astuple, page)), Envelope()
+        check_no_error({name: getattr(page, name) for name in ERROR_FIELDS})
         rows = page.data.values() if self._is_keyed else page.data
         return list(map(msgspec.structs.astuple, rows)), envelope_of(page)
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
+from seller_platform.client.decoding.error_answers import check_no_error
 from seller_platform.client.decoding.local_days import zone_named
 from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import whole_number
@@ -49,7 +51,7 @@ def fetch_user(api: SellerApi) -> User:
         UpstreamUnavailableError: The upstream gave no good answer.
         RequestRefusedError: It refused for good.
     """
-    body = json_object(api.get(USER_ME).body)
+    _, body = api.request("GET", USER_ME, decode=_without_error)
     user = body["user"] if isinstance(body.get("user"), dict) else body
     try:
         number = whole_number(str(user.get("id")))
@@ -89,6 +91,12 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
             {"unknown_fields": sorted(page.unknown_fields)} if page.unknown_fields else {},
         ),
     )
+
+
+def _without_error(body: bytes) -> Mapping[str, Any]:
+    answer = json_object(body)
+    check_no_error(answer)
+    return answer
 
 
 def _account(row: Row) -> Account:

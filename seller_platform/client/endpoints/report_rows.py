@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from seller_platform.client.decoding.error_answers import ERROR_FIELDS, check_no_error
 from seller_platform.client.decoding.values import holds_nul, reader_of, shape_of
 from seller_platform.client.endpoints.json_stream import JsonText
 from seller_platform.contract import Kind
@@ -147,6 +148,8 @@ def _objects(text: JsonText) -> Iterator[str]:
                 raise ContractViolationError("the report", f"its {ROWS} is no array, but its rows should be there")
             has_rows = True
             yield from text.elements()
+        elif name in ERROR_FIELDS:
+            check_no_error({name: msgspec.json.decode(text.value())})
         else:
             text.value()
     text.end()

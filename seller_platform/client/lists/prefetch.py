@@ -43,7 +43,7 @@ class PageFetcher:
 
     def one(self, query: ListQuery) -> Page:
         """Return one page."""
-        decode = partial(self._decoder.decode, window=query.window)
+        decode = partial(self._decoder.decode, window=query.window, number=query.page)
         answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
         return self._counted(answer, page)
 
@@ -66,7 +66,7 @@ class PageFetcher:
                 query, future = under_way.popleft()
                 answer = future.result()
                 try:
-                    page = self._counted(answer, self._decoder.decode(answer.body, query.window))
+                    page = self._counted(answer, self._decoder.decode(answer.body, query.window, number=query.page))
                 except UnreadableBodyError:
                     self.requests += answer.requests
                     page = self.one(query)

@@ -14,7 +14,7 @@ from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
-from seller_platform.errors import ListChangedError
+from seller_platform.errors import ListChangedError, UpstreamUnavailableError
 
 ATTEMPTS = 3
 
@@ -42,7 +42,7 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     Raises:
         ListChangedError: The list changed in every attempt.
         ContractViolationError: The upstream sent what the API does not allow.
-        UpstreamUnavailableError: It did not answer.
+        UpstreamUnavailableError: It did not answer, or announced rows and sent none.
     """
     zone, slice_value = zone_named(account.timezone, account.key), window.start if window else snapshot_day
     decoder = PageDecoder(dataset, zone, slice_value)
@@ -55,6 +55,9 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
             attempt = source.attempt(windows)
             fingerprint = (sink.digest, attempt.result.announced)
             if not attempt.result.doubts or fingerprint == previous:
+                if attempt.result.announced and not sink.count:
+                    problem = f"{attempt.result.announced} rows of {account.key} were announced and none was sent"
+                    raise UpstreamUnavailableError(f"GET {dataset.path}", problem, attempts=number)
                 return _facts(attempt, number, fetcher, reader)
             previous = fingerprint
     slice_read = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seller_platform.client.decoding.pages import Page, PageDecoder
-from seller_platform.contract import DATASETS, Dataset, Window, dataset_named
-from seller_platform.errors import ContractViolationError, UnreadableBodyError
+from seller_platform.contract import DATASETS, Dataset, Source, Window, dataset_named
+from seller_platform.errors import ContractViolationError, ErrorAnswerError, UnreadableBodyError
 from seller_platform_tests.support.spellings import WINDOW, ZONE, page_of, rows_in_two_spellings
 
 ORDERS, TRANSACTIONS = dataset_named("orders"), dataset_named("transactions")
@@ -47,8 +47,9 @@ def decoded(dataset: Dataset, *rows: dict[str, Any] | str) -> list[tuple[Any, ..
 @given(data=st.data())
 def test_every_spelling_of_a_row_is_the_same_row(dataset: Dataset, data: st.DataObject) -> None:
     own, other = data.draw(rows_in_two_spellings(dataset))
-    container = data.draw(st.sampled_from(["array", "keyed", "bare"]))
-    counts = data.draw(st.sampled_from(["numbers", "strings", "absent"]))
+    containers = ["array", "keyed", *(["bare"] if dataset.source is Source.PRODUCT_LOOKUP else [])]
+    container = data.draw(st.sampled_from(containers))
+    counts = data.draw(st.sampled_from(["numbers", "strings", *(["absent"] if own or container != "keyed" else [])]))
     body = page_of(other, container=container, counts=counts)
     decode = decoder_of(dataset)
 
@@ -206,7 +207,55 @@ def test_a_body_that_is_not_json_may_be_asked_for_again(body: bytes) -> None:
         decoder_of(ORDERS)(body)
 
 
-@pytest.mark.parametrize("body", [b'{"status": "error"}', b'{"data": null}', b'{"data": "none"}', b'{"data": 5}'])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        '"error": "Too busy"',
+        '"error": {"message": "Too busy", "code": 7}',
+        '"status": "error", "message": "Too busy"',
+        '"status": " ERROR ", "message": "Too busy"',
+        '"error": true, "message": "Too busy"',
+    ],
+)
+@pytest.mark.parametrize(
+    "rows",
+    ['"data": [], "total": 0', '"data": {"1": {"novel": 1}}', '"data": null', '"total": 5'],
+    ids=lambda rows: rows,
+)
+def test_rows_beside_an_error_are_no_rows(sent: str, rows: str) -> None:
+    decode = decoder_of(INVENTORY)
+
+    for body in (f"{{{sent}, {rows}}}", f"{{{rows}, {sent}}}"):
+        with pytest.raises(ErrorAnswerError, match="an answer that carries an error: Too busy"):
+            decode(body.encode())
+
+
+@pytest.mark.parametrize(
+    "sent", ['"error": null', '"error": false', '"error": ""', '"error": []', '"status": "success"']
+)
+def test_rows_beside_no_error_are_rows(sent: str) -> None:
+    page = decoder_of(INVENTORY)(f'{{{sent}, "data": [{{"sku": "A"}}], "total": 1}}'.encode())
+
+    assert [row[0] for row in page.rows] == ["A"]
+
+
+def test_an_empty_object_is_an_empty_list_only_beside_a_total() -> None:
+    decoder = PageDecoder(INVENTORY, ZONE, WINDOW.start)
+
+    for _ in range(2):
+        assert decoder.decode(b'{"data": {}, "total": "0"}').rows == []
+        assert decoder.decode(b'{"data": {}}', number=2).rows == []
+        with pytest.raises(UnreadableBodyError, match="an empty object as data, and no total"):
+            decoder.decode(b'{"data": {}}')
+
+
+@pytest.mark.parametrize("body", [b"[]", b'[{"sku": "A"}]'])
+def test_a_bare_array_is_no_list(body: bytes) -> None:
+    with pytest.raises(ContractViolationError, match="the answer is an array, not an object with data"):
+        decoder_of(INVENTORY)(body)
+
+
+@pytest.mark.parametrize("body", [b'{"status": "ok"}', b'{"data": null}', b'{"data": "none"}', b'{"data": 5}'])
 def test_an_answer_without_rows_is_no_empty_page(body: bytes) -> None:
     with pytest.raises(ContractViolationError, match="data"):
         decoder_of(ORDERS)(body)

@@ -7,6 +7,7 @@ import pytest
 
 from seller_platform.client.endpoints.accounts import Discovered, User, fetch_accounts, fetch_user
 from seller_platform.errors import ContractViolationError
+from seller_platform_tests.client.http.test_api import in_turn
 from seller_platform_tests.support.http_upstream import api_of
 
 ACCOUNT = {
@@ -61,6 +62,15 @@ def test_an_account_that_cannot_be_used_is_named(change: dict[str, Any], problem
 def test_the_same_account_twice_is_refused() -> None:
     with pytest.raises(ContractViolationError, match="listed twice"):
         discovered(ACCOUNT, ACCOUNT, ACCOUNT)
+
+
+def test_an_error_beside_the_user_or_the_accounts_is_asked_again() -> None:
+    faulty = httpx.Response(200, json={"error": "busy", "accounts": [], "user": {}})
+    user, accounts = ({"user": {"id": 5, "name": "Ada"}}, {"accounts": [ACCOUNT]})
+
+    with api_of(in_turn(faulty, httpx.Response(200, json=user), faulty, httpx.Response(200, json=accounts))) as api:
+        assert fetch_user(api) == User(5, "Ada")
+        assert len(fetch_accounts(api, "default").accounts) == 1
 
 
 @pytest.mark.parametrize("body", [{"user": {"id": "5", "name": "Ada"}}, {"id": 5, "name": "Ada", "email": 3}])

@@ -224,6 +224,8 @@ def test_every_json_is_kept_wherever_its_pieces_are_cut(rows: list[dict[str, Any
         ("json", b'[{"a": "\xff"}]', "not JSON"),
         ("json", b'[{"a": "\\ud800"}]', "not JSON"),
         ("json", b"<html></html>", "an HTML page instead of JSON"),
+        ("json", b'{"data": [{"sku": "A"}], "error": "busy"}', "carries an error: busy"),
+        ("json", b'{"status": "error", "data": []}', "carries an error"),
         ("csv", b" <!doctype html>", "an HTML page instead of CSV"),
         ("csv", b"", "an empty body"),
         ("csv", b"sku,note\r\nA\r\n", "CSV whose row 1 has 1 cells, not 2"),

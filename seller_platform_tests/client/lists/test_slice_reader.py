@@ -11,7 +11,7 @@ import pytest
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError, ListChangedError
+from seller_platform.errors import ContractViolationError, ListChangedError, UpstreamUnavailableError
 from seller_platform_tests.support.http_upstream import (
     BERLIN,
     MARCH,
@@ -202,6 +202,35 @@ def test_a_wrong_total_is_a_mismatch_and_no_error() -> None:
     reading = read(upstream, TRANSACTIONS, sink)
 
     assert (sink.count, reading.announced, reading.verdict) == (5, 6, CountVerdict.MISMATCH)
+
+
+def test_rows_that_are_announced_and_never_sent_are_no_empty_list() -> None:
+    upstream, sink = ledger([]), KeptRows()
+    upstream.page = lambda asked: {"data": [], "total": 5}  # type: ignore[method-assign]
+
+    with pytest.raises(UpstreamUnavailableError, match=r"GET /sales/transactions: 5 rows of .* were announced"):
+        read(upstream, TRANSACTIONS, sink)
+
+
+def test_an_error_beside_rows_is_asked_again_until_it_has_passed() -> None:
+    upstream, sink = ledger(orders(5)), KeptRows()
+    honest = upstream.page
+    upstream.page = lambda asked: (  # type: ignore[method-assign]
+        honest(asked) if len(upstream.requests) > 2 else {"status": "error", "message": "busy", "data": [], "total": 0}
+    )
+
+    reading = read(upstream, TRANSACTIONS, sink)
+
+    assert (sink.count, reading.requests, reading.verdict) == (5, 3, CountVerdict.MATCH)
+
+
+def test_an_error_beside_rows_that_does_not_pass_fails_by_name() -> None:
+    answer = httpx.Response(200, json={"error": "shard 7 is away", "data": [], "total": 0})
+
+    with pytest.raises(
+        UpstreamUnavailableError, match="an answer that carries an error: shard 7 is away after 6 attempts"
+    ):
+        read(lambda _: answer, TRANSACTIONS, KeptRows())
 
 
 def test_rows_without_their_key_are_read_and_the_first_are_named() -> None:
