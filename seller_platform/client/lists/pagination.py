@@ -3,6 +3,9 @@
 Rows that add up to the announced total do not prove that the whole list was read. A row that is deleted from page 1
 after it was read moves a row of page 2 there, which is missed; where another row is added at the end at the same time,
 the total stays the same. So one reading of several pages is never certain: two must agree.
+
+A list on a single page may contradict its total. Where a second answer repeats the total, and has no other rows, the
+total is wrong, and another reading would not change that.
 """
 
 from array import array
@@ -57,6 +60,12 @@ def holds_the_list(first: Page) -> bool:
     return not first.rows or (first.per_page is not None and len(first.rows) < first.per_page)
 
 
+def is_short(first: Page, query: ListQuery) -> bool:
+    """Whether page 1 has fewer rows than any full page, so that smaller windows would not show more of the list."""
+    full = first.per_page or min(query.dataset.page_sizes, default=query.page_size or 0)
+    return len(first.rows) < full
+
+
 def read_pages(fetcher: PageFetcher, query: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
     """Read a list whose first page is there, and write every page in order."""
     record = _Record(query.dataset)
@@ -64,6 +73,9 @@ def read_pages(fetcher: PageFetcher, query: ListQuery, first: Page, write: Calla
         if not record.is_new(page, number):
             break
         write(page)
+    if record.has_one_answer and first.total not in (None, len(first.rows)):
+        again = fetcher.one(query)
+        record.confirm(is_same=(again.total, again.rows) == (first.total, first.rows))
     return record.result(query)
 
 
@@ -97,7 +109,15 @@ class _Record:
         self._doubts: list[str] = []
         self._duplicates_within_pages = 0
         self._last_page: int | None = None
-        self._is_over = False
+        self._is_over = self._is_confirmed = False
+
+    @property
+    def has_one_answer(self) -> bool:
+        return len(self._totals) == 1
+
+    def confirm(self, *, is_same: bool) -> None:
+        """Record whether a second answer for page 1 was the same."""
+        self._is_confirmed = is_same
 
     def is_new(self, page: Page, number: int) -> bool:
         """Record a page; False where it ends the list: it is empty or a repetition."""
@@ -141,11 +161,11 @@ class _Record:
         doubts = [*self._doubts]
         if len(set(self._totals)) > 1:
             doubts.append(f"the total went from {self._totals[0]} to {announced}")
-        elif announced is not None and rows != announced:
+        elif announced is not None and rows != announced and (self.has_one_answer and not self._is_confirmed):
             doubts.append(f"{announced} rows were announced and {rows} read")
         if duplicates:
             doubts.append(f"{duplicates} rows were on two pages")
         # A single page that is not full was the whole list at one moment.
-        if len(self._rows_by_page) != 1 or rows >= (query.page_size or 0):
+        if not self._is_confirmed and (len(self._rows_by_page) != 1 or rows >= (query.page_size or 0)):
             doubts.append("a list of several pages is read until two readings agree")
         return ReadResult(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)

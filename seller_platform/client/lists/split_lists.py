@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from seller_platform.client.lists.pagination import ReadResult
+from seller_platform.client.lists.pagination import ReadResult, is_short
 from seller_platform.client.lists.windows import ListPart, SliceAttempt, WindowReader
 from seller_platform.contract import Window
 
@@ -29,8 +29,10 @@ class SplitListReader:
     def attempt(self, windows: Sequence[Window | None]) -> SliceAttempt:
         """Read the unfiltered list's total, then every value's list, and compare."""
         whole = self._reader.fetcher.one(self._whole)
-        if whole.total == 0 and not whole.rows:
-            return SliceAttempt(ReadResult())
+        if whole.total and not whole.rows:
+            whole = self._reader.fetcher.one(self._whole)
+        if whole.total is not None and not whole.rows:
+            return SliceAttempt(ReadResult(announced=whole.total))
         if self._ignored is not None:
             return self._unfiltered(windows, self._ignored)
         by_value = [
@@ -49,6 +51,10 @@ class SplitListReader:
         ]
         if whole.total is None:
             return self._without_totals(results, windows)
+        result = sum(results, start=ReadResult())
+        if is_short(whole, self._whole) and whole.total != len(whole.rows) == result.rows:
+            # The unfiltered list contradicts its total, and has no other rows than its parts.
+            return SliceAttempt(replace(result, announced=whole.total))
         return self._compared(whole.total, results, windows)
 
     def _compared(self, total: int, results: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
@@ -57,6 +63,10 @@ class SplitListReader:
         result, filtered = sum(results, start=ReadResult()), sum(counts)
         if filtered == total:
             return SliceAttempt(replace(result, announced=total))
+        surplus = sum(abs(count - each.rows) for count, each in zip(counts, results, strict=True))
+        if surplus and abs(result.rows - total) <= surplus:
+            # The parts contradict their own totals, which explains why these do not add up.
+            return SliceAttempt(replace(result, announced=filtered if result.rows == total else total))
         after = self._reader.fetcher.one(self._whole).total
         if after is not None and after != total and min(total, after) <= filtered <= max(total, after):
             return SliceAttempt(replace(result, announced=filtered), {"moved": {"before": total, "after": after}})

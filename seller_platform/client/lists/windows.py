@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from seller_platform.client.decoding.pages import Page, Row
 from seller_platform.client.lists.null_keys import NullKeys
-from seller_platform.client.lists.pagination import ReadResult, holds_the_list, read_pages
+from seller_platform.client.lists.pagination import ReadResult, holds_the_list, is_short, read_pages
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.contract import Window
@@ -97,7 +97,7 @@ class WindowReader:
         result = self.read_all(smaller)
         total = result.rows if result.announced is None else result.announced
         result = replace(result, announced=first.total)
-        if total != first.total:
+        if total != first.total and result.rows == total:
             return result.doubted(f"{first.total} rows were announced for the whole window, {total} for its parts")
         return result
 
@@ -107,6 +107,8 @@ class WindowReader:
         There are none where they would take more requests than reading all pages twice.
         """
         size, window = len(first.rows), part.query.window
+        if is_short(first, part.query):
+            return []
         if window is None or not part.query.dataset.is_divisible or not first.total or not size or first.total <= size:
             return []
         days = int(_FILL * size / (first.total / window.days))

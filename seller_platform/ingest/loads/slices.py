@@ -2,16 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, Window
-from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
     NotOfferedError,
     RequestRefusedError,
@@ -70,8 +68,6 @@ def load_requested(
 ) -> Receipt | None:
     """Load the days of a request that are due; return None if there are none.
 
-    Where the row count differs from the announced total, the whole month is read once more, and its receipt counts.
-
     Args:
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
 
@@ -81,13 +77,7 @@ def load_requested(
     window = window_to_load(database, account, request, now=now, whole=whole)
     if window is None:
         return None
-    receipt = load_slice(api, database, account, request.dataset, window, run_id=run_id)
-    if receipt.verdict is not CountVerdict.MISMATCH:
-        return receipt
-    month = window_to_load(database, account, request, now=now, whole=True) or window
-    return load_slice(
-        api, database, account, request.dataset, month, run_id=run_id, notes={"read_again_after_load": receipt.id}
-    )
+    return load_slice(api, database, account, request.dataset, window, run_id=run_id)
 
 
 def load_slice(
@@ -98,14 +88,12 @@ def load_slice(
     window: Window,
     *,
     run_id: str | None,
-    notes: Mapping[str, object] = MappingProxyType({}),
 ) -> Receipt:
     """Make a stored slice equal to the API's present list.
 
     Args:
         window: Local days of the account; one day, today, for a snapshot.
         run_id: The Dagster run, for the receipt.
-        notes: Further notes for the receipt.
 
     Raises:
         ListChangedError: The list changed during every attempt. Nothing was stored.
@@ -124,7 +112,7 @@ def load_slice(
             if dataset.is_computed and error.status in _NOT_OFFERED:
                 raise NotOfferedError(dataset.name, dataset.path, error.status) from error
             raise
-        facts = replace(facts, notes={**facts.notes, **settled, **notes})
+        facts = replace(facts, notes={**facts.notes, **settled})
         return observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
 
 

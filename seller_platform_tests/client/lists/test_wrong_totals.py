@@ -1,0 +1,126 @@
+"""Tests that a total that is wrong by one costs few requests and no rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from seller_platform.client.lists.slice_reader import read_slice
+from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import UpstreamUnavailableError
+from seller_platform_tests.support.http_upstream import (
+    BERLIN,
+    MARCH,
+    TODAY,
+    KeptRows,
+    MovingList,
+    api_of,
+    day_of_order,
+    orders,
+    stock,
+)
+
+ORDERS, STOCK, LEDGER = (dataset_named(name) for name in ("orders", "warehouse_stock", "transactions"))
+
+
+def _channel(row: dict[str, Any]) -> str:
+    return "platform" if int(row["platform_order_id"][-1]) % 3 else "non-platform"
+
+
+def _orders(count: int, **options: Any) -> MovingList:
+    return MovingList(orders(count), day_of=day_of_order, **options)
+
+
+def _ledger(count: int, *, minutes: int, **options: Any) -> MovingList:
+    entries = [{"posted_date": row["purchase_date"]} for row in orders(count, minutes=minutes)]
+    return MovingList(entries, day_of=lambda row: day_of_order({"purchase_date": row["posted_date"]}), **options)
+
+
+LISTS: dict[str, tuple[Dataset, Callable[[], MovingList]]] = {
+    "one page": (LEDGER, lambda: _ledger(5, minutes=10)),
+    "windows of one page": (LEDGER, lambda: _ledger(1200, minutes=30, page_size=500)),
+    "several pages of one day": (LEDGER, lambda: _ledger(1200, minutes=1, page_size=500)),
+    "undated, one page": (STOCK, lambda: MovingList(stock(45))),
+    "undated, full pages": (STOCK, lambda: MovingList(stock(4000))),
+    "without page sizes": (LEDGER, lambda: _ledger(5, minutes=10, envelope=("total",))),
+    "one channel": (ORDERS, lambda: _orders(7, channel_of=lambda row: "platform")),
+    "two channels": (ORDERS, lambda: _orders(300, channel_of=_channel)),
+    "two channels in windows": (ORDERS, lambda: _orders(1500, channel_of=_channel, page_size=250)),
+    "an ignored filter": (ORDERS, lambda: _orders(7)),
+}
+
+
+def _read(upstream: MovingList, dataset: Dataset, sink: KeptRows) -> LoadFacts:
+    window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
+    with api_of(upstream) as api:
+        return read_slice(api, dataset, BERLIN, window, day, sink)
+
+
+def _wrong_by(
+    upstream: MovingList, difference: int, *, where: Callable[[Any], bool] = lambda asked: True
+) -> MovingList:
+    honest = upstream.page
+
+    def page(asked: Any) -> dict[str, Any]:
+        answer = honest(asked)
+        return answer | {"total": max(0, answer["total"] + difference * where(asked))}
+
+    upstream.page = page  # type: ignore[method-assign]
+    return upstream
+
+
+@pytest.mark.parametrize("difference", [1, -1])
+@pytest.mark.parametrize("name", LISTS)
+def test_a_total_that_is_wrong_by_one_costs_at_most_twice_the_requests(name: str, difference: int) -> None:
+    dataset, make = LISTS[name]
+    honest_sink, sink = KeptRows(), KeptRows()
+    honest = _read(make(), dataset, honest_sink)
+
+    reading = _read(_wrong_by(make(), difference), dataset, sink)
+
+    assert reading.requests <= 2 * honest.requests
+    assert (sink.digest, sink.tags) == (honest_sink.digest, honest_sink.tags)
+    assert (reading.announced, reading.verdict) == (sink.count + difference, CountVerdict.MISMATCH)
+
+
+@pytest.mark.parametrize("difference", [1, -1])
+@pytest.mark.parametrize("is_filtered", [False, True], ids=["the unfiltered list", "the channels"])
+def test_channels_keep_their_tags_where_only_some_totals_are_wrong(is_filtered: bool, difference: int) -> None:
+    upstream, sink = _orders(20, channel_of=_channel), KeptRows()
+
+    reading = _read(
+        _wrong_by(upstream, difference, where=lambda asked: ("sales_channel" in asked) is is_filtered), ORDERS, sink
+    )
+
+    assert sink.tags == {("platform",): 12, ("non-platform",): 8}
+    assert (reading.requests <= 6, reading.verdict) == (True, CountVerdict.MISMATCH)
+
+
+@pytest.mark.parametrize("difference", [1, -1])
+def test_wrong_totals_of_a_filter_that_is_ignored_double_no_rows(difference: int) -> None:
+    upstream, sink = _orders(7), KeptRows()
+
+    _read(_wrong_by(upstream, difference, where=lambda asked: "sales_channel" in asked), ORDERS, sink)
+
+    assert (sink.count, sink.tags) == (7, {(None,): 7})
+
+
+def test_an_empty_list_that_announces_a_row_is_asked_twice_and_no_reading() -> None:
+    upstream = _wrong_by(_orders(0), 1)
+
+    with pytest.raises(UpstreamUnavailableError, match=r"1 rows of .* were announced and none was sent"):
+        _read(upstream, ORDERS, KeptRows())
+
+    assert len(upstream.requests) == 2
+
+
+def test_a_page_that_is_not_full_is_not_taken_for_the_last() -> None:
+    upstream, sink = _ledger(40, minutes=5), KeptRows()
+    honest = upstream.page
+    # It echoes the page size that was asked for, and sends pages of ten.
+    upstream.page = lambda asked: honest({**asked, "per_page": "10"}) | {"per_page": 2000, "last_page": None}  # type: ignore[method-assign]
+
+    reading = _read(upstream, LEDGER, sink)
+
+    assert (sink.count, reading.verdict) == (40, CountVerdict.MATCH)
