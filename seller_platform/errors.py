@@ -727,6 +727,12 @@ class ContractViolationError(UpstreamError):
         super().__init__(f"{what}: {problem}", with_step=True)
 
 
+class DayMissingError(ContractViolationError):
+    """A row lacks the day that decides its slice."""
+
+    next_step = "Nothing of the slice was stored; report to the upstream that its rows lack their day."
+
+
 class ListChangedError(RetryableError):
     """A list kept changing while it was read."""
 

@@ -34,6 +34,7 @@ _NO_DATABASE = "postgresql://nowhere/"  # nothing connects before a request need
 # What other sections do not list: keys inside stored JSON, names of files, locks and queues, by where they are stored.
 STORED_WORDS: Mapping[str, tuple[str, ...]] = {
     "platform.loads.notes": (
+        "asked_by_day",
         "attempts",
         "computed_by",
         "duplicate_keys",

@@ -1,6 +1,6 @@
 """The declaration of a dataset, from which all floors derive tables, assets and routes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from seller_platform.contract.columns import Column, Kind
@@ -136,6 +136,11 @@ class Dataset:
     def requires(self, column: Column) -> bool:
         """Whether a row without that field is refused: only the day, without which it has no slice."""
         return column.name == self.day
+
+    def asked_by_day(self) -> "Dataset":
+        """Return the same list for requests of one day each, whose rows need not repeat the day."""
+        columns = tuple(replace(each, key=False) if each.name == self.day else each for each in self.columns)
+        return replace(self, columns=columns, day=None)
 
     def column(self, name: str) -> Column:
         """Return the column of that name.

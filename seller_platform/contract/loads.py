@@ -27,7 +27,8 @@ class LoadFacts:
         pages: Pages of the attempt whose rows were kept.
         body_bytes: Bytes of all bodies; of a report those of the attempt whose rows were kept.
         announced: Rows that the upstream announced; None where it sends no total.
-        notes: What else was read: attempts, unknown_fields, duplicate_keys, null_keys, facet_ignored, moved and such.
+        notes: What else was read: attempts, unknown_fields, duplicate_keys, null_keys, facet_ignored, asked_by_day,
+            moved and such.
     """
 
     requests: int

@@ -13,7 +13,7 @@ from seller_platform.client.decoding.strict import Envelope, Shape, envelope_of
 from seller_platform.client.decoding.values import Reader, holds_nul, reader_of, shape_of
 from seller_platform.contract import Column, Dataset, Source
 from seller_platform.contract.wire import CURRENT_PAGE, LAST_PAGE, PER_PAGE, TOTAL
-from seller_platform.errors import ContractViolationError, UnreadableBodyError
+from seller_platform.errors import ContractViolationError, DayMissingError, UnreadableBodyError
 
 _NULL = b"null"
 _PERIOD, _FIRST_DAY = "dates", "from_date"
@@ -39,6 +39,7 @@ def lenient_rows(dataset: Dataset, body: bytes, zone: ZoneInfo, rows_field: str)
 
     Raises:
         ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
+        DayMissingError: A row lacks its day.
         UnreadableBodyError: The body is not JSON, or carries an error.
     """
     try:
@@ -136,7 +137,8 @@ class _RowReader:
                 raise self._violation(position, problem) from None
         if not values:
             if field.is_required:
-                raise self._violation(position, f"{field.names[0]} is missing or null, but a row cannot do without it")
+                problem = f"{field.names[0]} is missing or null, but a row cannot do without it"
+                raise DayMissingError(self.dataset.name, f"row {position + 1} of the page: {problem}")
             return None
         if len(values) > 1 and any(value != values[0] for value in values):
             raise self._violation(position, f"{' and '.join(field.names)} differ, but are one field")

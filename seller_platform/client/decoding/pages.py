@@ -44,7 +44,8 @@ class PageDecoder:
 
     Args:
         zone: The time zone of the account.
-        slice_value: The value of the slice column (`Dataset.slice_column`) in rows that carry no day of their own.
+        slice_value: The value of the slice column (`Dataset.slice_column`) in rows that carry no day of their own;
+            in those that were requested for a window, it is the first day of the window.
         rows_field: The field of the envelope that holds the rows.
     """
 
@@ -68,18 +69,21 @@ class PageDecoder:
             ContractViolationError: A row is not what the API promises; it is named by its position, from 1.
             UnreadableBodyError: The body is not JSON, carries an error, or has nothing where the rows should be.
         """
-        page = self._strict_page(body)
+        slice_value = self._slice_value if window is None else (window.start.isoformat(),)
+        page = self._strict_page(body, slice_value)
         if page is None:
             lenient = lenient_rows(self.dataset, body, self.zone, self._rows_field)
             self._shape = lenient.shape
-            page = Page(self._with_days(lenient.rows), lenient.extras, *lenient.envelope, lenient.unknown_fields)
+            page = Page(
+                self._with_days(lenient.rows, slice_value), lenient.extras, *lenient.envelope, lenient.unknown_fields
+            )
         if self._shape.rows == "keyed" and not page.rows and page.total is None and number == 1:
             raise UnreadableBodyError(f"an empty object as {self._rows_field}, and no total that says that it is empty")
         if window is not None and self._day is not None:
             self._check_window(page.rows, window)
         return page
 
-    def _strict_page(self, body: bytes) -> Page | None:
+    def _strict_page(self, body: bytes, slice_value: tuple[str]) -> Page | None:
         """Return the page; None where a row or a value needs the lenient decoder."""
         decoder = strict_decoder(self.dataset, self._shape) if self._rows_field == ROWS else None
         if decoder is None:
@@ -88,7 +92,7 @@ class PageDecoder:
             values, envelope = decoder.decode(body)
             self._check_values(values, body)
             if self._day is None:
-                return Page([row + self._slice_value for row in values], {}, *envelope)
+                return Page([row + slice_value for row in values], {}, *envelope)
             days = list(map(itemgetter(self._day), values))
             if self._local_days:
                 days = self._local_days.of_all(days)
@@ -108,9 +112,9 @@ class PageDecoder:
             if column.kind in _CHECKS and not (column.kind is Kind.TIMESTAMP and number == self._day):
                 _CHECKS[column.kind](list(map(itemgetter(number), values)))
 
-    def _with_days(self, values: Sequence[Row]) -> list[Row]:
+    def _with_days(self, values: Sequence[Row], slice_value: tuple[str]) -> list[Row]:
         if self._day is None:
-            return [row + self._slice_value for row in values]
+            return [row + slice_value for row in values]
         rows = []
         for position, row in enumerate(values, start=1):
             try:

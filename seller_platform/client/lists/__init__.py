@@ -6,5 +6,6 @@
 - `pagination`: reads the pages of one list and detects changes of the list
 - `prefetch`: fetches pages ahead in threads
 - `null_keys`: counts rows without their whole key
+- `placed_rows`: completes the day of rows that are asked for day by day
 - `row_sink`: receives the rows that were read
 """

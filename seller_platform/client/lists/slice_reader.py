@@ -1,11 +1,13 @@
 """Reads the rows of one slice, again and again until none can have been missed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 
 from seller_platform.client.decoding.local_days import zone_named
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.placed_rows import PlacedRows
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_sink import RowSink
 from seller_platform.client.lists.split_lists import SplitListReader
@@ -14,7 +16,7 @@ from seller_platform.contract import Account, Dataset, Window
 from seller_platform.contract.list_query import ListQuery
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.contract.wire import REPLICA
-from seller_platform.errors import ListChangedError, UpstreamUnavailableError
+from seller_platform.errors import DayMissingError, ListChangedError, UpstreamUnavailableError
 
 ATTEMPTS = 3
 
@@ -32,7 +34,8 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     """Read the rows of a slice into the sink.
 
     A list may change while it is read. An attempt is repeated until one leaves no doubt, or two in a row bring the same
-    rows. Where the list can be divided, later attempts read smaller windows.
+    rows. Where the list can be divided, later attempts read smaller windows. A computed list whose rows lack their day
+    is asked for day by day.
 
     Args:
         window: The days of a dated dataset; None for others.
@@ -44,13 +47,34 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
         ContractViolationError: The upstream sent what the API does not allow.
         UpstreamUnavailableError: It did not answer, or announced rows and sent none.
     """
+    plans = _plans(dataset, window)
+    try:
+        return _read(api, dataset, account, window, snapshot_day, sink, plans, look_ahead)
+    except DayMissingError:
+        if window is None or not dataset.is_computed:
+            raise
+    rows, days = PlacedRows(dataset, sink), [list(window.split(1))] * ATTEMPTS
+    facts = _read(api, dataset.asked_by_day(), account, window, snapshot_day, rows, days, look_ahead)
+    return replace(facts, requests=facts.requests + 1, notes={**facts.notes, "asked_by_day": window.days})
+
+
+def _read(  # noqa: PLR0917  # the facts of `read_slice`
+    api: SellerApi,
+    dataset: Dataset,
+    account: Account,
+    window: Window | None,
+    snapshot_day: date | None,
+    sink: RowSink,
+    plans: Iterable[Sequence[Window | None]],
+    look_ahead: int,
+) -> LoadFacts:
     zone, slice_value = zone_named(account.timezone, account.key), window.start if window else snapshot_day
     decoder = PageDecoder(dataset, zone, slice_value)
     with PageFetcher(api, decoder, look_ahead) as fetcher:
         reader = WindowReader(fetcher, ListQuery(dataset, account, window), sink)
         source = SplitListReader(reader) if dataset.split_by and not dataset.split_by.required else reader
         previous: tuple[bytes, int | None] | None = None
-        for number, windows in enumerate(_plans(dataset, window), start=1):
+        for number, windows in enumerate(plans, start=1):
             reader.restart()
             attempt = source.attempt(windows)
             fingerprint = (sink.digest, attempt.result.announced)
