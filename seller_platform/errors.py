@@ -15,7 +15,8 @@ The class of an error says what to do next; its message ends with the exact step
 
 import shlex
 from collections.abc import Mapping, Sequence
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, datetime
 from typing import ClassVar
 
 
@@ -615,16 +616,59 @@ class RetryableError(UpstreamError):
     next_step = "Run the command again later; what was loaded stays."
 
 
+@dataclass(frozen=True)
+class LongPause:
+    """A pause that an upstream asks for, longer than a request is repeated.
+
+    Attributes:
+        waited_seconds: How long it is repeated at most.
+        over_at: When the pause is over, in UTC.
+    """
+
+    waited_seconds: float
+    over_at: datetime
+
+
 class UpstreamUnavailableError(RetryableError):
     """The upstream could not be reached, or failed temporarily, in every attempt."""
 
     next_step = "Run the command again when the upstream answers; what was loaded stays."
 
-    def __init__(self, request: str, problem: str, *, attempts: int, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        request: str,
+        problem: str,
+        *,
+        attempts: int,
+        retry_after_seconds: float | None = None,
+        long_pause: LongPause | None = None,
+    ) -> None:
+        """Keep the facts.
+
+        Args:
+            long_pause: Given where the upstream asks for a longer pause than is waited.
+        """
         self.request, self.problem, self.attempts = request, problem, attempts
-        self.retry_after_seconds = retry_after_seconds
+        self.retry_after_seconds, self.long_pause = retry_after_seconds, long_pause
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        super().__init__(f"{request}: {problem} after {tries}; run the command again when the upstream is back")
+        step = "run the command again when the upstream is back"
+        if long_pause is not None and retry_after_seconds is not None:
+            step = (
+                f"the upstream asks for a pause of {retry_after_seconds:,.0f} s, and a request is repeated for "
+                f"{long_pause.waited_seconds:,.0f} s at most; run the command again after "
+                f"{long_pause.over_at:%Y-%m-%d %H:%M} UTC"
+            )
+        super().__init__(f"{request}: {problem} after {tries}; {step}")
+
+    def named(self, request: str) -> "UpstreamUnavailableError":
+        """Return the same error under a more exact name of its request."""
+        return UpstreamUnavailableError(
+            request,
+            self.problem,
+            attempts=self.attempts,
+            retry_after_seconds=self.retry_after_seconds,
+            long_pause=self.long_pause,
+        )
 
 
 class UnreadableBodyError(RetryableError):

@@ -271,12 +271,7 @@ def _naming(sku: str) -> Iterator[None]:
     try:
         yield
     except UpstreamUnavailableError as error:
-        raise UpstreamUnavailableError(
-            f"{error.request} of SKU {sku!r}",
-            error.problem,
-            attempts=error.attempts,
-            retry_after_seconds=error.retry_after_seconds,
-        ) from error
+        raise error.named(f"{error.request} of SKU {sku!r}") from error
     except RequestRefusedError as error:
         raise RequestRefusedError(
             f"{error.request} of SKU {sku!r}",

@@ -5,13 +5,14 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, timedelta
 from typing import TypeVar
 
 import stamina
 
 from seller_platform.client.http.responses import PassingFault
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.errors import UpstreamUnavailableError
+from seller_platform.errors import LongPause, UpstreamUnavailableError
 
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -77,7 +78,16 @@ class RetryPolicy:
                     number = attempt_number.num
                     return attempt()
         except PassingFault as fault:
+            pause = fault.retry_after_seconds
             raise UpstreamUnavailableError(
-                request, fault.problem, attempts=number, retry_after_seconds=fault.retry_after_seconds
+                request, fault.problem, attempts=number, retry_after_seconds=pause, long_pause=self._too_long(pause)
             ) from None
         raise AssertionError("stamina ends with a result or an error")
+
+    def _too_long(self, pause_seconds: float | None) -> LongPause | None:
+        """Return the pause that an upstream asks for, if it is longer than a request is repeated."""
+        if pause_seconds is None or pause_seconds <= self.seconds:
+            return None
+        # To the next full minute, so that requests of the same minute have the same message.
+        over_at = self.clock.now().astimezone(UTC) + timedelta(seconds=pause_seconds + 59)
+        return LongPause(self.seconds, over_at.replace(second=0, microsecond=0))

@@ -23,11 +23,14 @@ from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, TOKEN
 from seller_platform.errors import (
     ContractViolationError,
     InvalidSettingError,
-    ReauthorizationRequiredError,
     TokenRefusedError,
+    UpstreamUnavailableError,
 )
 
 _REQUEST = f"POST {TOKEN}"
+_ROTATIONS = 3
+"""How often a request is sent again with a new token."""
+
 _LARGEST_ANSWER_BYTES = 1 << 20
 _LONGEST_LIFE_SECONDS = 10 * 365 * 86_400
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -44,10 +47,7 @@ class TokenSource(Protocol):
         """Return the current pair; it is rotated first if it is due."""
 
     def rotate(self, rejected_access_token: str) -> TokenPair:
-        """Return a pair other than the rejected one."""
-
-    def superseding(self, rejected_access_token: str) -> TokenPair | None:
-        """Return the pair that another process stored since; None where there is none."""
+        """Return a pair other than the rejected one: the stored one, or a new one."""
 
 
 class GrantAuth(httpx.Auth):
@@ -59,26 +59,25 @@ class GrantAuth(httpx.Auth):
         self._source = source
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Send the request; if its token is rejected, rotate and send it once more.
+        """Send the request; if its token is rejected, rotate and send it again.
 
-        If the new token is rejected too, a pair that another process stored meanwhile is tried: some upstreams reject
-        the tokens of the previous pair at once.
+        New tokens may be rejected too: some upstreams reject the tokens of the previous pair at once, and another
+        process may have rotated meanwhile. While the upstream honours the refresh token, that is no lost grant.
 
         Raises:
-            ReauthorizationRequiredError: The new token is rejected too.
+            ReauthorizationRequiredError: The upstream refuses the refresh token.
+            UpstreamUnavailableError: It rejects every access token that it issues.
         """
-        pair: TokenPair | None = self._source.token()
-        for after_rejection in (self._source.rotate, self._source.superseding, lambda _: None):
-            if pair is None:
-                break
+        pair = self._source.token()
+        for rotations_left in range(_ROTATIONS, -1, -1):
             request.headers["Authorization"] = f"Bearer {pair.access_token}"
             response = yield request
             if response.status_code != 401:
                 return
-            pair = after_rejection(pair.access_token)
-        raise ReauthorizationRequiredError(
-            self._source.connection, "the upstream rejects the access token it has just issued"
-        )
+            if rotations_left:
+                pair = self._source.rotate(pair.access_token)
+        problem = f"the upstream rejects each access token that it issues to connection {self._source.connection!r}"
+        raise UpstreamUnavailableError(f"{request.method} {request.url.path}", problem, attempts=_ROTATIONS + 1)
 
 
 class TokenAuth(httpx.Auth):

@@ -11,20 +11,28 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
 from seller_platform.client.oauth.tokens import TokenEndpoint
-from seller_platform.clocks import Clock, utc_now
+from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract.tokens import TokenPair
-from seller_platform.errors import GrantSpoolError, ReauthorizationRequiredError, TokenRefusedError
+from seller_platform.errors import (
+    GrantSpoolError,
+    ReauthorizationRequiredError,
+    TokenRefusedError,
+    UpstreamUnavailableError,
+)
 from seller_platform.failpoints import reach
 from seller_platform.files import write_atomically
 from seller_platform.warehouse.connections.grants import Grants, LockedGrant, open_pair, seal_pair
 from seller_platform.warehouse.connections.secrets import SecretBox
 
 SPOOL_FOLDER = "grants"
+
+_REFRESH_AGAIN = timedelta(minutes=5)
+"""How long after a refresh that got no answer another is sent, at the latest, while the access token is valid."""
 
 _ROOM = bytes(64 << 10)  # more than any pair of tokens takes
 
@@ -129,6 +137,7 @@ class GrantKeeper:
         self._grants, self._endpoint, self._spool, self._now = grants, endpoint, spool, now
         self._lock = threading.Lock()
         self._pair: TokenPair | None = None
+        self._refresh_after: datetime | None = None
 
     def adopt(self, received: TokenPair, *, register: Callable[[], None] = lambda: None) -> None:
         """Store the first pair of a new authorisation.
@@ -148,15 +157,22 @@ class GrantKeeper:
     def token(self) -> TokenPair:
         """Return the current pair, rotated first if half its lifetime is over.
 
+        While the access token is valid, a token endpoint that gives no answer stops nothing: it is asked again later.
+
         Raises:
             NotConnectedError: The connection has no grant.
             ReauthorizationRequiredError: The upstream no longer accepts the grant.
+            UpstreamUnavailableError: The access token has expired, and the token endpoint gave no answer.
             GrantSpoolError: There is no room on disk for the next pair; the grant is unchanged.
         """
         with self._lock:
-            pair = self._pair or self._current()
-            if pair.is_due(self._now()):
+            pair, now = self._pair or self._current(), self._now()
+            if now >= pair.expires_at:
                 pair = self._rotate(pair.access_token)
+            elif pair.is_due(now) and (
+                self._refresh_after is None or is_past(self._refresh_after, now, _REFRESH_AGAIN)
+            ):
+                pair = self._rotated_early(pair, now)
             self._pair = pair
             return pair
 
@@ -174,11 +190,21 @@ class GrantKeeper:
             self._pair = self._rotate(rejected_access_token)
             return self._pair
 
-    def superseding(self, rejected_access_token: str) -> TokenPair | None:
-        """Return the pair that another process has stored meanwhile; None if there is none."""
-        with self._lock:
-            self._pair = self._current()
-            return None if self._pair.access_token == rejected_access_token else self._pair
+    def _rotated_early(self, pair: TokenPair, now: datetime) -> TokenPair:
+        """Return the next pair; the present one, which is still valid, where the token endpoint gives no answer."""
+        try:
+            return self._rotate(pair.access_token)
+        except UpstreamUnavailableError as error:
+            pause = min(_REFRESH_AGAIN, (pair.expires_at - now) / 4)
+            self._refresh_after = now + pause
+            _LOG.warning(
+                "%s; the access token of connection %r is valid until %s, and is refreshed again in %d s",
+                error,
+                self.connection,
+                pair.expires_at.isoformat(timespec="minutes"),
+                pause.total_seconds(),
+            )
+            return pair
 
     def _current(self) -> TokenPair:
         if self._spool.kept() is not None:

@@ -134,6 +134,35 @@ def test_a_refresh_that_fails_otherwise_keeps_the_tokens(
     assert shared.keeper().rotate("access-1").access_token == "access-2"
 
 
+@pytest.mark.parametrize("status", [500, 502, 503])
+def test_a_failed_refresh_stops_nothing_while_the_access_token_is_valid(shared: SharedGrant, status: int) -> None:
+    keeper = shared.keeper()
+    shared.issuer.error = (status, "oops")
+    tokens = []
+
+    for minutes in (31, 32, 35, 37, 59):
+        shared.now = START + timedelta(minutes=minutes)
+        tokens.append((keeper.token().access_token, shared.issuer.requests))
+    shared.issuer.error = None
+
+    # It is asked again after five minutes, and sooner when the access token has not long to live.
+    assert tokens == [("access-1", asked) for asked in (1, 1, 1, 2, 3)]
+    shared.now = START + timedelta(minutes=59, seconds=30)
+    assert keeper.token().access_token == "access-2"
+
+
+def test_a_failed_refresh_is_an_error_once_the_access_token_has_expired(shared: SharedGrant) -> None:
+    keeper = shared.keeper()
+    shared.issuer.error = (502, "oops")
+    shared.now = START + timedelta(minutes=31)
+    keeper.token()
+
+    shared.now = START + timedelta(minutes=60)
+
+    with pytest.raises(UpstreamUnavailableError):
+        keeper.token()
+
+
 class _DiedError(Exception):
     """The process ends here."""
 
