@@ -771,6 +771,16 @@ class ContractViolationError(UpstreamError):
         super().__init__(f"{what}: {problem}", with_step=True)
 
 
+class UnusableAccountError(ContractViolationError):
+    """An account cannot be read: it has no known time zone, or nothing that selects it."""
+
+    next_step = "Correct the account at the upstream; all other accounts are read."
+
+    def __init__(self, account: str, problem: str) -> None:
+        self.account = account
+        super().__init__(f"account {account}", problem)
+
+
 class DayMissingError(ContractViolationError):
     """A row lacks the day that decides its slice."""
 

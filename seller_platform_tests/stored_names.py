@@ -48,6 +48,7 @@ STORED_WORDS: Mapping[str, tuple[str, ...]] = {
         "selector",
         "unknown_fields",
         "unknown_products",
+        "unusable_accounts",
         "value",
         "was_settled",
     ),

@@ -8,6 +8,7 @@ import click
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.client.http.api import SellerApi
+from seller_platform.errors import UnusableAccountError
 from seller_platform.ingest.connections.authorization import authorize
 from seller_platform.ingest.connections.upstream import (
     DEFAULT_CONNECTION,
@@ -67,6 +68,9 @@ def connect(
     output.document({"connection": connection, "accounts": documents})
     rows = [(each.key, each.account.title, each.account.timezone, each.account.currency_code) for each in accounts]
     output.table(f"Connected: {len(accounts)} accounts", ("account", "title", "time zone", "currency"), rows)
+    for each in accounts:
+        if each.account.problem is not None:
+            output.say(f"{UnusableAccountError(each.key, each.account.problem)}")
     output.say("Next: `seller-platform sync`")
 
 

@@ -198,7 +198,8 @@ def _plan(
     from seller_platform.orchestration.automation.runs import plan_runs
 
     now, database = datetime.now(UTC), installation.database
-    days = [AccountDay.at(now, each.key, each.zone) for each in accounts(database) if each.key in keys]
+    # The loads of an account without a zone fail by name.
+    days = [AccountDay.at(now, each.key, each.zone_or_utc) for each in accounts(database) if each.key in keys]
     is_asked_for = selection.full or selection.datasets is not None
     daily = [each for each in scope.datasets if each.source is Source.PRODUCT_LOOKUP and not is_asked_for]
     others = [each for each in scope.datasets if each not in daily]

@@ -171,7 +171,7 @@ def _queries_by_account(
             datasets,
             months,
             stored_days,
-            today=datetime.now(account.zone).date(),
+            today=datetime.now(account.zone_or_utc).date(),
             skus=skus_of_account(installation.database, account.key) if needs_costs else (),
             has_offers=account.key in with_offers,
             has_velocity=selection.datasets is None or VELOCITY in selection.datasets,

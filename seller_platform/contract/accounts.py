@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 _LEGAL_SELLER = re.compile(r"[A-Za-z0-9_-]+")
 _LEGAL_MARKETPLACE = re.compile(r"[A-Za-z0-9_.-]+")
@@ -13,7 +14,7 @@ class Account:
     """One marketplace account, as the API describes it.
 
     Attributes:
-        timezone: IANA name; the account's days are days of this zone.
+        timezone: IANA name; the account's days are days of this zone. Empty where the upstream sends none.
     """
 
     id: int
@@ -34,6 +35,23 @@ class Account:
         if self.seller_id and self.marketplace:
             return {"seller_id": self.seller_id, "marketplace_id": self.marketplace}
         return {"account_title": self.title}
+
+    @property
+    def problem(self) -> str | None:
+        """Why the account cannot be read; None where it can."""
+        if zone_or_none(self.timezone) is None:
+            return f"time zone {self.timezone!r} is not known" if self.timezone else "it has no time zone"
+        if not self.title and not (self.seller_id and self.marketplace):
+            return "it has neither a title nor a seller and marketplace of its own"
+        return None
+
+
+def zone_or_none(name: str | None) -> ZoneInfo | None:
+    """Return the zone of an IANA name; None where no zone has that name."""
+    try:
+        return ZoneInfo(name or "")
+    except (KeyError, ValueError, OSError):
+        return None
 
 
 def account_key(account_id: int, seller_id: str | None, marketplace: str | None) -> str:

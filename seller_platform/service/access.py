@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from psycopg import errors
 from starlette.datastructures import Headers
 
+from seller_platform.contract.accounts import zone_or_none
 from seller_platform.errors import InvalidParametersError, NotFoundError, UnauthorizedError
 from seller_platform.service.http.parameters import Parameter, Query, shown, text_parameter
 from seller_platform.service.pool import Connection, fetch_records
@@ -54,14 +55,20 @@ class ServedAccount:
     account_title: str
     country_code: str | None
     currency_code: str | None
-    timezone: str
+    timezone: str | None
     marketplace: str | None
     seller_id: str | None
     is_replica: bool
 
     def today(self, now: datetime) -> date:
         """Return the day of a moment in the account's time zone."""
-        return now.astimezone(ZoneInfo(self.timezone)).date()
+        return now.astimezone(ZoneInfo(self.zone_name)).date()
+
+    @property
+    def zone_name(self) -> str:
+        """The time zone of the answers; UTC for an account of a replica whose own is not known."""
+        zone = zone_or_none(self.timezone)
+        return "UTC" if zone is None else zone.key
 
 
 @dataclass(frozen=True)

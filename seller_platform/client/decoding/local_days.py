@@ -7,7 +7,8 @@ from functools import lru_cache
 from operator import add, itemgetter
 from zoneinfo import ZoneInfo
 
-from seller_platform.errors import ContractViolationError
+from seller_platform.contract.accounts import zone_or_none
+from seller_platform.errors import UnusableAccountError
 
 # YYYY-MM-DDTHH | :MM:SS | fraction and offset. A page has few different hours, and the hour gives the day.
 _HOUR, _CLOCK, _REST = (itemgetter(slice(*cut)) for cut in ((0, 13), (13, 19), (19, None)))
@@ -24,13 +25,12 @@ def zone_named(name: str | None, account: str) -> ZoneInfo:
     """Return the zone of an account.
 
     Raises:
-        ContractViolationError: No zone has that name.
+        UnusableAccountError: No zone has that name.
     """
-    try:
-        return ZoneInfo(name or "")
-    except (KeyError, ValueError, OSError):
-        problem = f"time zone {name!r} is not known" if name else "it has no time zone"
-        raise ContractViolationError(f"account {account}", problem) from None
+    zone = zone_or_none(name)
+    if zone is None:
+        raise UnusableAccountError(account, f"time zone {name!r} is not known" if name else "it has no time zone")
+    return zone
 
 
 class LocalDays:

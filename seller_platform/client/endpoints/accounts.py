@@ -6,7 +6,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from seller_platform.client.decoding.error_answers import check_no_error
-from seller_platform.client.decoding.local_days import zone_named
 from seller_platform.client.decoding.pages import PageDecoder, Row
 from seller_platform.client.decoding.values import whole_number
 from seller_platform.client.http.api import SellerApi
@@ -66,8 +65,10 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
     Where several accounts have the same seller and marketplace, the one with the lowest number is selected by them. The
     others are selected by their titles and have the key `account-<id>`. Rows stay as they were sent.
 
+    Accounts that cannot be read are returned like all others, and the note `unusable_accounts` names them.
+
     Raises:
-        ContractViolationError: An account cannot be used: it has no known time zone, or nothing that selects it.
+        ContractViolationError: An account has no number, or was listed twice.
         UpstreamUnavailableError: The upstream gave no good answer.
         RequestRefusedError: It refused for good.
     """
@@ -78,18 +79,15 @@ def fetch_accounts(api: SellerApi, connection: str) -> Discovered:
             raise ContractViolationError(ACCOUNTS.name, f"row {position} of the page: id is missing or null")
     order = sorted(range(len(page.rows)), key=lambda position: int(page.rows[position][0]))
     rows = [page.rows[position] for position in order]
+    accounts = _with_own_keys([_account(row) for row in rows])
+    notes: dict[str, object] = {"unknown_fields": sorted(page.unknown_fields)} if page.unknown_fields else {}
+    if unusable := {account.key: account.problem for account in accounts if account.problem is not None}:
+        notes["unusable_accounts"] = unusable
     return Discovered(
-        _with_own_keys([_account(row) for row in rows]),
+        accounts,
         rows,
         {number: page.extras[position] for number, position in enumerate(order) if position in page.extras},
-        LoadFacts(
-            answer.requests,
-            1,
-            len(answer.body),
-            len(rows),
-            CountVerdict.MATCH,
-            {"unknown_fields": sorted(page.unknown_fields)} if page.unknown_fields else {},
-        ),
+        LoadFacts(answer.requests, 1, len(answer.body), len(rows), CountVerdict.MATCH, notes),
     )
 
 
@@ -101,10 +99,7 @@ def _without_error(body: bytes) -> Mapping[str, Any]:
 
 def _account(row: Row) -> Account:
     number, title, country, currency, zone, marketplace, seller = row[: len(ACCOUNTS.columns)]
-    zone_named(zone, str(number))
-    if not title and not (seller and marketplace):
-        raise ContractViolationError(f"account {number}", "it has neither a title nor a seller and marketplace")
-    return Account(number, title or "", country, currency, zone, marketplace, seller)
+    return Account(number, title or "", country, currency, zone or "", marketplace, seller)
 
 
 def _with_own_keys(accounts: list[Account]) -> tuple[Account, ...]:
@@ -114,10 +109,5 @@ def _with_own_keys(accounts: list[Account]) -> tuple[Account, ...]:
         own = replace(account, seller_id=None) if account.key in taken else account
         if own.key in taken:
             raise ContractViolationError(f"account {account.id}", "it was listed twice")
-        if not own.title and own is not account:
-            raise ContractViolationError(
-                f"account {account.id}",
-                f"it has the seller and marketplace of account {taken[account.key].id} and no title",
-            )
         taken[own.key] = own
     return tuple(taken.values())

@@ -121,7 +121,7 @@ class StoredDays:
         In its first hour, the sync of the day before may still be running. Without any load it is the account's today.
         """
         read_at = self._read_at.get(account.key)
-        return (read_at - _SYNC_LASTS).astimezone(account.zone).date() if read_at is not None else today
+        return (read_at - _SYNC_LASTS).astimezone(account.zone_or_utc).date() if read_at is not None else today
 
 
 def queries_for(

@@ -134,6 +134,19 @@ def _fields_are_known(dataset: Dataset, receipt: Receipt) -> Judgement:
     return Judgement(passed=True, description="Every field is declared and has the declared kind.")
 
 
+def _accounts_are_usable(_: Dataset, receipt: Receipt) -> Judgement:
+    unusable = (receipt.notes or {}).get("unusable_accounts", {})
+    if not unusable:
+        return Judgement(passed=True, description="Every account can be read.")
+    named = "; ".join(f"account {key}: {problem}" for key, problem in unusable.items())
+    return Judgement(
+        passed=False,
+        description=f"{len(unusable)} of {receipt.rows} accounts cannot be read: {named}. Correct them at the "
+        "upstream; all others are read.",
+        metadata={"unusable_accounts": dict(unusable)},
+    )
+
+
 def _restatement_is_small(_: Dataset, receipt: Receipt) -> Judgement:
     if not (receipt.notes or {}).get("was_settled"):
         return Judgement(passed=True, description="The days had not settled, so they may change.")
@@ -186,6 +199,12 @@ SLICE_CHECKS = (
         _fields_are_known,
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
         error=ContractViolationError,
+    ),
+    SliceCheck(
+        "accounts_are_usable",
+        "Every account has a known time zone, and a title or a seller and marketplace that select it.",
+        _accounts_are_usable,
+        applies_to=lambda dataset: dataset.source is Source.DISCOVERY,
     ),
     SliceCheck(
         "restatement_is_small",

@@ -66,7 +66,7 @@ class _Tick:
     def days(self, moment: datetime | None = None) -> list[AccountDay]:
         """Return the local day of each account that is not retired, at a moment."""
         at = moment or self.now
-        return [AccountDay.at(at, each.key, each.zone) for each in accounts(self.database)]
+        return [AccountDay.at(at, each.key, each.zone_or_utc) for each in accounts(self.database)]
 
 
 def schedule_definitions(history_start: date, datasets: Sequence[Dataset] = REFRESHED) -> dg.Definitions:

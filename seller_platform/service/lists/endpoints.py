@@ -228,7 +228,7 @@ def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest,
     """
     end = list_request.end or account.today(now)
     start = list_request.start or max(date.min + _DEFAULT_SPAN, end) - _DEFAULT_SPAN
-    last_day = f"{end}" if list_request.end else f"{end} (today in {account.timezone})"
+    last_day = f"{end}" if list_request.end else f"{end} (today in {account.zone_name})"
     if start > end:
         raise InvalidParametersError({START.name: [f"is {start}, after the end, {last_day}"]})
     latest_end = rules_for(dataset).latest_end

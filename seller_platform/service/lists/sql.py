@@ -213,7 +213,7 @@ async def read_page(
         days: The days of each selected account; None for the newest snapshot of each.
         source: The SQL that computes the page; None answers the stored rows.
     """
-    zones = {account.timezone for account in selected.accounts}
+    zones = {account.zone_name for account in selected.accounts}
     # PostgreSQL writes timestamps in the session's zone, and reports that zone to its clients without a query.
     if len(zones) == 1 and {connection.info.parameter_status("TimeZone")} != zones:
         await connection.execute("SELECT set_config('TimeZone', %s, false)", (*zones,))
@@ -257,7 +257,7 @@ async def open_rows(
 
     All rows are of one moment. The cursor ends with the transaction of the caller.
     """
-    zones = {account.timezone for account in selected.accounts}
+    zones = {account.zone_name for account in selected.accounts}
     is_one_zone = len(zones) <= 1
     if zones and is_one_zone:
         await connection.execute("SELECT set_config('TimeZone', %s, true)", (*zones,))
@@ -290,7 +290,7 @@ def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: s
     accounts = selected.accounts
     return {
         "accounts": selected.keys,
-        "zones": [account.timezone for account in accounts],
+        "zones": [account.zone_name for account in accounts],
         "currencies": [account.currency_code for account in accounts],
         "first_days": [day.first for day in days] if days is not None else [None] * len(accounts),
         "last_days": [day.last for day in days] if days is not None else [None] * len(accounts),

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, RowMapping, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.contract import Account
-from seller_platform.errors import UnknownAccountError
+from seller_platform.contract.accounts import zone_or_none
+from seller_platform.errors import UnknownAccountError, UnusableAccountError
 from seller_platform.warehouse.connections.secrets import SecretBox, open_stored, sealing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, GRANTS
@@ -37,8 +38,20 @@ class KnownAccount:
 
     @property
     def zone(self) -> ZoneInfo:
-        """The time zone of the account's local days."""
-        return ZoneInfo(self.account.timezone)
+        """The time zone of the account's local days.
+
+        Raises:
+            UnusableAccountError: The account cannot be read.
+        """
+        zone, problem = zone_or_none(self.account.timezone), self.account.problem
+        if zone is None or problem is not None:
+            raise UnusableAccountError(self.key, problem or "it has no time zone")
+        return zone
+
+    @property
+    def zone_or_utc(self) -> ZoneInfo:
+        """The zone in which an account is planned and shown, even if it cannot be read."""
+        return zone_or_none(self.account.timezone) or ZoneInfo("UTC")
 
 
 def save_connection(database: Database, connection: KnownConnection) -> None:

@@ -92,7 +92,7 @@ def read_frames(database: Database, relation: Relation, parts: Iterable[Selectio
 
 
 def _of_account(database: Database, relation: Relation, part: Selection) -> "pd.DataFrame":
-    zone = account_of(database, part.account).zone
+    zone = account_of(database, part.account).zone_or_utc
     frame = read_frames(database, relation, [part])
     for name, kind in relation.columns:
         if kind is Kind.TIMESTAMP:

@@ -44,19 +44,32 @@ def test_accounts_of_one_seller_and_marketplace_have_own_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("change", "key", "problem"),
     [
-        ({"timezone": None}, "account 7: it has no time zone"),
-        ({"timezone": "Sea/Atlantis"}, "account 7: time zone 'Sea/Atlantis' is not known"),
-        ({"timezone": "../etc"}, "account 7: time zone"),
-        ({"timezone": "Europe"}, "account 7: time zone"),
-        ({"account_title": None, "seller_id": None}, "account 7: it has neither"),
-        ({"id": None}, "row 1 of the page: id is missing or null"),
+        ({"timezone": None}, "S9.M1", "it has no time zone"),
+        ({"timezone": "Sea/Atlantis"}, "S9.M1", "time zone 'Sea/Atlantis' is not known"),
+        ({"timezone": "../etc"}, "S9.M1", "time zone '../etc' is not known"),
+        ({"timezone": "Europe"}, "S9.M1", "time zone 'Europe' is not known"),
+        ({"account_title": None, "seller_id": None}, "account-9", "it has neither a title nor a seller"),
+        ({"account_title": None, "seller_id": "S1"}, "account-9", "it has neither a title nor a seller"),
     ],
 )
-def test_an_account_that_cannot_be_used_is_named(change: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ContractViolationError, match=problem):
-        discovered(ACCOUNT | change)
+def test_an_account_that_cannot_be_read_is_named_beside_the_others(
+    change: dict[str, Any], key: str, problem: str
+) -> None:
+    seen = discovered(ACCOUNT, ACCOUNT | {"id": 9, "seller_id": "S9"} | change)
+
+    assert [account.key for account in seen.accounts] == ["S1.M1", key]
+    assert [account.problem is None for account in seen.accounts] == [True, False]
+    assert seen.rows[1][4] == change.get("timezone", "Europe/Berlin")
+    named = seen.facts.notes["unusable_accounts"]
+    assert isinstance(named, dict)
+    assert list(named) == [key] and problem in named[key]
+
+
+def test_an_account_without_a_number_is_refused() -> None:
+    with pytest.raises(ContractViolationError, match="row 1 of the page: id is missing or null"):
+        discovered(ACCOUNT | {"id": None})
 
 
 def test_the_same_account_twice_is_refused() -> None:

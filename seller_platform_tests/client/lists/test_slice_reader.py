@@ -11,7 +11,12 @@ import pytest
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError, ListChangedError, UpstreamUnavailableError
+from seller_platform.errors import (
+    ContractViolationError,
+    ListChangedError,
+    UnusableAccountError,
+    UpstreamUnavailableError,
+)
 from seller_platform_tests.support.http_upstream import (
     BERLIN,
     MARCH,
@@ -379,5 +384,5 @@ def test_only_so_many_pages_are_held_at_once() -> None:
 def test_an_account_without_a_known_zone_is_refused() -> None:
     account = BERLIN.__class__(2, "Atlantis", None, None, "Sea/Atlantis", None, None)
 
-    with api_of(platform_orders([])) as api, pytest.raises(ContractViolationError, match="'Sea/Atlantis' is not known"):
+    with api_of(platform_orders([])) as api, pytest.raises(UnusableAccountError, match="'Sea/Atlantis' is not known"):
         read_slice(api, ORDERS, account, MARCH, None, KeptRows())

@@ -112,6 +112,30 @@ def test_a_partition_that_fails_is_named_and_the_others_are_loaded(
     assert "another calendar" in str(failure.user_failure_data.metadata[min(february)].value)
 
 
+def test_an_account_without_a_known_zone_is_named_and_no_other_fails(platform: Platform) -> None:
+    platform.upstream.accounts = [{**account} for account in platform.upstream.accounts]
+    platform.upstream.accounts[1]["timezone"] = "Sea/Atlantis"
+    lost = independent_upstream.KEYS["A.2|FOREIGN"]
+
+    discovered = platform.discover()
+    result = platform.months(TRANSACTIONS)
+
+    failed = [each for each in discovered.get_asset_check_evaluations() if not each.passed]
+    assert [(each.check_name, each.severity) for each in failed] == [
+        ("accounts_are_usable", dg.AssetCheckSeverity.ERROR)
+    ]
+    assert f"account {lost}: time zone 'Sea/Atlantis' is not known" in str(failed[0].description)
+    assert {key for key in _all_months() if lost not in key} == platform.materialized(TRANSACTIONS)
+    failure = next(event for event in result.all_events if event.is_step_failure).step_failure_data
+    assert failure.user_failure_data is not None
+    metadata = failure.user_failure_data.metadata
+    assert metadata["exit_code"].value == 4
+    assert {str(value.value) for name, value in metadata.items() if name != "exit_code"} == {
+        f"account {lost}: time zone 'Sea/Atlantis' is not known. Correct the account at the upstream; all other "
+        "accounts are read"
+    }
+
+
 def test_a_list_without_a_total_passes_as_unverifiable(platform: Platform) -> None:
     platform.discover()
 
