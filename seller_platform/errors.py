@@ -727,6 +727,20 @@ class NotOfferedError(UpstreamError):
         super().__init__(f"{dataset}: the upstream does not offer {path} (it answered {status})", with_step=True)
 
 
+class RefusedForAccountError(UpstreamError):
+    """The upstream has no rows of one account at an endpoint that answers for others."""
+
+    next_step = "Check at the upstream whether its user may read this of the account; everything else is loaded."
+
+    def __init__(self, account: str, not_offered: NotOfferedError) -> None:
+        self.account, self.dataset, self.status = account, not_offered.dataset, not_offered.status
+        super().__init__(
+            f"{self.dataset} of account {account}: the upstream answered {self.status} to {not_offered.path}, which it "
+            "answers for other accounts or did answer before",
+            with_step=True,
+        )
+
+
 class InvalidReportError(RequestError):
     """A report cannot be requested with these values."""
 

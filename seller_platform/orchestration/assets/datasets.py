@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source
-from seller_platform.errors import NotOfferedError
+from seller_platform.errors import NotOfferedError, RefusedForAccountError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
 from seller_platform.orchestration.assets.events import dataset_asset, materialization
@@ -15,6 +15,7 @@ from seller_platform.orchestration.partitions import asset_key, partition_key, p
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.loads.receipts import upstream_offers
 from seller_platform.warehouse.loads.slices import Receipt
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
@@ -79,21 +80,31 @@ def report_results(
 ) -> Iterator[object]:
     """Yield the events of each slice, store its refusal if it failed, and fail the step if slices failed.
 
+    A slice that the upstream does not offer has failed if the upstream answers for other accounts. This is known when
+    all slices are loaded.
+
     Raises:
         dagster.Failure: Some slices failed.
     """
     loop = PartitionLoop(context.log)
+    not_offered: list[tuple[SliceRequest, NotOfferedError]] = []
     for result in recorded(results, seller_api.warehouse.database, run_id=context.run.run_id):
         key = partition_key(result.request.account, result.request.month)
         if isinstance(result.error, NotOfferedError):
-            context.log.warning("%s", result.error)
-            metadata = {NOT_OFFERED: str(result.error)}
-            yield dg.AssetObservation(asset_key(dataset), partition=key, metadata=metadata)
+            not_offered.append((result.request, result.error))
         elif result.error is not None:
             loop.add(str(key), result.error, subject=str(result.request))
             yield from evaluations_of_failure(dataset, result.error, key)
         elif result.receipt is not None:
             yield from load_events(context.instance, dataset, seller_api, result.receipt, key)
+    database = seller_api.warehouse.database
+    for request, error in not_offered:
+        key = partition_key(request.account, request.month)
+        if upstream_offers(database, dataset, request.account):
+            loop.add(str(key), RefusedForAccountError(request.account, error), subject=str(request))
+            continue
+        context.log.warning("%s", error)
+        yield dg.AssetObservation(asset_key(dataset), partition=key, metadata={NOT_OFFERED: str(error)})
     yield from check_outputs(context, dataset)
     loop.fail_partitions(f"partitions of {dataset.name} were not loaded")
 

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS, loads_of
+from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, LOADS, loads_of
 
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
@@ -63,6 +63,26 @@ def was_loaded(database: Database, dataset: Dataset, account: str, window: Windo
         return connection.execute(
             select(select(LOADS.c.id).where(loads_of(dataset, account, window)).exists())
         ).scalar_one()
+
+
+def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:
+    """Return whether the dataset was ever loaded from the upstream of an account, for this account or for another."""
+    own, same = (CONNECTIONS.alias() for _ in range(2))
+    upstream = (
+        select(own.c.base_url)
+        .join(ACCOUNTS, ACCOUNTS.c.connection == own.c.name)
+        .where(ACCOUNTS.c.key == account)
+        .scalar_subquery()
+    )
+    readers = ACCOUNTS.alias()
+    loads = (
+        select(LOADS.c.id)
+        .join(readers, readers.c.key == LOADS.c.account)
+        .join(same, same.c.name == readers.c.connection)
+        .where(LOADS.c.dataset == dataset.name, same.c.base_url == upstream)
+    )
+    with database.begin() as connection:
+        return connection.execute(select(loads.exists())).scalar_one()
 
 
 def days_read(

@@ -17,6 +17,7 @@ from seller_platform_tests.support.platform import MONTHS, Platform
 
 ORDERS = dataset_named("orders")
 TRANSACTIONS = dataset_named("transactions")
+BY_DATE = dataset_named("sales_by_date")
 NOTIFICATIONS = dataset_named("notifications")
 KEYS = sorted(independent_upstream.KEYS.values())
 
@@ -134,6 +135,45 @@ def test_an_account_without_a_known_zone_is_named_and_no_other_fails(platform: P
         f"account {lost}: time zone 'Sea/Atlantis' is not known. Correct the account at the upstream; all other "
         "accounts are read"
     }
+
+
+@pytest.mark.parametrize("who", ["one account", "every account"])
+def test_a_404_that_only_one_account_gets_is_a_failure_of_the_account(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    lost, honest = independent_upstream.KEYS["A1FOREIGN"], platform.upstream.page
+    sellers = {"A1FOREIGN"} if who == "one account" else set(independent_upstream.KEYS)
+    monkeypatch.setattr(
+        platform.upstream, "page", lambda path, query: None if query["seller_id"] in sellers else honest(path, query)
+    )
+    platform.discover()
+
+    result = platform.months(BY_DATE)
+
+    failures = [event.step_failure_data.user_failure_data for event in result.all_events if event.is_step_failure]
+    observed = [event for event in result.all_events if event.is_asset_observation]
+    if who == "every account":
+        assert (result.success, len(observed), failures) == (True, len(_all_months()), [])
+        return
+    (failure,) = failures
+    assert failure is not None
+    assert (failure.metadata["exit_code"].value, observed) == (4, [])
+    assert len(failure.metadata) == 1 + len(MONTHS)
+    assert {str(value.value).partition(", which")[0] for name, value in failure.metadata.items() if lost in name} == {
+        f"sales_by_date of account {lost}: the upstream answered 404 to /sales/statistics-dashboard"
+    }
+    assert {key for key in _all_months() if lost not in key} == platform.materialized(BY_DATE)
+
+
+def test_an_account_that_got_rows_before_and_gets_a_404_now_has_failed(platform: Platform) -> None:
+    platform.discover()
+    platform.months(BY_DATE)
+    platform.upstream.missing = (BY_DATE.path,)
+
+    result = platform.months(BY_DATE)
+
+    assert not result.success
+    assert not [event for event in result.all_events if event.is_asset_observation]
 
 
 def test_a_list_without_a_total_passes_as_unverifiable(platform: Platform) -> None:
