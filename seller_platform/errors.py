@@ -126,6 +126,17 @@ class UnknownLoadError(RequestError):
         super().__init__(f"there is no receipt of load {load_id}", with_step=True)
 
 
+class NotHeldError(RequestError):
+    """No reading of that load is held."""
+
+    next_step = "Take one of the loads that `seller-platform held` lists."
+
+    def __init__(self, load_id: int, held: Sequence[int]) -> None:
+        self.load_id, self.held = load_id, tuple(held)
+        listed = ", ".join(map(str, held)) or "none"
+        super().__init__(f"the reading of load {load_id} is not held; those held are: {listed}", with_step=True)
+
+
 class InvalidRowKeyError(RequestError):
     """A key does not identify a row of a dataset."""
 
@@ -920,6 +931,33 @@ class CheckFailedError(SellerPlatformError):
 
     next_step = "Look at what the message names; what was stored is kept for that."
     exit_code = 5
+
+
+class ImplausibleReadingError(CheckFailedError):
+    """A reading cannot be true beside what is stored; nothing was stored, and it is read once more."""
+
+    next_step = "Nothing was stored; the slice is read once more."
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what, self.reason = what, reason
+        super().__init__(f"{what}: {reason}", with_step=True)
+
+
+class ReadingHeldError(CheckFailedError):
+    """A reading that cannot be true was not published, and the stored rows stay."""
+
+    next_step = (
+        "Compare with the upstream; publish the reading with `seller-platform accept`, or wait: the next refresh reads "
+        "the slice again."
+    )
+
+    def __init__(self, what: str, reason: str, load_id: int) -> None:
+        self.what, self.reason, self.load_id = what, reason, load_id
+        super().__init__(
+            f"{what}: {reason}. The stored rows stay, the reading is held. Compare with the upstream, then publish it "
+            f"with `seller-platform accept {load_id}`, or wait: each refresh reads the slice again, and after three "
+            "that say the same, 20 hours apart, it is published"
+        )
 
 
 class SlicesFailedError(SellerPlatformError):

@@ -34,6 +34,7 @@ class Settings(BaseSettings):
     client_secret: SecretStr | None = Field(None, alias="SELLER_API_CLIENT_SECRET")
     alert_webhook_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_ALERT_WEBHOOK_URL")
     dagster_url: str | None = Field(None, alias="SELLER_PLATFORM_DAGSTER_URL")
+    second_reading_seconds: float = Field(60, alias="SELLER_PLATFORM_SECOND_READING_SECONDS", ge=0, le=3600)
     log_format: LogFormat = Field("text", alias="SELLER_PLATFORM_LOG_FORMAT")
     redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
 

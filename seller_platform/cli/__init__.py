@@ -4,6 +4,7 @@
 - `sync`: loads through Dagster
 - `status`: coverage, refusals, age and grants
 - `explain`: the source of a stored row
+- `held`: `held` and `accept`
 - `history`: `diff` and `revert`
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
@@ -44,6 +45,8 @@ _COMMANDS = {
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": ("status", "Show what is stored and missing of each dataset, its age, and the state of the grants."),
     "explain": ("explain", "Show the source of a stored row: request, page, time and run."),
+    "held": ("held", "List the readings that were not published."),
+    "accept": ("held", "Publish a held reading, if it still says the same."),
     "diff": ("history", "Show the rows that came, went and changed, with sums."),
     "revert": ("history", "Make a slice what it was before a load."),
     "verify": ("verify", "Send the same queries to source and replica, and compare the answers."),

@@ -6,16 +6,21 @@ from enum import StrEnum
 
 
 class CountVerdict(StrEnum):
-    """How the number of rows read compares with the total that the upstream announced."""
+    """How the number of rows read compares with the total that the upstream announced.
+
+    A reading that is held was not published, whatever its number of rows.
+    """
 
     MATCH = "match"
     MISMATCH = "mismatch"
     UNVERIFIABLE = "unverifiable"
+    HELD = "held"
 
     @classmethod
     def worst(cls, verdicts: Collection["CountVerdict"]) -> "CountVerdict":
         """Return the worst of the verdicts; a mismatch is worse than an unverifiable count."""
-        return next(verdict for verdict in (cls.MISMATCH, cls.UNVERIFIABLE, cls.MATCH) if verdict in verdicts)
+        ranked = (cls.HELD, cls.MISMATCH, cls.UNVERIFIABLE, cls.MATCH)
+        return next(verdict for verdict in ranked if verdict in verdicts)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,11 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         return self._box
 
     @property
+    def second_reading_seconds(self) -> float:
+        """How long after an implausible reading a slice is read once more."""
+        return read_settings().second_reading_seconds
+
+    @property
     def home(self) -> Path:
         return self._home
 

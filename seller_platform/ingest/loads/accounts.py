@@ -1,30 +1,69 @@
 """Discovers the accounts that a connection can read."""
 
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from seller_platform.client.endpoints.accounts import fetch_accounts, fetch_user
 from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Window
 from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.errors import ImplausibleReadingError
+from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.plausibility import Doubt, Judge
+from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
 from seller_platform.warehouse.postgres.database import Database
+
+_LOG = logging.getLogger(__name__)
 
 
 def discover(
-    api: SellerApi, database: Database, connection: KnownConnection, *, run_id: str | None
+    api: SellerApi,
+    database: Database,
+    connection: KnownConnection,
+    *,
+    run_id: str | None,
+    second_reading_seconds: float = 0,
+    accepted: Receipt | None = None,
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     """Store the accounts that a connection can read, and return them with the receipt.
 
-    Accounts that it can no longer read are retired in the registry; their rows stay.
+    Accounts that it can no longer read are retired in the registry; their rows stay. A list that loses more than half
+    of its accounts is read once more, and then held.
+
+    Args:
+        run_id: The Dagster run, for the receipt.
+        second_reading_seconds: The pause before that.
+        accepted: A held list; one that says the same is published.
 
     Raises:
+        ReadingHeldError: The list lost more than half of its accounts. Only its receipt was stored.
         ContractViolationError: An account lacks a field that is needed to read it. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
+    read = partial(_discover, api, database, connection, run_id=run_id, accepted=doubt_of(accepted) if accepted else None)
+    try:
+        return read(is_second=accepted is not None)
+    except ImplausibleReadingError as error:
+        _LOG.warning("%s It is read again in %g s.", error, second_reading_seconds)
+        time.sleep(second_reading_seconds)
+        return read(is_second=True)
+
+
+def _discover(
+    api: SellerApi,
+    database: Database,
+    connection: KnownConnection,
+    *,
+    run_id: str | None,
+    accepted: Doubt | None,
+    is_second: bool,
+) -> tuple[Sequence[KnownAccount], Receipt]:
     started_at = datetime.now(UTC)
     slice_ = Slice(ACCOUNTS, connection.name, Window.day(started_at.date()))
     with observed_load(slice_, run_id=run_id) as observed:
@@ -36,7 +75,9 @@ def discover(
                 extras = {0: discovered.extras[position]} if position in discovered.extras else {}
                 load.spool.write([row], extras=extras, page=1, account=account.key)
             save_user(database, connection.name, user.id, user.name)
-            save_accounts(database, connection.name, [(account.key, account) for account in discovered.accounts])
             facts = replace(discovered.facts, requests=discovered.facts.requests + 1)
-            receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
+            judge = Judge(is_second=is_second, accepted=accepted)
+            receipt = observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge))
+            published(receipt)
+            save_accounts(database, connection.name, [(account.key, account) for account in discovered.accounts])
     return [KnownAccount(account.key, connection.name, account) for account in discovered.accounts], receipt

@@ -8,16 +8,25 @@ from seller_platform.contract import Window
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
 from seller_platform.errors import ProductsUnknownError
+from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.plausibility import Judge
 from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.loads.receipts import was_loaded
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 
 def load_costs(
-    api: SellerApi, database: Database, account: KnownAccount, *, now: datetime, run_id: str | None
+    api: SellerApi,
+    database: Database,
+    account: KnownAccount,
+    *,
+    now: datetime,
+    run_id: str | None,
+    is_second: bool = False,
+    accepted: Receipt | None = None,
 ) -> Receipt:
     """Make the account's snapshot of today equal to the API's present cost periods.
 
@@ -25,8 +34,12 @@ def load_costs(
 
     Args:
         run_id: The Dagster run, for the receipt.
+        is_second: The costs were read before, and the reading was implausible.
+        accepted: A held reading; one that says the same is published.
 
     Raises:
+        ImplausibleReadingError: The reading cannot be true, and is not the second one. Nothing was stored.
+        ReadingHeldError: The second reading cannot be true either. Only its receipt was stored.
         ProductsUnknownError: Neither inventory nor sales of the account were ever loaded.
         UpstreamUnavailableError: The API did not answer for a product. Nothing was stored.
         RequestRefusedError: The API refused a request. Nothing was stored.
@@ -40,4 +53,5 @@ def load_costs(
         if not skus and not was_loaded(database, INVENTORY, account.key):
             raise ProductsUnknownError(account.key)
         facts = read_cost_periods(api, account.account, skus, today, load.spool)
-        return observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
+        judge = Judge(is_second=is_second or accepted is not None, accepted=doubt_of(accepted) if accepted else None)
+        return published(observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))

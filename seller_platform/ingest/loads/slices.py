@@ -4,14 +4,17 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import in_threads
 from seller_platform.client.lists.slice_reader import read_slice
 from seller_platform.contract import Dataset, Window
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
+    ImplausibleReadingError,
     NotOfferedError,
+    ReadingHeldError,
     RequestRefusedError,
     SellerPlatformError,
     UpstreamUnavailableError,
@@ -19,14 +22,18 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.loads.plausibility import Judge
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load, slice_of
 from seller_platform.warehouse.postgres.database import Database
 
 SLICES_AT_ONCE = 4
 RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """How long a slice waits for an unavailable warehouse before it is loaded again: a restart takes seconds."""
+
+SECOND_READING_SECONDS = 60.0
+"""How long after an implausible reading the slice is read once more."""
 
 _LONGEST_WISH_SECONDS = 120.0
 
@@ -37,11 +44,16 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SliceRequest:
-    """A slice to load: of a month for a dated dataset, else of today."""
+    """A slice to load: of a month for a dated dataset, else of today.
+
+    Attributes:
+        is_second: It was read before, and the reading was implausible.
+    """
 
     dataset: Dataset
     account: str
     month: Window | None
+    is_second: bool = False
 
     def __str__(self) -> str:
         return f"{self.dataset.name} of {self.account}" + (f", {self.month.start:%Y-%m}" if self.month else "")
@@ -77,7 +89,9 @@ def load_requested(
     window = window_to_load(database, account, request, now=now, whole=whole)
     if window is None:
         return None
-    return load_slice(api, database, account, request.dataset, window, run_id=run_id)
+    return load_slice(
+        api, database, account, request.dataset, window, run_id=run_id, is_second=request.is_second
+    )
 
 
 def load_slice(
@@ -88,21 +102,32 @@ def load_slice(
     window: Window,
     *,
     run_id: str | None,
+    is_second: bool = False,
+    accepted: Receipt | None = None,
 ) -> Receipt:
     """Make a stored slice equal to the API's present list.
+
+    A reading that cannot be true beside what is stored is not published: the caller reads the slice once more after a
+    pause, and the second such reading is held.
 
     Args:
         window: Local days of the account; one day, today, for a snapshot.
         run_id: The Dagster run, for the receipt.
+        is_second: The slice was read before, and the reading was implausible.
+        accepted: A held reading; one that says the same is published.
 
     Raises:
+        ImplausibleReadingError: The reading cannot be true, and is not the second one. Nothing was stored.
+        ReadingHeldError: The second reading cannot be true either. Only its receipt was stored.
         ListChangedError: The list changed during every attempt. Nothing was stored.
         ContractViolationError: An answer breaks the contract. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
         NotOfferedError: The API does not compute the rows of this dataset.
     """
     started_at = datetime.now(UTC)
-    settled = {"was_settled": True} if _was_settled(database, account, dataset, window, started_at) else {}
+    settled = _settled_days(database, account, dataset, window, started_at)
+    was_settled = dataset.is_dated and len(settled) == window.days
+    judge = Judge(settled, is_second=is_second or accepted is not None, accepted=doubt_of(accepted) if accepted else None)
     slice_ = Slice(dataset, account.key, window)
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)
@@ -112,8 +137,19 @@ def load_slice(
             if dataset.is_computed and error.status in _NOT_OFFERED:
                 raise NotOfferedError(dataset.name, dataset.path, error.status) from error
             raise
-        facts = replace(facts, notes={**facts.notes, **settled})
-        return observed.stored(load.store(facts, started_at=started_at, run_id=run_id))
+        facts = replace(facts, notes={**facts.notes, **({"was_settled": True} if was_settled else {})})
+        return published(observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))
+
+
+def published(receipt: Receipt) -> Receipt:
+    """Return the receipt of a published reading.
+
+    Raises:
+        ReadingHeldError: The reading is held.
+    """
+    if receipt.verdict is CountVerdict.HELD:
+        raise ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
+    return receipt
 
 
 def window_to_load(
@@ -139,15 +175,19 @@ def window_to_load(
     return month if part is not None and not request.dataset.is_divisible else part
 
 
-def _was_settled(
+def _settled_days(
     database: Database, account: KnownAccount, dataset: Dataset, window: Window, started_at: datetime
-) -> bool:
-    """Whether every day of a window was read after its last expected change."""
-    zone = account.zone
-    settles = window.last_day + timedelta(days=dataset.lookback_days)
-    if not dataset.is_dated or settles >= started_at.astimezone(zone).date():
-        return False
-    return unsettled(dataset, window, days_read(database, dataset, account.key, window, zone, now=started_at)) is None
+) -> frozenset[date]:
+    """Return the days of a window that were read after their last expected change.
+
+    Rows that sum up their window have settled when all of its days have.
+    """
+    lookback = timedelta(days=dataset.lookback_days)
+    if not dataset.is_dated or window.start + lookback >= started_at.astimezone(account.zone).date():
+        return frozenset()
+    read = days_read(database, dataset, account.key, window, account.zone, now=started_at)
+    settled = frozenset(day for day in window.each_day() if day in read and read[day] > day + lookback)
+    return settled if dataset.is_divisible or len(settled) == window.days else frozenset()
 
 
 def load_each(
@@ -156,8 +196,12 @@ def load_each(
     *,
     at_once: int = SLICES_AT_ONCE,
     pauses_seconds: Sequence[float] = RESTART_PAUSES_SECONDS,
+    second_reading_seconds: float = SECOND_READING_SECONDS,
 ) -> Iterator[SliceResult]:
     """Load slices in parallel and yield their results in order.
+
+    Slices whose reading is implausible follow after all others: each is read once more, `second_reading_seconds` after
+    its first reading.
 
     A failure does not stop the other slices. A slice is loaded again after each of the pauses while the warehouse is
     unavailable: it was stored whole or not at all. Where the upstream is unavailable after all retries of a request,
@@ -165,14 +209,24 @@ def load_each(
 
     Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
     """
+    first_read: dict[SliceRequest, float] = {}
 
     def result_of(request: SliceRequest) -> SliceResult:
+        if request in first_read:
+            time.sleep(max(0.0, first_read[request] + second_reading_seconds - time.monotonic()))
+            request = replace(request, is_second=True)
         try:
             return SliceResult(request, receipt=_load_patiently(load, request, pauses_seconds))
         except SellerPlatformError as error:
             return SliceResult(request, error=error)
 
-    return in_threads(result_of, requests, at_once, queued=1)
+    for result in in_threads(result_of, requests, at_once, queued=1):
+        if isinstance(result.error, ImplausibleReadingError):
+            _LOG.warning("%s It is read again in %g s.", result.error, second_reading_seconds)
+            first_read[result.request] = time.monotonic()
+        else:
+            yield result
+    yield from in_threads(result_of, list(first_read), at_once, queued=1)
 
 
 def recorded(results: Iterable[SliceResult], database: Database, *, run_id: str | None) -> Iterator[SliceResult]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
 import dagster as dg
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import SellerPlatformError, UpstreamUnavailableError
+from seller_platform.errors import ReadingHeldError, SellerPlatformError, UpstreamUnavailableError
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.assets.authorization import (
     AUTHORIZED_CHECK,
@@ -26,7 +27,12 @@ from seller_platform.orchestration.assets.authorization import (
     denials_of,
     judge_connections,
 )
-from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations_of_connections
+from seller_platform.orchestration.assets.checks import (
+    check_outputs,
+    check_specs,
+    evaluations_of_connections,
+    evaluations_of_failure,
+)
 from seller_platform.orchestration.assets.events import dataset_asset, materialization
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_partitions, add_accounts, asset_key
@@ -42,6 +48,7 @@ _SECONDS_BETWEEN_TICKS = 60
 # Dagster ends an evaluation after 60 s.
 _TICK_SECONDS = 40.0
 _REQUEST_SECONDS = 10.0
+_SECOND_READING_SECONDS = 15.0
 _CONNECTIONS_AT_ONCE = 4
 
 
@@ -66,7 +73,13 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
         by_name = {connection.name: connection for connection in connections(warehouse.database)}
 
         def read(name: str) -> tuple[Sequence[KnownAccount], Receipt]:
-            return discover(seller_api.api(name), warehouse.database, by_name[name], run_id=context.run.run_id)
+            return discover(
+                seller_api.api(name),
+                warehouse.database,
+                by_name[name],
+                run_id=context.run.run_id,
+                second_reading_seconds=warehouse.second_reading_seconds,
+            )
 
         loop = PartitionLoop(context.log, "connection ")
         loaded: list[tuple[KnownConnection, Receipt]] = []
@@ -74,6 +87,7 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
             add_accounts(context.instance, [account.key for account in listed])
             loaded.append((by_name[name], receipt))
         yield from _events(context.instance, warehouse.database, dataset, loaded)
+        yield from _held_evaluations(dataset, loop.failures)
         yield from check_outputs(context, dataset)
         judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now())
         yield authorized_evaluation(context.instance, dataset, judgement)
@@ -147,7 +161,8 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
         # One by one, for an evaluation refers to the materialization before it.
-        for event in _events(instance, database, dataset, loaded):
+        held = _held_evaluations(dataset, answers.failures)
+        for event in chain(_events(instance, database, dataset, loaded), held):
             instance.report_runless_asset_event(event)
         state = stored.after(by_name, answers, now)
         judgement = judge_connections(warehouse, state.denials, now)
@@ -177,7 +192,9 @@ def _ask(
 
     def ask(connection: KnownConnection) -> Receipt:
         with Database(url) as database, seller_api.open_api(connection.name, database) as api:
-            return discover(api.impatient(_REQUEST_SECONDS), database, connection, run_id=None)[1]
+            pause = min(seller_api.warehouse.second_reading_seconds, _SECOND_READING_SECONDS)
+            impatient = api.impatient(_REQUEST_SECONDS)
+            return discover(impatient, database, connection, run_id=None, second_reading_seconds=pause)[1]
 
     threads = ThreadPoolExecutor(_CONNECTIONS_AT_ONCE, thread_name_prefix="discover")
     futures = {connection.name: threads.submit(ask, connection) for connection in chosen}
@@ -197,6 +214,15 @@ def _ask(
         except SellerPlatformError as error:
             failures[name] = error
     return _Answers(receipts, failures)
+
+
+def _held_evaluations(
+    dataset: Dataset, failures: Mapping[str, SellerPlatformError]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the failed evaluation of the check for lists of accounts that are held."""
+    held = [error for error in failures.values() if isinstance(error, ReadingHeldError)]
+    if held:  # the check has no partitions: one evaluation fails it
+        yield from evaluations_of_failure(dataset, held[0], None)
 
 
 def _events(

@@ -13,7 +13,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import ContractViolationError, ListChangedError, SellerPlatformError
+from seller_platform.errors import ContractViolationError, ListChangedError, ReadingHeldError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.warehouse.loads.slices import Receipt
@@ -172,6 +172,17 @@ def _restatement_is_small(_: Dataset, receipt: Receipt) -> Judgement:
     )
 
 
+def _reading_is_plausible(_: Dataset, receipt: Receipt) -> Judgement:
+    accepted = (receipt.notes or {}).get("accepted")
+    if accepted:
+        return Judgement(
+            passed=True,
+            description=f"The reading was held before ({accepted['reason']}), and was accepted by {accepted['by']}. "
+            "What it replaced is kept in schema history.",
+        )
+    return Judgement(passed=True, description="Beside what was stored before, the reading can be true.")
+
+
 SLICE_CHECKS = (
     SliceCheck(ROW_COUNT_CHECK, "The number of stored rows is the total that the list announced.", _row_count),
     SliceCheck(
@@ -205,6 +216,13 @@ SLICE_CHECKS = (
         "Every account has a known time zone, and a title or a seller and marketplace that select it.",
         _accounts_are_usable,
         applies_to=lambda dataset: dataset.source is Source.DISCOVERY,
+    ),
+    SliceCheck(
+        "reading_is_plausible",
+        "The upstream did not take back rows or amounts in a way that such data never changes.",
+        _reading_is_plausible,
+        applies_to=lambda dataset: dataset.source is not Source.REPORT,
+        error=ReadingHeldError,
     ),
     SliceCheck(
         "restatement_is_small",

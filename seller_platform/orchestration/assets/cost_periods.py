@@ -65,10 +65,12 @@ def cost_asset() -> dg.AssetsDefinition:
         def load(request: SliceRequest) -> Receipt:
             account = account_of(database, request.account)
             api = seller_api.api(account.connection)
-            return load_costs(api, database, account, now=now, run_id=context.run.run_id)
+            return load_costs(api, database, account, now=now, run_id=context.run.run_id, is_second=request.is_second)
 
         requests = [SliceRequest(COST_PERIODS, key, None) for key in context.partition_keys]
-        results = load_each(requests, load, at_once=_ACCOUNTS_AT_ONCE)
+        results = load_each(
+            requests, load, at_once=_ACCOUNTS_AT_ONCE, second_reading_seconds=warehouse.second_reading_seconds
+        )
         yield from report_results(context, COST_PERIODS, seller_api, results)
 
     return cost_periods

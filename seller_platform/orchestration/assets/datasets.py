@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
-from seller_platform.contract import Dataset, Slicing, Source
+from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.errors import NotOfferedError, RefusedForAccountError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
 from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
@@ -14,9 +14,10 @@ from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
-from seller_platform.warehouse.connections.accounts import account_of
+from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.loads.receipts import upstream_offers
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
 PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
@@ -58,7 +59,8 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
-        yield from report_results(context, dataset, seller_api, load_each(requests, load))
+        results = load_each(requests, load, second_reading_seconds=warehouse.second_reading_seconds)
+        yield from report_results(context, dataset, seller_api, results)
 
     return land
 
@@ -109,15 +111,37 @@ def report_results(
     loop.fail_partitions(f"partitions of {dataset.name} were not loaded")
 
 
+def report_load(instance: dg.DagsterInstance, database: Database, receipt: Receipt) -> None:
+    """Report a load that no run made: its materialization and its checks."""
+    dataset = dataset_named(receipt.dataset)
+    by_name = {connection.name: connection for connection in connections(database)}
+    partition = None
+    if dataset.slicing is Slicing.CONNECTION:
+        base_url = by_name[receipt.account].base_url
+    else:
+        base_url = by_name[account_of(database, receipt.account).connection].base_url
+        month = Window.month_of(receipt.window.start) if dataset.is_dated else None
+        partition = partition_key(receipt.account, month)
+    for event in _events(instance, database, dataset, receipt, partition, base_url + dataset.path):
+        instance.report_runless_asset_event(event)
+
+
 def load_events(
     instance: dg.DagsterInstance, dataset: Dataset, seller_api: SellerApiResource, receipt: Receipt, partition: str
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Yield the materialization of a load, and then the evaluations of its checks."""
-    yield materialization(
-        dataset,
-        receipt,
-        partition=partition,
-        endpoint_url=seller_api.url_of(receipt.account, dataset.path),
-        table_uri=seller_api.warehouse.database.uri_of(dataset.table),
-    )
+    endpoint_url = seller_api.url_of(receipt.account, dataset.path)
+    yield from _events(instance, seller_api.warehouse.database, dataset, receipt, partition, endpoint_url)
+
+
+def _events(  # noqa: PLR0917  # six facts, each of another type
+    instance: dg.DagsterInstance,
+    database: Database,
+    dataset: Dataset,
+    receipt: Receipt,
+    partition: str | None,
+    endpoint_url: str,
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    table_uri = database.uri_of(dataset.table)
+    yield materialization(dataset, receipt, partition=partition, endpoint_url=endpoint_url, table_uri=table_uri)
     yield from evaluations(instance, dataset, receipt, partition)

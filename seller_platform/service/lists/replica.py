@@ -57,7 +57,7 @@ FROM unnest(%(datasets)s::text[], %(accounts)s::text[], %(first_days)s::date[], 
 CROSS JOIN LATERAL (
     SELECT min(load.window_start) AS first_day, range_agg(daterange(load.window_start, load.window_end)) AS days
     FROM platform.loads AS load
-    WHERE load.dataset = requested.dataset AND load.account = requested.account
+    WHERE load.dataset = requested.dataset AND load.account = requested.account AND load.verdict <> 'held'
       AND load.window_start <= coalesce(requested.last_day, 'infinity')
       AND load.window_end > coalesce(requested.first_day, '-infinity')
 ) AS read

@@ -193,7 +193,8 @@ _NEWEST_DAY: LiteralString = """(
         SELECT max(day) FROM (
             SELECT max(local_day) AS day FROM {table} WHERE account = requested.account
             UNION ALL
-            SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} AND account = requested.account
+            SELECT max(window_start) FROM platform.loads
+            WHERE dataset = {dataset} AND account = requested.account AND verdict <> 'held'
         ) AS snapshots
     )"""
 

@@ -6,12 +6,20 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import func, select, text
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, text
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, LOADS, loads_of
+from seller_platform.warehouse.schema.tables import (
+    ACCOUNTS,
+    CONNECTIONS,
+    HELD,
+    IS_PUBLISHED,
+    LOADS,
+    loads_held_of,
+    loads_of,
+)
 
 CLOCKS_DIFFER = timedelta(days=1)
 """A load that began further ahead of now was stored by a wrong clock and does not count."""
@@ -32,9 +40,10 @@ def count_loads(database: Database, run_ids: Sequence[str]) -> int:
 
 
 def latest_receipts(database: Database) -> tuple[Receipt, ...]:
-    """Return the last receipt of every dataset, account and window."""
+    """Return the last receipt of a published reading of every dataset, account and window."""
     statement = (
         select(LOADS)
+        .where(IS_PUBLISHED)
         .distinct(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
         .order_by(LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end, LOADS.c.id.desc())
     )
@@ -47,7 +56,7 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
     statement = (
         select(LOADS)
         .distinct(LOADS.c.account)
-        .where(LOADS.c.dataset == dataset.name)
+        .where(LOADS.c.dataset == dataset.name, IS_PUBLISHED)
         .order_by(LOADS.c.account, LOADS.c.id.desc())
     )
     with database.begin() as connection:
@@ -88,7 +97,10 @@ def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:
 def days_read(
     database: Database, dataset: Dataset, account: str, window: Window, zone: ZoneInfo, *, now: datetime
 ) -> dict[date, date]:
-    """Return the local day on which each covered day of the window was last read."""
+    """Return the local day on which each covered day of the window was last read.
+
+    Days whose last reading is held are left out: they are to be read again.
+    """
     statement = select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at)).where(
         loads_of(dataset, account, window), LOADS.c.started_at < now + CLOCKS_DIFFER
     )
@@ -97,7 +109,28 @@ def days_read(
         for start, end, started_at in connection.execute(statement.group_by(LOADS.c.window_start, LOADS.c.window_end)):
             for day in Window(start, end).since(window.start).until(window.end).each_day():
                 read[day] = max(read.get(day, date.min), started_at.astimezone(zone).date())
+        for receipt in _open_holds(connection, loads_held_of(dataset, account)):
+            for day in receipt.window.each_day():
+                read.pop(day, None)
     return read
+
+
+def open_holds(database: Database) -> tuple[Receipt, ...]:
+    """Return the receipts of readings that are held: no later load published their days, or held them again."""
+    with database.begin() as connection:
+        return _open_holds(connection, LOADS.c.verdict == HELD)
+
+
+def _open_holds(connection: Connection, condition: ColumnElement[bool]) -> tuple[Receipt, ...]:
+    later = LOADS.alias()
+    ends_it = or_(
+        LOADS.c.notes["held"]["covers_all"].as_boolean(),
+        and_(later.c.window_start <= LOADS.c.window_start, later.c.window_end >= LOADS.c.window_end),
+    )
+    same = and_(later.c.dataset == LOADS.c.dataset, later.c.account == LOADS.c.account, later.c.id > LOADS.c.id)
+    statement = select(LOADS).where(condition, ~select(later.c.id).where(same, ends_it).exists())
+    order = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start)
+    return tuple(Receipt.of(row) for row in connection.execute(statement.order_by(*order)).mappings())
 
 
 def unsettled(dataset: Dataset, window: Window, read: dict[date, date]) -> Window | None:
@@ -141,7 +174,7 @@ _DUE = text("""
         SELECT wanted.dataset, day.account,
                datemultirange(daterange(CASE WHEN wanted.is_dated THEN least(CAST(:since AS date), day.today + 1)
                                              ELSE day.today END, day.today + 1))
-               - coalesce(done.days, '{}') AS days
+               - (coalesce(done.days, '{}') - coalesce(held.days, '{}')) AS days
         FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[]), CAST(:are_dated AS boolean[]))
                  AS wanted (dataset, lookback, is_dated)
         CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
@@ -154,9 +187,21 @@ _DUE = text("""
                                   CAST(started_at AT TIME ZONE 'UTC' + day.utc_offset AS date) - wanted.lookback)
                    END))) AS days
             FROM platform.loads
-            WHERE loads.dataset = wanted.dataset AND loads.account = day.account
+            WHERE loads.dataset = wanted.dataset AND loads.account = day.account AND verdict <> 'held'
               AND started_at < greatest(day.moment, now()) + CAST(:clocks_differ AS interval)
         ) AS done ON true
+        LEFT JOIN LATERAL (
+            SELECT range_agg(daterange(window_start, window_end)) AS days
+            FROM platform.loads AS held
+            WHERE held.dataset = wanted.dataset AND held.account = day.account AND verdict = 'held'
+              AND held.started_at < day.begins_at
+              AND NOT EXISTS (
+                  SELECT FROM platform.loads AS later
+                  WHERE later.dataset = held.dataset AND later.account = held.account AND later.id > held.id
+                    AND (CAST(held.notes #>> '{held,covers_all}' AS boolean)
+                         OR later.window_start <= held.window_start AND later.window_end >= held.window_end)
+              )
+        ) AS held ON true
     ) AS due, unnest(due.days) AS part
     ORDER BY 1, 2, 3
 """)

@@ -8,26 +8,27 @@ again.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, RowMapping, insert, select, text
+from sqlalchemy import Connection, RowMapping, func, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError
+from seller_platform.errors import ContractViolationError, ImplausibleReadingError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
 from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
+from seller_platform.warehouse.loads.plausibility import FEWEST_LOST, Doubt, Judge
 from seller_platform.warehouse.loads.profiles import Profile, Sums, combined, profile_query, restatement
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.tables import LOADS, SELLER, loads_of
+from seller_platform.warehouse.schema.tables import LOADS, SELLER, loads_held_of, loads_of
 
 _REPORT_ID = "report_id"
 
@@ -92,15 +93,38 @@ class Receipt:
 
 @dataclass(frozen=True)
 class SliceChange:
-    """The sums of a slice before and after a load; None where they are not known."""
+    """The sums of a slice before and after a load; None where they are not known.
+
+    Attributes:
+        notes: Further notes for the receipt.
+    """
 
     before: Sums | None
     after: Sums | None
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def restatement(self) -> dict[str, object]:
         """What changed, by name of the sum."""
         return restatement(self.before or {}, self.after or {})
+
+
+@dataclass(frozen=True)
+class _Doubts:
+    """What the judgement of a reading needs beside its rows."""
+
+    judge: Judge
+    announced_before: bool
+    announces: bool
+    started_at: datetime
+
+
+class _DoubtedError(Exception):
+    """Ends the transaction of a reading that is implausible."""
+
+    def __init__(self, doubt: Doubt) -> None:
+        self.doubt = doubt
+        super().__init__(doubt.reason)
 
 
 class Load:
@@ -111,23 +135,42 @@ class Load:
         self.spool = Spool(str(slice_), slice_.dataset, slice_.account, load_id)
         self._connection = connection
 
-    def store(self, facts: LoadFacts, *, started_at: datetime, run_id: str | None = None) -> Receipt:
+    def store(
+        self, facts: LoadFacts, *, started_at: datetime, run_id: str | None = None, judge: Judge | None = None
+    ) -> Receipt:
         """Make the stored slice equal to the spool and write the receipt, in one transaction.
 
         Rows that are stored already are not touched. Rows that were not read move to schema `history`.
 
+        Args:
+            judge: Judges the reading before it is published; None publishes it in any case. If a second reading is
+                implausible, too, the stored rows stay, and the verdict of the receipt is `held`.
+
         Raises:
+            ImplausibleReadingError: The first reading is implausible. Nothing was stored.
             ContractViolationError: PostgreSQL refused a value. Nothing was stored.
             WarehouseUnavailableError: The server went away. The slice is as it was, or as it should be.
         """
+        try:
+            return self._publish(facts, judge, started_at=started_at, run_id=run_id)
+        except _DoubtedError as error:
+            if judge is None or not judge.is_second:
+                raise ImplausibleReadingError(str(self.slice), error.doubt.reason) from None
+            return self._hold(facts, error.doubt, started_at=started_at, run_id=run_id)
+
+    def _publish(self, facts: LoadFacts, judge: Judge | None, *, started_at: datetime, run_id: str | None) -> Receipt:
         with self._connection.begin():
             previous = _latest_receipt(self._connection, self.slice)
             is_same_window = previous is not None and previous.window == self.slice.window
             known = previous.sums if previous is not None and is_same_window else None
             changed = previous is None or not is_same_window or previous.digest != self.spool.digest
-            change = self._replace(known, is_first=previous is None) if changed else SliceChange(known, known)
+            change = SliceChange(known, known)
+            if changed:
+                announced_before = previous is not None and previous.announced is not None
+                doubts = _Doubts(judge, announced_before, facts.announced is not None, started_at) if judge else None
+                change = self._replace(known, doubts, is_first=previous is None)
             receipt = self._receipted(
-                facts,
+                replace(facts, notes={**facts.notes, **change.notes}),
                 change,
                 rows=self.spool.count,
                 digest=self.spool.digest,
@@ -137,6 +180,19 @@ class Load:
             )
         reach("slice.committed")
         return receipt
+
+    def _hold(self, facts: LoadFacts, doubt: Doubt, *, started_at: datetime, run_id: str | None) -> Receipt:
+        """Write the receipt of a reading that is not published."""
+        with self._connection.begin():
+            return self._receipted(
+                replace(facts, verdict=CountVerdict.HELD, notes={**facts.notes, "held": doubt.note}),
+                SliceChange(None, None),
+                rows=doubt.rows_stored,
+                digest=self.spool.digest,
+                changed=False,
+                restatement=None,
+                times=(started_at, run_id),
+            )
 
     def revert(self, undone: Receipt, *, started_at: datetime) -> Receipt:
         """Make the stored slice what it was before a load, and write a receipt of its own.
@@ -204,24 +260,69 @@ class Load:
         reach("slice.receipted")
         return Receipt.of(row.one())
 
-    def _replace(self, known: Sums | None, *, is_first: bool) -> SliceChange:
+    def _replace(self, known: Sums | None, doubts: "_Doubts | None", *, is_first: bool) -> SliceChange:
         """Write what differs.
 
         Args:
             known: The sums of the stored rows, if a receipt has them.
             is_first: No day of the slice was loaded before, so nobody compares its sums.
+
+        Raises:
+            _DoubtedError: The reading is implausible.
         """
         with driver_of(self._connection).cursor() as cursor:
             stored = stored_rows(cursor, self.slice.dataset, self._inside())
             if not stored.count:
+                notes = self._notes_of_doubt(cursor, doubts) if self.slice.dataset.keeps_snapshots else {}
                 self._copy(cursor, copy_statement(self.slice.dataset), None, self.spool.count)
-                return SliceChange({}, None if is_first else self._profile(cursor).sums)
+                return SliceChange({}, None if is_first else self._profile(cursor).sums, notes)
             found = difference(self.spool.hashes, stored)
+            fewest = FEWEST_LOST if self.slice.dataset.is_dated else 0
+            is_suspect = len(found.gone) > fewest or len(found.gone) == stored.count
+            lacks_total = doubts is not None and doubts.announced_before and not doubts.announces
+            notes = self._notes_of_doubt(cursor, doubts) if is_suspect or lacks_total else {}
             pending = PendingRows(cursor, self.slice.dataset, self.spool.load_id)
             new = sum(found.is_new)
             self._copy(cursor, copy_statement(self.slice.dataset, pending.table), found.is_new, new)
             before = self._profile(cursor).sums if known is None else known
-            return self._exchange(pending, before, found.gone, some_are_new=new > 0)
+            change = self._exchange(pending, before, found.gone, some_are_new=new > 0)
+            return replace(change, notes=notes)
+
+    def _notes_of_doubt(self, cursor: psycopg.Cursor[Any], doubts: "_Doubts | None") -> dict[str, Any]:
+        """Judge the reading; return the note with which a doubted one is published.
+
+        Raises:
+            _DoubtedError: The reading is implausible.
+        """
+        if doubts is None:
+            return {}
+        dataset, judge = self.slice.dataset, doubts.judge
+        stored = self._profile(cursor)
+        if not stored.rows and dataset.keeps_snapshots:
+            stored = self._newest_snapshot(cursor)
+        doubt = judge.doubt(
+            dataset, stored, self.spool, announced_before=doubts.announced_before, announces=doubts.announces
+        )
+        if doubt is None:
+            return {}
+        held = held_readings(self._connection, dataset, self.slice.account, self.slice.window)
+        notes = judge.believes(doubt, held, doubts.started_at)
+        if not notes:
+            raise _DoubtedError(doubt)
+        return notes
+
+    def _newest_snapshot(self, cursor: psycopg.Cursor[Any]) -> Profile:
+        """Return the profile of the newest snapshot before the slice's day."""
+        newest = sql.SQL(
+            "account = {account} AND {day} = (SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} "
+            "AND account = {account} AND verdict <> 'held' AND window_start < {before})"
+        ).format(
+            account=self.slice.account,
+            day=sql.Identifier(self.slice.dataset.slice_column),
+            dataset=self.slice.dataset.name,
+            before=self.slice.window.start,
+        )
+        return self._profile(cursor, newest)
 
     def _exchange(
         self, pending: PendingRows, before: Sums, gone: Sequence[bytes], *, some_are_new: bool
@@ -252,10 +353,10 @@ class Load:
             raise ContractViolationError(str(self.slice), f"{count} rows were read, {cursor.rowcount} arrived")
         reach("slice.copied")
 
-    def _profile(self, cursor: psycopg.Cursor[Any]) -> Profile:
-        """Return the profile of the stored rows."""
+    def _profile(self, cursor: psycopg.Cursor[Any], condition: sql.Composable | None = None) -> Profile:
+        """Return the profile of the stored rows of the slice, or of those that meet a condition."""
         dataset = self.slice.dataset
-        query = profile_query(dataset, sql.Identifier(SELLER, dataset.name), self._inside())
+        query = profile_query(dataset, sql.Identifier(SELLER, dataset.name), condition or self._inside())
         return Profile.of(dataset, cursor.execute(query).fetchall())
 
     def _inside(self) -> sql.Composed:
@@ -268,6 +369,11 @@ class Load:
         )
         report_id = self.slice.report_id
         return inside if report_id is None else sql.SQL("{} AND report_id = {}").format(inside, report_id)
+
+
+def doubt_of(receipt: Receipt) -> Doubt:
+    """Return why a reading was held."""
+    return Doubt.of_note((receipt.notes or {})["held"])
 
 
 def slice_of(receipt: Receipt) -> Slice:
@@ -296,6 +402,22 @@ def open_load(database: Database, slice_: Slice) -> Iterator[Load]:
             yield load
         finally:
             load.spool.close()
+
+
+def held_readings(
+    connection: Connection, dataset: Dataset, account: str, window: Window
+) -> list[tuple[datetime, Doubt]]:
+    """Return when a slice was held since a reading of it was last published, and why; newest first."""
+    published = select(func.max(LOADS.c.id)).where(loads_of(dataset, account, window if dataset.is_dated else None))
+    held = select(LOADS.c.started_at, LOADS.c.notes).where(
+        loads_held_of(dataset, account),
+        LOADS.c.id > func.coalesce(published.scalar_subquery(), 0),
+    )
+    if dataset.is_dated:
+        held = held.where(LOADS.c.window_start < window.end, LOADS.c.window_end > window.start)
+    return [
+        (moment, Doubt.of_note(notes["held"])) for moment, notes in connection.execute(held.order_by(LOADS.c.id.desc()))
+    ]
 
 
 def _latest_receipt(connection: Connection, slice_: Slice) -> Receipt | None:

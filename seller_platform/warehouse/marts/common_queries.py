@@ -23,7 +23,8 @@ _NEWEST_DAY = """(
         SELECT max(day) FROM (
             SELECT max(local_day) AS day FROM {table} WHERE account = %(account)s
             UNION ALL
-            SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} AND account = %(account)s
+            SELECT max(window_start) FROM platform.loads
+            WHERE dataset = {dataset} AND account = %(account)s AND verdict <> 'held'
         ) AS known
     )"""
 

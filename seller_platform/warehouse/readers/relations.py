@@ -170,7 +170,7 @@ FROM {parts}
 CROSS JOIN LATERAL (
     SELECT greatest((SELECT max({day}) FROM {table} WHERE account = part.account),
                     (SELECT max(window_start) FROM platform.loads
-                     WHERE dataset = {name} AND account = part.account)) AS day
+                     WHERE dataset = {name} AND account = part.account AND verdict <> 'held')) AS day
 ) AS newest
 JOIN {table} AS stored
   ON stored.account = part.account

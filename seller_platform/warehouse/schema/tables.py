@@ -37,6 +37,8 @@ PLATFORM = "platform"
 
 ROW_HASH = "row_hash"
 """The column with the hash of a row's text; null until a load by comparison first met the row."""
+HELD = "held"
+"""The verdict of a load whose reading was not published."""
 GONE_LOAD_ID = "gone_load_id"
 """The column of a table in schema `history` with the load that no longer listed the row."""
 
@@ -175,7 +177,7 @@ LOADS = Table(
     Column("announced", BigInteger, comment="Rows the list announced; null where it sends no total."),
     Column("rows", BigInteger, nullable=False, comment="Rows of the slice after the load."),
     Column("digest", LargeBinary, nullable=False, comment="Order-independent digest of the rows."),
-    Column("verdict", Text, nullable=False, comment="match, mismatch or unverifiable."),
+    Column("verdict", Text, nullable=False, comment="match, mismatch, unverifiable or held."),
     Column("changed", Boolean, nullable=False, comment="False where the rows were stored already."),
     Column("restatement", JSONB, comment="What changed against the slice before; null on its first load."),
     Column("sums", JSONB(none_as_null=True), comment="Rows and amounts of the slice after the load, where known."),
@@ -185,9 +187,13 @@ LOADS = Table(
     Column("finished_at", DateTime(timezone=True), nullable=False),
     Index(None, "dataset", "account", "window_start"),
     Index(None, "run_id"),
+    Index("ix_loads_held", "dataset", "account", postgresql_where=text("verdict = 'held'")),
     schema=PLATFORM,
     comment="The receipts: one row for each load of a slice.",
 )
+
+IS_PUBLISHED = LOADS.c.verdict != HELD
+"""The condition for receipts of readings that were published, not held."""
 
 REFUSALS = Table(
     "refusals",
@@ -291,12 +297,17 @@ COST_WRITES = Table(
 )
 
 
+def loads_held_of(dataset: Dataset, account: str) -> ColumnElement[bool]:
+    """Return the condition for receipts of a dataset and account whose readings were held."""
+    return and_(LOADS.c.dataset == dataset.name, LOADS.c.account == account, LOADS.c.verdict == HELD)
+
+
 def loads_of(dataset: Dataset, account: str, window: Window | None = None) -> ColumnElement[bool]:
-    """Return the condition for receipts of a dataset and account.
+    """Return the condition for receipts of a dataset and account whose readings were published.
 
     With a window, only those whose own window shares a day with it.
     """
-    condition = and_(LOADS.c.dataset == dataset.name, LOADS.c.account == account)
+    condition = and_(LOADS.c.dataset == dataset.name, LOADS.c.account == account, IS_PUBLISHED)
     if window is None:
         return condition
     return and_(condition, LOADS.c.window_start < window.end, LOADS.c.window_end > window.start)

@@ -1,0 +1,164 @@
+"""Compares a reading with what is stored, and says why it cannot be true."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Self
+
+from seller_platform.contract import Dataset
+from seller_platform.warehouse.loads.profiles import Profile
+from seller_platform.warehouse.loads.spool import Spool
+
+READINGS_TO_BELIEVE = 3
+"""A reading that says the same this often, each time at least 20 hours later, is published."""
+
+FEWEST_LOST = 5
+"""A slice that lost no more rows than this, and not all of them, is never doubted for it."""
+
+_APART = timedelta(hours=20)
+_ALIKE = 0.05
+
+
+class DoubtKind(StrEnum):
+    """What a reading lacks."""
+
+    ROWS = "rows"
+    AMOUNTS = "amounts"
+    TOTAL = "total"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a reading cannot be true.
+
+    Attributes:
+        reason: A part of a sentence, such as "no row was read".
+        rows_stored: Rows of the slice, or of the newest snapshot before it.
+        rows_read: Rows of the reading.
+        claim: What the reading says about the days that lost rows: the rows of each. Of a snapshot all rows, under "".
+        covers_all: Whether any later load of the dataset and account ends the hold, because it is a whole list.
+    """
+
+    kind: DoubtKind
+    reason: str
+    rows_stored: int
+    rows_read: int
+    claim: Mapping[str, int]
+    covers_all: bool
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """The doubt as a receipt keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def of_note(cls, note: Mapping[str, Any]) -> Self:
+        return cls(**{**note, "kind": DoubtKind(note["kind"])})
+
+    def says_the_same(self, other: "Doubt") -> bool:
+        """Whether another reading of the same days lacks the same rows."""
+        if self.kind is not other.kind:
+            return False
+        if self.covers_all:
+            return abs(self.rows_read - other.rows_read) <= _ALIKE * max(self.rows_read, other.rows_read)
+        common = self.claim.keys() & other.claim.keys()
+        return bool(common) and all(self.claim[day] == other.claim[day] for day in common)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """How a reading is judged before it is published.
+
+    Attributes:
+        settled: The days of the window that were read after their last expected change.
+        is_second: The slice was read before with the same result; it is held if it is still implausible.
+        accepted: The claim that an operator accepted.
+    """
+
+    settled: Collection[date] = frozenset()
+    is_second: bool = False
+    accepted: Doubt | None = None
+
+    def doubt(
+        self, dataset: Dataset, stored: Profile, read: Spool, *, announced_before: bool, announces: bool
+    ) -> Doubt | None:
+        """Return why a reading cannot be true; None if it can.
+
+        Args:
+            stored: The profile of the stored rows; of a first snapshot of a day, of the newest snapshot before.
+            announced_before: Whether the last load of the slice announced a total.
+            announces: Whether this one did.
+        """
+        is_whole = not dataset.is_dated
+        claim = {"": read.count} if is_whole else _claim(stored, read)
+        found = _lost_rows(dataset, stored, read, self.settled)
+        if found is None and stored.with_amounts and read.count and not read.has_amounts:
+            found = DoubtKind.AMOUNTS, f"no amount is other than zero or null; {stored.with_amounts} rows had one"
+            claim = {"": read.count}
+        if found is None and announced_before and not announces:
+            found = DoubtKind.TOTAL, "the list announced no total, which it did before"
+            claim = {"": read.count}
+        if found is None:
+            return None
+        kind, reason = found
+        return Doubt(kind, reason, stored.rows, read.count, claim, covers_all=is_whole)
+
+    def believes(self, doubt: Doubt, held: Sequence[tuple[datetime, Doubt]], now: datetime) -> dict[str, Any]:
+        """Return the note with which a doubted reading is published; empty if it is not.
+
+        Args:
+            held: When the slice was held since it was last published, and why, newest first.
+        """
+        if self.accepted is not None and doubt.says_the_same(self.accepted):
+            return {"accepted": {"by": "operator", **doubt.note}}
+        readings, last = 1, now
+        for moment, other in held:
+            if not doubt.says_the_same(other):
+                break
+            if last - moment >= _APART:
+                readings, last = readings + 1, moment
+        if readings >= READINGS_TO_BELIEVE:
+            return {"accepted": {"by": f"{readings} readings that say the same", **doubt.note}}
+        return {}
+
+
+@dataclass
+class _Loss:
+    """Rows that some days lost."""
+
+    percent: int
+    at_least: int
+    stored: int = 0
+    lost: int = field(default=0)
+
+    def add(self, stored: int, read: int) -> None:
+        self.stored += stored
+        self.lost += max(0, stored - read)
+
+    @property
+    def is_implausible(self) -> bool:
+        return self.lost > self.at_least and 100 * self.lost > self.percent * self.stored
+
+
+def _lost_rows(
+    dataset: Dataset, stored: Profile, read: Spool, settled: Collection[date]
+) -> tuple[DoubtKind, str] | None:
+    """Judge by the number of rows. Rows that other days gained do not make up for those that days lost."""
+    if stored.rows and not read.count:
+        return DoubtKind.ROWS, f"no row was read; {stored.rows} are stored"
+    if not dataset.is_dated:
+        if 2 * read.count < stored.rows:
+            return DoubtKind.ROWS, f"{read.count} rows were read, less than half of the {stored.rows} before"
+        return None
+    of_settled, of_others = _Loss(1, FEWEST_LOST), _Loss(20, 20)
+    for day, rows in stored.days.items():
+        (of_settled if day in settled else of_others).add(rows, read.days[str(day)])
+    for loss, name in ((of_settled, "settled days"), (of_others, "days")):
+        if loss.is_implausible:
+            return DoubtKind.ROWS, f"{loss.lost} of {loss.stored} rows are missing on {name} that had them"
+    return None
+
+
+def _claim(stored: Profile, read: Spool) -> dict[str, int]:
+    return {str(day): read.days[str(day)] for day, rows in sorted(stored.days.items()) if read.days[str(day)] < rows}
