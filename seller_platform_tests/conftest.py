@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_WATCHDOG] = Watchdog()
         # Not below pytest's own folder, which each start of another pytest closes to the server's user again.
         config.option.basetemp = config.option.basetemp or folder_of_the_run() / "temporary"
+    # Implausible readings are read a second time without a pause.
+    os.environ["SELLER_PLATFORM_SECOND_READING_SECONDS"] = "0"
     settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")
     authorities = folder_of_the_run() / f"authority-{os.getpid()}.pem"

@@ -27,7 +27,8 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("SELLER_", "DAGSTER_", "PYTHONWARN"))
     }
-    return {**kept, "SELLER_PLATFORM_HOME": str(home), "PYTHONUNBUFFERED": "1", **variables}
+    own = {"SELLER_PLATFORM_HOME": str(home), "SELLER_PLATFORM_SECOND_READING_SECONDS": "0", "PYTHONUNBUFFERED": "1"}
+    return {**kept, **own, **variables}
 
 
 def run(

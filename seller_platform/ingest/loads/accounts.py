@@ -46,7 +46,9 @@ def discover(
         ContractViolationError: An account lacks a field that is needed to read it. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
-    read = partial(_discover, api, database, connection, run_id=run_id, accepted=doubt_of(accepted) if accepted else None)
+    read = partial(
+        _discover, api, database, connection, run_id=run_id, accepted=doubt_of(accepted) if accepted else None
+    )
     try:
         return read(is_second=accepted is not None)
     except ImplausibleReadingError as error:

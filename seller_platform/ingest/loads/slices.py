@@ -127,7 +127,9 @@ def load_slice(
     started_at = datetime.now(UTC)
     settled = _settled_days(database, account, dataset, window, started_at)
     was_settled = dataset.is_dated and len(settled) == window.days
-    judge = Judge(settled, is_second=is_second or accepted is not None, accepted=doubt_of(accepted) if accepted else None)
+    judge = Judge(
+        settled, is_second=is_second or accepted is not None, accepted=doubt_of(accepted) if accepted else None
+    )
     slice_ = Slice(dataset, account.key, window)
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)

@@ -16,6 +16,7 @@ from seller_platform.client.http.api import SellerApi
 from seller_platform.contract import Account
 from seller_platform.errors import (
     ContractViolationError,
+    ImplausibleReadingError,
     ProductsUnknownError,
     RequestRefusedError,
     UpstreamUnavailableError,
@@ -73,12 +74,20 @@ def test_loading_again_changes_nothing_until_a_cost_changes(shop: Shop) -> None:
     again = _load(shop)
     shop.write(period("2026-01-01", "2026-01-31", 4))
     changed = _load(shop)
-    shop.delete()
-    emptied = _load(shop)
 
-    assert [again.changed, changed.changed, emptied.changed] == [False, True, True]
-    assert emptied.rows == 0
-    assert shop.query("SELECT count(*) FROM seller.cost_periods") == [(0,)]
+    assert [again.changed, changed.changed] == [False, True]
+
+
+def test_costs_that_are_all_gone_are_read_once_more_before_they_are_held(shop: Shop) -> None:
+    shop.stock(US, SKUS)
+    shop.write(period("2026-01-01", "2026-01-31"))
+    _load(shop)
+    shop.delete()
+
+    with pytest.raises(ImplausibleReadingError, match="no row was read; 1 are stored"):
+        _load(shop)
+
+    assert shop.query("SELECT count(*) FROM seller.cost_periods") == [(1,)]
 
 
 def test_products_that_are_only_known_by_their_sales_are_asked_for_too(shop: Shop) -> None:
