@@ -4,6 +4,7 @@ import os
 import re
 from datetime import date
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -35,6 +36,7 @@ class Settings(BaseSettings):
     alert_webhook_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_ALERT_WEBHOOK_URL")
     dagster_url: str | None = Field(None, alias="SELLER_PLATFORM_DAGSTER_URL")
     second_reading_seconds: float = Field(60, alias="SELLER_PLATFORM_SECOND_READING_SECONDS", ge=0, le=3600)
+    lookback: Literal["adaptive", "fixed"] = Field("adaptive", alias="SELLER_PLATFORM_LOOKBACK")
     log_format: LogFormat = Field("text", alias="SELLER_PLATFORM_LOG_FORMAT")
     redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import click
@@ -203,12 +204,14 @@ def _plan(
     is_asked_for = selection.full or selection.datasets is not None
     daily = [each for each in scope.datasets if each.source is Source.PRODUCT_LOOKUP and not is_asked_for]
     others = [each for each in scope.datasets if each not in daily]
+    adaptive = installation.settings.lookback == "adaptive"
+    refresh = partial(plan_refresh, database, days=days, listed=listed, since=scope.since, adaptive=adaptive)
     if selection.whole:
         planned = list(plan_runs(others, keys, scope.months, listed=listed))
     else:
-        planned = plan_refresh(database, others, days, listed=listed, since=scope.since)
+        planned = refresh(others)
     # Last, because the products are those of the inventory; and as by a schedule, which reads nothing twice on a day.
-    return [*planned, *plan_refresh(database, daily, days, listed=listed, since=scope.since, scheduled=True)]
+    return [*planned, *refresh(daily, scheduled=True)]
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:

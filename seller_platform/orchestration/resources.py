@@ -58,6 +58,11 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         return read_settings().second_reading_seconds
 
     @property
+    def adapts_lookback(self) -> bool:
+        """Whether days are read again for as long as such days changed so far."""
+        return read_settings().lookback == "adaptive"
+
+    @property
     def home(self) -> Path:
         return self._home
 

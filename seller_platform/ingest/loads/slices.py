@@ -22,6 +22,7 @@ from seller_platform.errors import (
 )
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.plausibility import Judge
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
@@ -77,16 +78,18 @@ def load_requested(
     now: datetime,
     whole: bool,
     run_id: str | None,
+    lookback_days: int | None = None,
 ) -> Receipt | None:
     """Load the days of a request that are due; return None if there are none.
 
     Args:
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
+        lookback_days: How many days back rows may still change; by default as the dataset says.
 
     Raises:
         SellerPlatformError: As `load_slice` does.
     """
-    window = window_to_load(database, account, request, now=now, whole=whole)
+    window = window_to_load(database, account, request, now=now, whole=whole, lookback_days=lookback_days)
     if window is None:
         return None
     return load_slice(
@@ -139,7 +142,10 @@ def load_slice(
             if dataset.is_computed and error.status in _NOT_OFFERED:
                 raise NotOfferedError(dataset.name, dataset.path, error.status) from error
             raise
-        facts = replace(facts, notes={**facts.notes, **({"was_settled": True} if was_settled else {})})
+        today = started_at.astimezone(account.zone).date()
+        unusual = unusual_days(database, dataset, account.key, window, load.spool.days, today=today)
+        found = {"was_settled": was_settled, "unusual_days": unusual}
+        facts = replace(facts, notes={**facts.notes, **{name: each for name, each in found.items() if each}})
         return published(observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))
 
 
@@ -155,7 +161,13 @@ def published(receipt: Receipt) -> Receipt:
 
 
 def window_to_load(
-    database: Database, account: KnownAccount, request: SliceRequest, *, now: datetime, whole: bool
+    database: Database,
+    account: KnownAccount,
+    request: SliceRequest,
+    *,
+    now: datetime,
+    whole: bool,
+    lookback_days: int | None = None,
 ) -> Window | None:
     """Return the days to read for a request; None where there are none.
 
@@ -163,6 +175,7 @@ def window_to_load(
 
     Args:
         whole: Read the month as a whole; otherwise only the days that may have changed since they were read.
+        lookback_days: How many days back rows may still change; by default as the dataset says.
     """
     zone = account.zone
     today = now.astimezone(zone).date()
@@ -173,7 +186,8 @@ def window_to_load(
         return None
     if whole:
         return month
-    part = unsettled(request.dataset, month, days_read(database, request.dataset, account.key, month, zone, now=now))
+    read = days_read(database, request.dataset, account.key, month, zone, now=now)
+    part = unsettled(request.dataset, month, read, lookback_days=lookback_days)
     return month if part is not None and not request.dataset.is_divisible else part
 
 

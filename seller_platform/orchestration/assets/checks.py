@@ -183,6 +183,20 @@ def _reading_is_plausible(_: Dataset, receipt: Receipt) -> Judgement:
     return Judgement(passed=True, description="Beside what was stored before, the reading can be true.")
 
 
+def _volume_is_expected(_: Dataset, receipt: Receipt) -> Judgement:
+    unusual = (receipt.notes or {}).get("unusual_days")
+    if not unusual:
+        return Judgement(passed=True, description="New days have about as many rows as the same weekdays before.")
+    named = "; ".join(f"{day}: {each['rows']} rows, about {each['expected']} expected" for day, each in unusual.items())
+    return Judgement(
+        passed=False,
+        description=f"Some days have far fewer or more rows than the same weekdays of the eight weeks before: {named}. "
+        "The next refresh reads them again; if the numbers stay, compare with the upstream.",
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"unusual_days": len(unusual)},
+    )
+
+
 SLICE_CHECKS = (
     SliceCheck(ROW_COUNT_CHECK, "The number of stored rows is the total that the list announced.", _row_count),
     SliceCheck(
@@ -223,6 +237,12 @@ SLICE_CHECKS = (
         _reading_is_plausible,
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
         error=ReadingHeldError,
+    ),
+    SliceCheck(
+        "volume_is_expected",
+        "New days have about as many rows as the same weekdays of the account before.",
+        _volume_is_expected,
+        applies_to=lambda dataset: dataset.is_divisible,
     ),
     SliceCheck(
         "restatement_is_small",

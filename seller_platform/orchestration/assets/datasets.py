@@ -16,6 +16,7 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.loads.receipts import upstream_offers
+from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -50,13 +51,25 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
     ) -> Iterator[object]:
         database, run = warehouse.database, context.run
         now, whole = datetime.now(UTC), run.tags.get(REFRESH_TAG) != CHANGED
+        requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
+        keys = sorted({request.account for request in requests})
+        changing = lookbacks(database, [dataset], keys, adaptive=warehouse.adapts_lookback and not whole)
 
         def load(request: SliceRequest) -> Receipt | None:
             account = account_of(database, request.account)
             api = seller_api.api(account.connection)
-            return load_requested(api, database, account, request, now=now, whole=whole, run_id=run.run_id)
+            lookback_days = changing[dataset.name, request.account]
+            return load_requested(
+                api,
+                database,
+                account,
+                request,
+                now=now,
+                whole=whole,
+                run_id=run.run_id,
+                lookback_days=lookback_days,
+            )
 
-        requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
         results = load_each(requests, load, second_reading_seconds=warehouse.second_reading_seconds)

@@ -15,6 +15,7 @@ from seller_platform.orchestration.automation.runs import (
     snapshot_groups,
 )
 from seller_platform.orchestration.partitions import read_partition_key
+from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, pairs_read
 from seller_platform.warehouse.postgres.database import Database
 
@@ -30,6 +31,7 @@ def plan_refresh(
     since: date,
     longest: int = LONGEST_RUN,
     scheduled: bool = False,
+    adaptive: bool = True,
 ) -> list[PlannedRun]:
     """Return the runs that read what may have changed, newest months first, then the snapshots.
 
@@ -42,8 +44,10 @@ def plan_refresh(
         since: The first day of interest of dated datasets.
         longest: How many partitions a run may have.
         scheduled: A schedule plans, not a person: what was read on the account's local day is not read again.
+        adaptive: Days are read again for as long as such days changed so far; otherwise for the dataset's lookback.
     """
-    due = days_due(database, datasets, days, since=since, again=not scheduled)
+    changing = lookbacks(database, datasets, [day.account for day in days], adaptive=adaptive)
+    due = days_due(database, datasets, days, since=since, again=not scheduled, lookbacks=changing)
     computed = [dataset for dataset in datasets if dataset.is_computed]
     offered = pairs_read(database, computed) if scheduled else None
 

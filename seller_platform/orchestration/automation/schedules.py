@@ -53,11 +53,13 @@ class _Tick:
     Attributes:
         now: The moment for which the tick was scheduled.
         listed: Every account partition, in Dagster's order.
+        adaptive: Days are read again for as long as such days changed so far.
     """
 
     now: datetime
     database: Database
     listed: Sequence[str]
+    adaptive: bool
 
     @property
     def accounts(self) -> list[str]:
@@ -143,7 +145,8 @@ def _schedule(
         if under_way:
             yield dg.SkipReason(f"{under_way} runs of an earlier tick are under way; the next tick requests the rest")
             return
-        tick = _Tick(now, warehouse.database, account_partitions(context.instance))
+        listed = account_partitions(context.instance)
+        tick = _Tick(now, warehouse.database, listed, adaptive=warehouse.adapts_lookback)
         planned = sorted(plan(tick), key=newest_month, reverse=True)[:_RUNS_PER_TICK]
         for run in planned:
             names = "+".join(dataset.name for dataset in run.datasets)
@@ -170,6 +173,7 @@ def _refresh(tick: _Tick, datasets: Sequence[Dataset], history_start: date) -> I
         since=history_start,
         longest=_PARTITIONS_PER_RUN,
         scheduled=True,
+        adaptive=tick.adaptive,
     )
 
 

@@ -24,11 +24,13 @@ class Profile:
         days: Rows by local day; of `seller.accounts` by connection.
         sums: The rows, and the sum of each money column by currency.
         with_amounts: Rows with an amount other than zero.
+        amounts: The sum of the first money column by local day.
     """
 
     days: Mapping[Any, int]
     sums: Sums
     with_amounts: int
+    amounts: Mapping[Any, Decimal]
 
     @property
     def rows(self) -> int:
@@ -40,6 +42,7 @@ class Profile:
         currencies = _currencies(dataset)
         days: dict[Any, int] = defaultdict(int)
         sums: dict[str, Decimal] = defaultdict(Decimal)
+        amounts: dict[Any, Decimal] = defaultdict(Decimal)
         with_amounts = 0
         for day, rows, rows_with_amounts, *values in groups:
             days[day] += rows
@@ -49,7 +52,12 @@ class Profile:
             for column, amount in zip(dataset.money, values[len(currencies) :], strict=True):
                 code = codes[column.currency] if column.currency else None
                 sums[f"{column.name} {code}" if code else column.name] += amount or 0
-        return cls(dict(days), dict(sums), with_amounts)
+            if dataset.money:
+                amounts[day] += values[len(currencies)] or 0
+        return cls(dict(days), dict(sums), with_amounts, dict(amounts))
+
+
+NO_ROWS = Profile({}, {}, 0, {})
 
 
 def profile_query(dataset: Dataset, source: sql.Composable, condition: sql.Composable) -> sql.Composed:
@@ -78,6 +86,18 @@ def combined(before: Sums, *, gone: Sums, new: Sums) -> dict[str, Decimal]:
     return {
         name: before.get(name, Decimal(0)) - gone.get(name, Decimal(0)) + new.get(name, Decimal(0))
         for name in {*before, *gone, *new}
+    }
+
+
+def changed_days(*, gone: Profile, new: Profile) -> dict[str, list[object]]:
+    """Return rows that came, rows that went, and the change of the first amount, by local day."""
+    return {
+        str(day): [
+            new.days.get(day, 0),
+            gone.days.get(day, 0),
+            str(new.amounts.get(day, Decimal(0)) - gone.amounts.get(day, Decimal(0))),
+        ]
+        for day in sorted({*new.days, *gone.days})
     }
 
 

@@ -1,9 +1,10 @@
 """Reads the receipts: covered days, days that may have changed since, loads of a run."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, text
@@ -133,13 +134,18 @@ def _open_holds(connection: Connection, condition: ColumnElement[bool]) -> tuple
     return tuple(Receipt.of(row) for row in connection.execute(statement.order_by(*order)).mappings())
 
 
-def unsettled(dataset: Dataset, window: Window, read: dict[date, date]) -> Window | None:
+def unsettled(
+    dataset: Dataset, window: Window, read: dict[date, date], *, lookback_days: int | None = None
+) -> Window | None:
     """Return the part of a window that may have changed since; None if none may.
 
-    A day is settled once it was read later than the dataset's lookback after it. The part is the smallest
-    window with every unsettled day in it.
+    A day is settled once it was read later than the lookback after it. The part is the smallest window with every
+    unsettled day in it.
+
+    Args:
+        lookback_days: How many days back rows may still change; by default as the dataset says.
     """
-    lookback = timedelta(days=dataset.lookback_days)
+    lookback = timedelta(days=dataset.lookback_days if lookback_days is None else lookback_days)
     open_days = [day for day in window.each_day() if day not in read or read[day] <= day + lookback]
     return Window(open_days[0], open_days[-1] + timedelta(days=1)) if open_days else None
 
@@ -175,16 +181,18 @@ _DUE = text("""
                datemultirange(daterange(CASE WHEN wanted.is_dated THEN least(CAST(:since AS date), day.today + 1)
                                              ELSE day.today END, day.today + 1))
                - (coalesce(done.days, '{}') - coalesce(held.days, '{}')) AS days
-        FROM unnest(CAST(:datasets AS text[]), CAST(:lookbacks AS integer[]), CAST(:are_dated AS boolean[]))
-                 AS wanted (dataset, lookback, is_dated)
+        FROM unnest(CAST(:datasets AS text[]), CAST(:are_dated AS boolean[])) AS wanted (dataset, is_dated)
         CROSS JOIN unnest(CAST(:accounts AS text[]), CAST(:todays AS date[]), CAST(:moments AS timestamptz[]),
                           CAST(:begin_at AS timestamptz[]), CAST(:offsets AS interval[]))
                  AS day (account, today, moment, begins_at, utc_offset)
+        JOIN unnest(CAST(:of_datasets AS text[]), CAST(:of_accounts AS text[]), CAST(:lookbacks AS integer[]))
+                 AS changing (dataset, account, lookback)
+          ON changing.dataset = wanted.dataset AND changing.account = day.account
         LEFT JOIN LATERAL (
             SELECT range_agg(daterange(window_start, greatest(window_start, CASE
                        WHEN started_at >= day.begins_at THEN window_end
                        ELSE least(window_end,
-                                  CAST(started_at AT TIME ZONE 'UTC' + day.utc_offset AS date) - wanted.lookback)
+                                  CAST(started_at AT TIME ZONE 'UTC' + day.utc_offset AS date) - changing.lookback)
                    END))) AS days
             FROM platform.loads
             WHERE loads.dataset = wanted.dataset AND loads.account = day.account AND verdict <> 'held'
@@ -208,7 +216,13 @@ _DUE = text("""
 
 
 def days_due(
-    database: Database, datasets: Sequence[Dataset], days: Sequence[AccountDay], *, since: date, again: bool = False
+    database: Database,
+    datasets: Sequence[Dataset],
+    days: Sequence[AccountDay],
+    *,
+    since: date,
+    again: bool = False,
+    lookbacks: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> dict[tuple[str, str], tuple[Window, ...]]:
     """Return the days that a refresh has to read, by name of dataset and account.
 
@@ -220,11 +234,16 @@ def days_due(
     Args:
         since: The first day of interest of dated datasets.
         again: Days that are not settled are due even if they were read since today began.
+        lookbacks: How many days back rows may still change, by name of dataset and account; by default as the dataset
+            says.
     """
+    pairs = [(dataset, day.account) for dataset in datasets for day in days]
     bound = {
         "since": since,
         "datasets": [dataset.name for dataset in datasets],
-        "lookbacks": [dataset.lookback_days for dataset in datasets],
+        "of_datasets": [dataset.name for dataset, _ in pairs],
+        "of_accounts": [account for _, account in pairs],
+        "lookbacks": [lookbacks.get((dataset.name, account), dataset.lookback_days) for dataset, account in pairs],
         "are_dated": [dataset.is_dated for dataset in datasets],
         "accounts": [day.account for day in days],
         "todays": [day.today for day in days],

@@ -24,7 +24,15 @@ from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
 from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
 from seller_platform.warehouse.loads.plausibility import FEWEST_LOST, Doubt, Judge
-from seller_platform.warehouse.loads.profiles import Profile, Sums, combined, profile_query, restatement
+from seller_platform.warehouse.loads.profiles import (
+    NO_ROWS,
+    Profile,
+    Sums,
+    changed_days,
+    combined,
+    profile_query,
+    restatement,
+)
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
@@ -86,6 +94,7 @@ class Receipt:
         values: dict[str, Any] = dict(row)
         values["window"] = Window(values.pop("window_start"), values.pop("window_end"))
         values["verdict"] = CountVerdict(values["verdict"])
+        del values["changed_days"]  # of interest to the view `platform.settledness` alone
         sums = values["sums"]
         values["sums"] = None if sums is None else {name: Decimal(amount) for name, amount in sums.items()}
         return cls(**values)
@@ -97,11 +106,13 @@ class SliceChange:
 
     Attributes:
         notes: Further notes for the receipt.
+        days: What changed, by local day, as `changed_days` returns it; None for a first load.
     """
 
     before: Sums | None
     after: Sums | None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    days: Mapping[str, Any] | None = None
 
     @property
     def restatement(self) -> dict[str, object]:
@@ -251,6 +262,7 @@ class Load:
                 "changed": changed,
                 "restatement": restatement,
                 "sums": None if change.after is None else {name: str(each) for name, each in change.after.items()},
+                "changed_days": change.days,
                 "notes": {**report, **facts.notes} or None,
                 "run_id": run_id,
                 "started_at": started_at,
@@ -331,11 +343,12 @@ class Load:
         ctids = [ctid_of(address) for address in gone]
         if ctids and some_are_new:
             ctids = pending.drop_equal(ctids)
-        left = pending.move_to_history(ctids).sums if ctids else {}
+        left = pending.move_to_history(ctids) if ctids else NO_ROWS
         reach("slice.deleted")
-        came = pending.publish().sums if some_are_new else {}
+        came = pending.publish() if some_are_new else NO_ROWS
         reach("slice.published")
-        return SliceChange(before, combined(before, gone=left, new=came))
+        days = changed_days(gone=left, new=came) if self.slice.dataset.is_dated else None
+        return SliceChange(before, combined(before, gone=left.sums, new=came.sums), days=days)
 
     def _copy(
         self, cursor: psycopg.Cursor[Any], statement: sql.Composed, chosen: Sequence[bool] | None, count: int

@@ -45,7 +45,7 @@ class Spool:
 
     def _forget(self) -> None:
         self._digest, self._hashes = RowDigest(), bytearray()
-        self.days: Counter[object] = Counter()
+        self.days: Counter[str] = Counter()
         self.has_amounts = False
 
     @property
@@ -87,7 +87,7 @@ class Spool:
         hashes = row_hashes(lines)
         self._digest.add(hashes)
         self._hashes += hashes
-        self.days.update(map(itemgetter(-1), rows))
+        self.days.update(map(str, map(itemgetter(-1), rows)))
         self.has_amounts = self.has_amounts or any(any(map(itemgetter(number), rows)) for number in self._money)
         block = writer.block(lines, hashes, account=account or self._account, load_id=self.load_id, page=page)
         with self._spool_errors():

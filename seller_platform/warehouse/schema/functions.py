@@ -1,4 +1,7 @@
-"""The functions `history.<dataset>_as_of`, which return the rows as they were stored at a moment."""
+"""The functions `history.<dataset>_as_of`, and the view `platform.settledness`.
+
+They are created anew after each upgrade, because they follow from the tables and from the contract.
+"""
 
 from itertools import groupby
 from operator import itemgetter
@@ -6,6 +9,7 @@ from operator import itemgetter
 from psycopg import sql
 from sqlalchemy import Connection
 
+from seller_platform.contract import DATASETS
 from seller_platform.warehouse.postgres.database import driver_of
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, SELLER
 
@@ -30,12 +34,64 @@ CREATE FUNCTION {function} (moment timestamptz) RETURNS TABLE ({columns}) LANGUA
 $$
 """)
 
+# How often rows and amounts of a day change at each age of the day, in days. A reading shows what changed since the
+# reading of the same days before it. Where that is several days ago, the change is spread over them evenly.
+_SETTLEDNESS = sql.SQL("""
+CREATE VIEW platform.settledness AS
+WITH amounts (dataset, name) AS (VALUES {amounts}),
+readings AS (
+    SELECT loads.dataset, account, rows::numeric / (window_end - window_start) AS rows,
+           (SELECT sum(abs(value::numeric)) FROM jsonb_each_text(sums)
+            WHERE key = amounts.name OR key LIKE amounts.name || ' %') / (window_end - window_start) AS amount,
+           changed_days, read_on, read_on - lag(read_on) OVER month AS gap,
+           greatest(window_start, lag(window_start) OVER month) AS first_day,
+           least(window_end, lag(window_end) OVER month) - 1 AS last_day
+    FROM platform.loads JOIN amounts USING (dataset),
+         LATERAL (SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS read_on) AS day
+    WHERE verdict <> 'held' AND started_at > now() - interval '90 days'
+    WINDOW month AS (PARTITION BY loads.dataset, account, date_trunc('month', window_start) ORDER BY id)
+),
+exposed AS (
+    SELECT dataset, account, age, sum(gap * rows) AS rows, sum(gap * amount) AS amount
+    FROM readings, generate_series(greatest(1, read_on - last_day), least(61, read_on - first_day)) AS age
+    WHERE gap > 0
+    GROUP BY dataset, account, age
+),
+changed AS (
+    SELECT dataset, account, read_on - day.key::date AS age,
+           sum(greatest((day.value ->> 0)::numeric, (day.value ->> 1)::numeric)) AS rows,
+           sum(abs((day.value ->> 2)::numeric)) AS amount
+    FROM readings, jsonb_each(changed_days) AS day
+    WHERE gap > 0 AND day.key::date BETWEEN first_day AND last_day
+    GROUP BY dataset, account, age
+),
+rates AS (
+    SELECT dataset, account, age, coalesce(changed.rows, 0) / nullif(exposed.rows, 0) AS rows,
+           coalesce(changed.amount, 0) / nullif(exposed.amount, 0) AS amount
+    FROM exposed LEFT JOIN changed USING (dataset, account, age)
+)
+SELECT dataset, account, after_days,
+       round(100 * coalesce(sum(rows) FILTER (WHERE age > after_days), 0), 3) AS rows_percent,
+       round(100 * coalesce(sum(amount) FILTER (WHERE age > after_days), 0), 3) AS amounts_percent,
+       max(age) AS observed_days
+FROM rates, unnest(ARRAY[1, 2, 3, 5, 7, 10, 14, 21, 30, 60]) AS after_days
+GROUP BY dataset, account, after_days
+""")
+
 _COMMENT = sql.SQL("COMMENT ON FUNCTION {} IS {}")
 
 
 def create_functions(connection: Connection) -> None:
-    """Create each table's function anew, because its columns are those of the table."""
+    """Create each table's function and the view of settledness anew."""
     driver = driver_of(connection)
+    driver.execute("DROP VIEW IF EXISTS platform.settledness")
+    dated = [
+        sql.SQL("({}, {})").format(dataset.name, dataset.money[0].name if dataset.money else "")
+        for dataset in DATASETS
+        if dataset.is_dated
+    ]
+    driver.execute(_SETTLEDNESS.format(amounts=sql.SQL(", ").join(dated)))
+    driver.execute("COMMENT ON VIEW platform.settledness IS 'How much of a day still changes after how many days.'")
     found = driver.execute(_COLUMNS, [SELLER, HISTORY]).fetchall()
     for table, columns in groupby(found, key=itemgetter(0)):
         types = {name: kind for _, name, kind in columns}

@@ -181,6 +181,9 @@ LOADS = Table(
     Column("changed", Boolean, nullable=False, comment="False where the rows were stored already."),
     Column("restatement", JSONB, comment="What changed against the slice before; null on its first load."),
     Column("sums", JSONB(none_as_null=True), comment="Rows and amounts of the slice after the load, where known."),
+    Column(
+        "changed_days", JSONB(none_as_null=True), comment="By day: rows that came, rows that went, change of amount."
+    ),
     Column("notes", JSONB, comment="What else the reading found, such as fields unknown to the contract."),
     Column("run_id", Text, comment="The Dagster run."),
     Column("started_at", DateTime(timezone=True), nullable=False),

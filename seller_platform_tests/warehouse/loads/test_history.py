@@ -1,5 +1,6 @@
 """Tests that former rows are kept: any sequence of loads and reverts leaves every past moment exact."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
@@ -13,17 +14,20 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import UnknownLoadError
+from seller_platform.errors import UnknownLoadError, WarehouseUnavailableError
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.loads.plausibility import Judge
+from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS = dataset_named("transactions")
 ACCOUNT = "SELLER.market"
 MARCH = Window.month_of(date(2026, 3, 1))
 DAYS = Window(date(2026, 3, 1), date(2026, 3, 4))
+_SEQUENCES = int(os.environ.get("SELLER_PLATFORM_TESTS_SEQUENCES", "8"))
+_SLICE = Slice(TRANSACTIONS, ACCOUNT, DAYS)
 
 Content = tuple[str, date, Decimal]
 """What the model knows of a row: its order, day and amount."""
@@ -43,10 +47,18 @@ def _row(content: Content, *, spelling: int = 0) -> Row:
     return (*(values.get(column.name) for column in TRANSACTIONS.columns), day.isoformat())
 
 
-def _load(database: Database, contents: Sequence[Content], window: Window = DAYS, *, spelling: int = 0) -> Receipt:
+def _load(
+    database: Database,
+    contents: Sequence[Content],
+    window: Window = DAYS,
+    *,
+    spelling: int = 0,
+    judge: Judge | None = None,
+) -> Receipt:
     with open_load(database, Slice(TRANSACTIONS, ACCOUNT, window)) as load:
         load.spool.write([_row(each, spelling=spelling) for each in contents], page=1)
-        return load.store(LoadFacts(1, 1, 0, len(contents), CountVerdict.MATCH), started_at=datetime.now(UTC))
+        facts = LoadFacts(1, 1, 0, len(contents), CountVerdict.MATCH)
+        return load.store(facts, started_at=datetime.now(UTC), judge=judge)
 
 
 def _contents(database: Database, source: str) -> Counter[Content]:
@@ -106,6 +118,30 @@ class _Slices(RuleBasedStateMachine):
             rows += Counter({each: times for each, times in self.rows.items() if each[1] not in days})
             self._write(revert(self.database, undone), rows)
 
+    @rule(first=st.integers(0, 2))
+    def hold_and_accept(self, first: int) -> None:
+        """An empty reading is held where rows are stored; accepted, it is published."""
+        day = Window.day(date(2026, 3, 1 + first))
+        held = _load(self.database, [], day, judge=Judge(is_second=True))
+        if held.verdict is CountVerdict.HELD:
+            self._write(held, self.rows)
+            del self.before[held.id]
+            held = _load(self.database, [], day, judge=Judge(is_second=True, accepted=doubt_of(held)))
+        self._write(held, Counter({each: times for each, times in self.rows.items() if each[1] != day.start}))
+
+    @rule(contents=_CONTENTS)
+    def kill(self, contents: list[Content]) -> None:
+        """A loader whose connection breaks before the commit changes nothing."""
+        with pytest.raises(WarehouseUnavailableError), open_load(self.database, _SLICE) as load:
+            load.spool.write([_row(each) for each in contents], page=1)
+            with self.database.begin() as connection:
+                locks = text(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' "
+                    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+                )
+                connection.execute(locks)
+            load.store(LoadFacts(1, 1, 0, len(contents), CountVerdict.MATCH), started_at=datetime.now(UTC))
+
     @rule()
     def forget_hashes(self) -> None:
         """Rows of a database that was upgraded have no hash."""
@@ -127,7 +163,7 @@ def test_any_sequence_of_loads_and_reverts_leaves_every_past_moment_exact(databa
     run_state_machine_as_test(
         Slices,
         settings=settings(
-            max_examples=20, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=_SEQUENCES, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 

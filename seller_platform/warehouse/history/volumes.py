@@ -1,0 +1,59 @@
+"""How many rows a day of an account usually has, by its weekday."""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from statistics import median
+
+from sqlalchemy import func, select
+
+from seller_platform.contract import LOCAL_DAY, Dataset, Window
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.schema.tables import table_for
+
+NEW_DAYS = 7
+"""Days that are younger are judged; older ones were judged when they were new."""
+
+_WEEKS = 8
+_FEWEST_WEEKS = 4
+_FEWEST_ROWS = 10
+_DEVIATIONS = 7.5
+_SHARE = 0.5
+
+
+def unusual_days(
+    database: Database, dataset: Dataset, account: str, window: Window, read: Mapping[str, int], *, today: date
+) -> dict[str, dict[str, int]]:
+    """Return the new days whose number of rows lies far from that of the same weekday in the eight weeks before.
+
+    A day is far from the others if it differs from their median by more than half of it, by more than 7.5 median
+    deviations, and by more than 10 rows. Today is not judged, nor is a weekday with fewer than four weeks.
+
+    Args:
+        read: The rows that were read, by local day as text.
+
+    Returns:
+        The rows of each such day and the expected number, as `{"2026-03-02": {"rows": 3, "expected": 120}}`.
+    """
+    days = list(window.since(today - timedelta(days=NEW_DAYS)).until(today).each_day())
+    if not days or not dataset.is_divisible:
+        return {}
+    column, of_account = table_for(dataset).c[LOCAL_DAY], table_for(dataset).c.account == account
+    compared = {day: [day - timedelta(weeks=week) for week in range(1, _WEEKS + 1)] for day in days}
+    wanted = sorted({each for weeks in compared.values() for each in weeks})
+    with database.begin() as connection:
+        counted = select(column, func.count()).where(of_account, column.in_(wanted)).group_by(column)
+        rows = dict(connection.execute(counted).tuples().all())
+        first = connection.execute(select(func.min(column)).where(of_account)).scalar_one()
+    unusual = {}
+    for day, weeks in compared.items():
+        usual = [rows.get(each, 0) for each in weeks if first is not None and each >= first]
+        count = read.get(str(day), 0)
+        if len(usual) >= _FEWEST_WEEKS and _is_far(count, usual):
+            unusual[str(day)] = {"rows": count, "expected": round(median(usual))}
+    return unusual
+
+
+def _is_far(count: int, usual: list[int]) -> bool:
+    middle = median(usual)
+    deviation = median(abs(each - middle) for each in usual)
+    return abs(count - middle) > max(_FEWEST_ROWS, _SHARE * middle, _DEVIATIONS * deviation)

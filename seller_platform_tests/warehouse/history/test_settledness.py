@@ -1,0 +1,98 @@
+"""Tests that settledness finds the law by which days change, and that a refresh reads no more days than it says."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.warehouse.history.settledness import lookbacks, settledness
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.receipts import AccountDay, days_due
+from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.postgres.database import Database
+
+TRANSACTIONS = dataset_named("transactions")
+ACCOUNT = "SELLER.market"
+ROWS_A_DAY = 100
+CHANGED_AT_AGE = {1: 20, 2: 10, 3: 4, 4: 2}
+"""The law: how many rows of a day change when it is so many days old."""
+
+
+def _amount(number: int, age: int) -> Decimal:
+    """Return the amount of a row of a day of that age: each change adds 1."""
+    changes = sum(number < rows for changed_at, rows in CHANGED_AT_AGE.items() if changed_at <= age)
+    return Decimal(10 + changes)
+
+
+def _rows(days: Window, today: date) -> list[Row]:
+    rows = []
+    for day in days.each_day():
+        for number in range(ROWS_A_DAY):
+            values = {
+                "order_id": f"order-{number}",
+                "amount": _amount(number, (today - day).days),
+                "currency": "USD",
+                str(TRANSACTIONS.day): f"{day}T10:00:00+00:00",
+            }
+            rows.append((*(values.get(column.name) for column in TRANSACTIONS.columns), day.isoformat()))
+    return rows
+
+
+def _refresh(database: Database, today: date, lookback_days: int) -> None:
+    """Read the days that a daily refresh reads, cut at the border of months."""
+    for window in Window(today - timedelta(days=lookback_days), today + timedelta(days=1)).months():
+        with open_load(database, Slice(TRANSACTIONS, ACCOUNT, window)) as load:
+            rows = _rows(window, today)
+            load.spool.write(rows, page=1)
+            at = datetime(today.year, today.month, today.day, 4, tzinfo=UTC)
+            load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=at)
+
+
+@pytest.fixture
+def refreshed(database: Database) -> Database:
+    """A warehouse in which an account was refreshed daily for a month, all days of the lookback each time."""
+    today = datetime.now(UTC).date()
+    for ago in range(35, -1, -1):
+        _refresh(database, today - timedelta(days=ago), TRANSACTIONS.lookback_days)
+    return database
+
+
+def test_the_forecast_is_the_law_by_which_days_change(refreshed: Database) -> None:
+    found = settledness(refreshed, [TRANSACTIONS], [ACCOUNT])[TRANSACTIONS.name, ACCOUNT]
+
+    for days, percent in found.percent.items():
+        expected = sum(100 * rows / ROWS_A_DAY for age, rows in CHANGED_AT_AGE.items() if age > days)
+        assert float(percent) == pytest.approx(expected, rel=0.1), days
+    assert found.settles_after(TRANSACTIONS.lookback_days) == 5
+
+
+def test_a_refresh_reads_no_more_days_than_may_still_change(refreshed: Database) -> None:
+    today = datetime.now(UTC).date() + timedelta(days=1)
+    day = AccountDay(ACCOUNT, today, datetime.now(UTC), datetime.now(UTC) + timedelta(days=1), timedelta())
+    first = today - timedelta(days=60)
+
+    due = [
+        days_due(
+            refreshed,
+            [TRANSACTIONS],
+            [day],
+            since=first,
+            lookbacks=lookbacks(refreshed, [TRANSACTIONS], [ACCOUNT], adaptive=adaptive),
+        )
+        for adaptive in (True, False)
+    ]
+
+    begins = [windows[TRANSACTIONS.name, ACCOUNT][-1].start for windows in due]
+    assert (today - begins[0]).days <= 6 < (today - begins[1]).days
+
+
+def test_without_evidence_the_lookback_of_the_dataset_holds(database: Database) -> None:
+    today = datetime.now(UTC).date()
+    for ago in (3, 2, 1):
+        _refresh(database, today - timedelta(days=ago), 5)
+
+    found = lookbacks(database, [TRANSACTIONS], [ACCOUNT, "NEVER.read"], adaptive=True)
+
+    assert set(found.values()) == {TRANSACTIONS.lookback_days}

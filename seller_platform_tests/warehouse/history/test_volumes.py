@@ -1,0 +1,59 @@
+"""Tests that new days are compared with the same weekdays before."""
+
+from datetime import date, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.warehouse.history.volumes import unusual_days
+from seller_platform.warehouse.postgres.database import Database
+
+TRANSACTIONS = dataset_named("transactions")
+TODAY = date(2026, 3, 30)
+YESTERDAY = TODAY - timedelta(days=1)
+
+
+def _store(database: Database, rows_by_week: list[int]) -> None:
+    """Store rows of yesterday's weekday, of one week before and so on."""
+    with database.begin() as connection:
+        for week, rows in enumerate(rows_by_week, start=1):
+            connection.execute(
+                text(
+                    "INSERT INTO seller.transactions (posted_date, local_day, account, load_id, page) "
+                    "SELECT now(), CAST(:day AS date), 'A', 1, 1 FROM generate_series(1, :rows)"
+                ),
+                {"day": YESTERDAY - timedelta(weeks=week), "rows": rows},
+            )
+
+
+@pytest.mark.parametrize(
+    ("usual", "read", "is_unusual"),
+    [
+        ([100, 104, 96, 101], 100, False),
+        ([100, 104, 96, 101], 55, False),
+        ([100, 104, 96, 101], 40, True),
+        ([100, 104, 96, 101], 0, True),
+        ([100, 104, 96, 101], 190, True),
+        ([100, 20, 180, 90], 10, False),
+        ([100, 104, 96], 0, False),
+        ([8, 9, 8, 9], 0, False),
+    ],
+)
+def test_a_day_far_from_the_same_weekdays_is_unusual(
+    database: Database, usual: list[int], read: int, *, is_unusual: bool
+) -> None:
+    _store(database, usual)
+
+    found = unusual_days(database, TRANSACTIONS, "A", Window.day(YESTERDAY), {str(YESTERDAY): read}, today=TODAY)
+
+    assert list(found) == ([str(YESTERDAY)] if is_unusual else [])
+
+
+def test_today_and_days_of_last_week_are_not_judged(database: Database) -> None:
+    _store(database, [100] * 8)
+
+    old = Window(TODAY - timedelta(days=40), TODAY - timedelta(days=7))
+    found = [unusual_days(database, TRANSACTIONS, "A", days, {}, today=TODAY) for days in (Window.day(TODAY), old)]
+
+    assert found == [{}, {}]
