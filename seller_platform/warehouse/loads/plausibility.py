@@ -16,6 +16,9 @@ READINGS_TO_BELIEVE = 3
 FEWEST_LOST = 5
 """A slice that lost no more rows than this, and not all of them, is never doubted for it."""
 
+# Of a list with one row a day, half may be gone without 20 rows being lost.
+_MOST_EMPTIED, _EMPTIED_SHARE = 2, 5
+
 _APART = timedelta(hours=20)
 _ALIKE = 0.05
 
@@ -154,6 +157,9 @@ def _lost_rows(
     of_settled, of_others = _Loss(1, FEWEST_LOST), _Loss(20, 20)
     for day, rows in stored.days.items():
         (of_settled if day in settled else of_others).add(rows, read.days[str(day)])
+    emptied = sum(1 for day in stored.days if not read.days[str(day)])
+    if emptied > _MOST_EMPTIED and _EMPTIED_SHARE * emptied > len(stored.days):
+        return DoubtKind.ROWS, f"{emptied} of {len(stored.days)} days that had rows have none"
     for loss, name in ((of_settled, "settled days"), (of_others, "days")):
         if loss.is_implausible:
             return DoubtKind.ROWS, f"{loss.lost} of {loss.stored} rows are missing on {name} that had them"
