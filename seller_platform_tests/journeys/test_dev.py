@@ -26,7 +26,8 @@ from seller_platform_tests.support.deployment import (
     deployment,
 )
 from seller_platform_tests.support.fault_proxy import Fault, Proxy, Request, open_proxy
-from seller_platform_tests.support.processes import environment, left_behind, try_to_connect
+from seller_platform_tests.support.processes import document, environment, left_behind, run, try_to_connect
+from seller_platform_tests.support.receiver import Receiver, webhook_receiver
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(2400)]
@@ -79,7 +80,10 @@ class EveryFourth:
 def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path: Path) -> None:
     plan = EveryFourth()
     with (
-        deployment(tmp_path / "a home", "--accounts", "2", "--months", "3") as place,
+        webhook_receiver() as receiver,
+        deployment(
+            tmp_path / "a home", "--accounts", "2", "--months", "3", SELLER_PLATFORM_ALERT_WEBHOOK_URL=receiver.url
+        ) as place,
         open_proxy(place.told["Service"], plan) as between,
     ):
         status = httpx.get(f"{place.told['Service']}/service-status", timeout=PATIENCE_SECONDS).json()
@@ -103,6 +107,7 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
         with place.databases() as (_, warehouse), warehouse.begin() as connection:
             jobs = connection.execute(text("SELECT state FROM platform.report_jobs")).scalars().all()
         different = place.different(LISTS)
+        held = _hold_and_accept(place, receiver)
         code = place.end()
 
     assert status["status"] == "active"
@@ -119,7 +124,47 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
     # The schedule may have requested others meanwhile.
     assert (len(jobs) >= 2, set(jobs)) == (True, {"loaded"})
     assert different == []
+    assert held == ([], 5, {"seller/orders": ["reading_is_plausible"]}, [])
     assert (code, left_behind(place.home)) == (0, [])
+
+
+def _hold_and_accept(place: Deployment, receiver: Receiver) -> tuple[list[str], int, dict[str, list[str]], list[str]]:
+    """Let the upstream forget a closed month of orders, and accept that in the end.
+
+    Returns:
+        What was held before; the exit code of `sync`; the checks that fail then; what is different in the end.
+    """
+    shell = environment(place.sandbox, SELLER_PLATFORM_ALERT_WEBHOOK_URL=receiver.url)
+    before = document(run(["held", "--json"], shell))["held"]
+    with place.databases() as (served, _), served.begin() as connection:
+        account, month = connection.execute(
+            text("SELECT account, to_char(min(local_day), 'YYYY-MM') FROM seller.orders GROUP BY 1 ORDER BY 1 LIMIT 1")
+        ).one()
+        of_month = {"account": account, "month": month}
+        for forgotten in (
+            "DELETE FROM seller.orders WHERE account = :account AND to_char(local_day, 'YYYY-MM') = :month",
+            "DELETE FROM service.summaries WHERE account = :account AND :month <> ''",
+        ):
+            connection.execute(text(forgotten), of_month)
+    synced = run(["sync", "--dataset", "orders", "--account", account, "--from", month, "--to", month, "--json"], shell)
+    red = wait_for(place.failed_checks, lambda red: "seller/orders" in red, pause_seconds=1)
+    shown = place.newest_evaluation("seller/orders", "reading_is_plausible")
+    (reading,) = document(run(["held", "--json"], shell))["held"]
+    assert (reading["dataset"], reading["account"], reading["rows_read"]) == ("orders", account, 0)
+    assert f"`seller-platform accept {reading['load']}`" in shown
+    texts = wait_for(lambda: [each for each in receiver.texts if "no row was read" in each], pause_seconds=1)
+    assert len(texts) == 1
+    assert f"`seller-platform accept {reading['load']}`" in texts[0]
+
+    accepted = document(run(["accept", str(reading["load"]), "--json"], shell))
+    wait_for(place.failed_checks, lambda red: red in GREEN, pause_seconds=1)
+
+    assert accepted["rows"] == 0
+    with place.databases() as (_, warehouse), warehouse.begin() as connection:
+        kept = connection.execute(text("SELECT count(*) FROM history.orders WHERE account = :a"), {"a": account})
+        assert kept.scalar_one() == reading["rows_stored"]
+    orders = {"seller/orders": red["seller/orders"]}
+    return before, synced.returncode, orders, place.different(LISTS)
 
 
 def _connect_through(between: Proxy, place: Deployment) -> CompletedProcess[str]:

@@ -74,6 +74,11 @@ _CHECKS = """
   }
 }
 """
+_EVALUATION = """
+query ($asset: AssetKeyInput!, $check: String!) {
+  assetCheckExecutions(assetKey: $asset, checkName: $check, limit: 1) { evaluation { description } }
+}
+"""
 _FAILURES = """
 {
   runsOrError(filter: {statuses: [FAILURE]}) {
@@ -228,6 +233,11 @@ class Deployment:
         red = {"/".join(node["assetKey"]["path"]): _failed_checks(node["assetChecksOrError"]) for node in nodes}
         return {key: names for key, names in red.items() if names}
 
+    def newest_evaluation(self, asset: str, check: str) -> str:
+        """Return what the UI shows as the description of a check's newest evaluation."""
+        found = self.ask(_EVALUATION, asset={"path": asset.split("/")}, check=check)["assetCheckExecutions"]
+        return str(found[0]["evaluation"]["description"])
+
     def failures(self) -> list[str]:
         """Return why runs failed, as the UI tells it."""
         runs = self.ask(_FAILURES)["runsOrError"]["results"]
@@ -287,14 +297,18 @@ class Deployment:
 
 
 @contextmanager
-def deployment(home: Path, *options: str) -> Iterator[Deployment]:
-    """Run `seller-platform dev` on free ports until the block ends."""
+def deployment(home: Path, *options: str, **variables: str) -> Iterator[Deployment]:
+    """Run `seller-platform dev` on free ports until the block ends.
+
+    Args:
+        variables: Further variables of its environment.
+    """
     ports = ["--port", str(free_port()), "--service-port", str(free_port())]
     home.mkdir(exist_ok=True)
     with (home / "dev.log").open("w") as log:
         process = subprocess.Popen(
             [*COMMAND, "dev", *ports, *options],
-            env=environment(home),
+            env=environment(home, **variables),
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

@@ -33,7 +33,12 @@ from seller_platform.orchestration.assets.checks import (
     evaluations_of_connections,
     evaluations_of_failure,
 )
-from seller_platform.orchestration.assets.events import dataset_asset, materialization
+from seller_platform.orchestration.assets.events import (
+    JudgedMaterialization,
+    dataset_asset,
+    judged,
+    materialization,
+)
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_partitions, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -87,7 +92,7 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
             add_accounts(context.instance, [account.key for account in listed])
             loaded.append((by_name[name], receipt))
         yield from _events(context.instance, warehouse.database, dataset, loaded)
-        yield from _held_evaluations(dataset, loop.failures)
+        yield from _held_evaluations(dataset, loop.failures, None)
         yield from check_outputs(context, dataset)
         judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now())
         yield authorized_evaluation(context.instance, dataset, judgement)
@@ -161,7 +166,8 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
         # One by one, for an evaluation refers to the materialization before it.
-        held = _held_evaluations(dataset, answers.failures)
+        # Without a run, the check alone reports it; it is reported only with a materialization.
+        held = _held_evaluations(dataset, answers.failures, judged(instance, asset_key(dataset), None))
         for event in chain(_events(instance, database, dataset, loaded), held):
             instance.report_runless_asset_event(event)
         state = stored.after(by_name, answers, now)
@@ -217,12 +223,12 @@ def _ask(
 
 
 def _held_evaluations(
-    dataset: Dataset, failures: Mapping[str, SellerPlatformError]
+    dataset: Dataset, failures: Mapping[str, SellerPlatformError], target: JudgedMaterialization | None
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the failed evaluation of the check for lists of accounts that are held."""
     held = [error for error in failures.values() if isinstance(error, ReadingHeldError)]
     if held:  # the check has no partitions: one evaluation fails it
-        yield from evaluations_of_failure(dataset, held[0], None)
+        yield from evaluations_of_failure(dataset, held[0], None, target)
 
 
 def _events(

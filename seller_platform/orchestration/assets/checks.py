@@ -307,10 +307,10 @@ def evaluations_of_connections(
 
 
 def evaluations_of_failure(
-    dataset: Dataset, error: SellerPlatformError, partition: str | None
+    dataset: Dataset, error: SellerPlatformError, partition: str | None, target: JudgedMaterialization | None = None
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the failed evaluation of the check to which an error belongs, if any."""
     for check in checks_of(dataset):
         if check.error is not None and isinstance(error, check.error):
             judgement = Judgement(passed=False, description=str(error))
-            yield judgement.evaluation(asset_key(dataset), check.name, None, partition)
+            yield judgement.evaluation(asset_key(dataset), check.name, target, partition)

@@ -31,7 +31,7 @@ SELECT NOT EXISTS (
     LEFT JOIN LATERAL (
         SELECT load.window_start, load.window_end
         FROM platform.loads AS load
-        WHERE load.dataset = %(dataset)s AND load.account = %(account)s
+        WHERE load.dataset = %(dataset)s AND load.account = %(account)s AND load.verdict <> 'held'
           AND load.window_start < part.end_day AND load.window_end > part.first_day
         ORDER BY load.id DESC
         LIMIT 1

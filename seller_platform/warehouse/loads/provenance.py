@@ -10,6 +10,7 @@ from sqlalchemy.exc import DataError
 
 from seller_platform.contract import LOCAL_DAY, Account, Dataset, Slicing, Source, Window
 from seller_platform.contract.list_query import ListQuery
+from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import InvalidRowKeyError, RowNotFoundError
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, connections
 from seller_platform.warehouse.loads.slices import Receipt
@@ -82,7 +83,8 @@ class Provenance:
     @property
     def confirmed(self) -> tuple[Receipt, ...]:
         """The loads since then that read the row's day; each of them found the row as it was."""
-        return tuple(each for each in self.history if each.id > self.load_id)
+        later = (each for each in self.history if each.id > self.load_id)
+        return tuple(each for each in later if each.verdict is not CountVerdict.HELD)
 
     @property
     def first_load_id(self) -> int:
