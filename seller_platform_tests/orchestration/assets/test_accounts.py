@@ -26,6 +26,8 @@ from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import account_of, accounts
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
+from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.slices import doubt_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.processes import environment, free_port
@@ -276,22 +278,37 @@ def test_a_connection_put_off_by_a_clock_ahead_is_asked_at_the_right_time(
 
 
 def test_a_missing_account_is_retired_and_returns_with_its_rows(installed: Installation) -> None:
+    installed.upstreams["ben"].accounts = [AUSTRALIAN, GERMAN]
     installed.tick()
     installed.run_january(ORDERS)
     rows = "SELECT count(*) FROM seller.orders WHERE account = :account"
 
-    installed.upstreams["ben"].accounts = []
+    installed.upstreams["ben"].accounts = [GERMAN]
     installed.tick(minutes=60)
     while_gone = installed.keys()
     with installed.database.begin() as connection:
         kept = connection.execute(text(rows), {"account": OF_BEN}).scalar_one()
-    installed.upstreams["ben"].accounts = [AUSTRALIAN]
+    installed.upstreams["ben"].accounts = [AUSTRALIAN, GERMAN]
     installed.tick(minutes=60)
 
     assert while_gone == [OF_ANA]
     assert kept == len(independent_upstream.order_rows("A.2|FOREIGN", "platform", independent_upstream.MONTHS[0])) * 2
     assert installed.keys() == sorted([OF_ANA, OF_BEN])
     assert installed.partitions() == sorted([OF_ANA, OF_BEN])
+
+
+def test_a_list_that_loses_all_accounts_is_held_and_retires_none(installed: Installation) -> None:
+    installed.tick()
+
+    installed.upstreams["ben"].accounts = []
+    installed.tick(minutes=60)
+    (held,) = open_holds(installed.database)
+    installed.upstreams["ben"].accounts = [AUSTRALIAN]
+    installed.tick(minutes=60)
+
+    assert doubt_of(held).reason == "no row was read; 1 are stored"
+    assert installed.keys() == sorted([OF_ANA, OF_BEN])
+    assert open_holds(installed.database) == ()
 
 
 def test_a_new_account_gets_its_partition_whichever_process_found_it(installed: Installation) -> None:
