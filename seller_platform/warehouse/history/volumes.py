@@ -15,9 +15,9 @@ NEW_DAYS = 7
 
 _WEEKS = 8
 _FEWEST_WEEKS = 4
-_FEWEST_ROWS = 10
+_FEWEST_ROWS = 20
 _DEVIATIONS = 7.5
-_SHARE = 0.5
+_TIMES = 3
 
 
 def unusual_days(
@@ -25,8 +25,9 @@ def unusual_days(
 ) -> dict[str, dict[str, int]]:
     """Return the new days whose number of rows lies far from that of the same weekday in the eight weeks before.
 
-    A day is far from the others if it differs from their median by more than half of it, by more than 7.5 median
-    deviations, and by more than 10 rows. Today is not judged, nor is a weekday with fewer than four weeks.
+    A day is far from the others if it has less than a third or more than three times their median, and differs from it
+    by more than 7.5 median deviations and by more than 20 rows. Today is not judged, nor is a weekday with fewer than
+    four weeks.
 
     Args:
         read: The rows that were read, by local day as text.
@@ -56,4 +57,5 @@ def unusual_days(
 def _is_far(count: int, usual: list[int]) -> bool:
     middle = median(usual)
     deviation = median(abs(each - middle) for each in usual)
-    return abs(count - middle) > max(_FEWEST_ROWS, _SHARE * middle, _DEVIATIONS * deviation)
+    is_other = count * _TIMES < middle or count > middle * _TIMES
+    return is_other and abs(count - middle) > max(_FEWEST_ROWS, _DEVIATIONS * deviation)
