@@ -16,6 +16,7 @@ from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, connections
 from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.refusals import forget_refusal
 from seller_platform.warehouse.loads.slices import Receipt, doubt_of, slice_of
 
 _COLUMNS = ("load", "dataset", "account", "window", "rows_stored", "rows_read", "since", "reason")
@@ -51,6 +52,9 @@ def accept(*, load: int, output: Output) -> None:
         if load not in receipts:
             raise NotHeldError(load, sorted(receipts))
         receipt = _read_again(installation, receipts[load])
+        slice_ = slice_of(receipt)
+        month = Window.month_of(receipt.window.start) if slice_.dataset.is_dated else None
+        forget_refusal(installation.database, slice_.dataset, receipt.account, month)
         _report(installation, receipt)
     output.result(
         f"{slice_of(receipt)}: {receipt.rows} rows are published by load {receipt.id}.",

@@ -8,11 +8,24 @@ import click
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
+from seller_platform.contract import REFRESHED
 from seller_platform.warehouse.connections.grants import Grants
+from seller_platform.warehouse.history.settledness import settledness
 from seller_platform.warehouse.loads.coverage import Coverage, CoverageState, coverage
 from seller_platform.warehouse.loads.history_start import history_start_in
 
-_COLUMNS = ("dataset", "account", "state", "first_day", "last_day", "missing_days", "rows", "verdict", "age_hours")
+_COLUMNS = (
+    "dataset",
+    "account",
+    "state",
+    "first_day",
+    "last_day",
+    "missing_days",
+    "rows",
+    "verdict",
+    "age_hours",
+    "settles_after_days",
+)
 
 
 @click.command()
@@ -20,17 +33,23 @@ _COLUMNS = ("dataset", "account", "state", "first_day", "last_day", "missing_day
 def status(*, output: Output) -> None:
     """Show what is stored and missing of each dataset, its age, and the state of the grants.
 
-    Each account has a line for every dataset that `sync` loads: loaded, never loaded, or refused and why. Missing days
-    are counted from the start of history.
+    Each account has a line for every dataset that `sync` loads: loaded, never loaded, held, or refused and why. Missing
+    days are counted from the start of history. A day has settled when at most 0.1 % of it still changes.
     """
     now = datetime.now(UTC)
     with open_installation() as installation:
         since = history_start_in(installation.database, installation.settings)
         covered = coverage(installation.database, since=since)
         grants = Grants(installation.database, installation.box).facts()
+        keys = sorted({each.account for each in covered})
+        known = settledness(installation.database, REFRESHED, keys)
+    lookbacks = {dataset.name: dataset.lookback_days for dataset in REFRESHED}
     rows = [
         {
             **asdict(each),
+            "settles_after_days": known[each.dataset, each.account].settles_after(lookbacks[each.dataset])
+            if (each.dataset, each.account) in known
+            else None,
             "reason": each.reason,
             "age_hours": each.read_at and round((now - each.read_at).total_seconds() / 3600, 1),
         }
@@ -63,7 +82,7 @@ def _report_absent(covered: Sequence[Coverage], output: Output) -> None:
         if each.reason is not None:
             concerned.setdefault((each.dataset, each.reason), []).append(each.account)
     for (dataset, reason), keys in concerned.items():
-        output.line(f"refused: {dataset} of {keys[0] if len(keys) == 1 else f'{len(keys)} accounts'}: {reason}")
+        output.line(f"not loaded anew: {dataset} of {keys[0] if len(keys) == 1 else f'{len(keys)} accounts'}: {reason}")
     never = sum(each.state is CoverageState.NEVER_LOADED for each in covered)
     if never:
         output.say(f"{never} of {len(covered)} were never loaded; `seller-platform sync` loads what is missing.")

@@ -206,10 +206,7 @@ def _plan(
     others = [each for each in scope.datasets if each not in daily]
     adaptive = installation.settings.lookback == "adaptive"
     refresh = partial(plan_refresh, database, days=days, listed=listed, since=scope.since, adaptive=adaptive)
-    if selection.whole:
-        planned = list(plan_runs(others, keys, scope.months, listed=listed))
-    else:
-        planned = refresh(others)
+    planned = plan_runs(others, keys, scope.months, listed=listed) if selection.whole else refresh(others)
     # Last, because the products are those of the inventory; and as by a schedule, which reads nothing twice on a day.
     return [*planned, *refresh(daily, scheduled=True)]
 

@@ -92,9 +92,7 @@ def load_requested(
     window = window_to_load(database, account, request, now=now, whole=whole, lookback_days=lookback_days)
     if window is None:
         return None
-    return load_slice(
-        api, database, account, request.dataset, window, run_id=run_id, is_second=request.is_second
-    )
+    return load_slice(api, database, account, request.dataset, window, run_id=run_id, is_second=request.is_second)
 
 
 def load_slice(

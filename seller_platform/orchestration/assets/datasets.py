@@ -15,8 +15,8 @@ from seller_platform.orchestration.partitions import asset_key, partition_key, p
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of, connections
-from seller_platform.warehouse.loads.receipts import upstream_offers
 from seller_platform.warehouse.history.settledness import lookbacks
+from seller_platform.warehouse.loads.receipts import upstream_offers
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 

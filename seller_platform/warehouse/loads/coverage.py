@@ -1,6 +1,6 @@
 """What should be stored of each dataset and account, and what is: days, rows, verdict and age."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -12,8 +12,11 @@ from sqlalchemy import Select, func, select, text
 from seller_platform.contract import LOCAL_DAY, REFRESHED, Dataset, Slicing, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
+from seller_platform.errors import ReadingHeldError
 from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import Refusal, refusals
+from seller_platform.warehouse.loads.slices import Receipt, doubt_of, slice_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
@@ -24,6 +27,7 @@ class CoverageState(StrEnum):
     LOADED = "loaded"
     NEVER_LOADED = "never loaded"
     REFUSED = "refused"
+    HELD = "held"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Coverage:
 
     Attributes:
         account: The account key; for the accounts themselves the connection.
-        state: `refused` if any slice of it was not loaded when it was last tried.
+        state: `refused` if any slice of it was not loaded when it was last tried; `held` if a reading of it is held.
         first_day: The first local day that was ever read.
         last_day: The last.
         missing_days: Days that no load has covered, from the start of history to the last day that was read; always 0
@@ -62,6 +66,8 @@ class Coverage:
         return "; ".join(f"{named}: {message}" if named else message for message, named in months.items()) or None
 
 
+_Pairs = Container[tuple[str, str]]
+
 _STORED = text("""
     SELECT dataset, account, first_day, last_day, verdicts, read_at,
            (SELECT coalesce(sum(upper(part) - lower(part)), 0)
@@ -75,6 +81,7 @@ _STORED = text("""
             SELECT DISTINCT ON (dataset, account, window_start, window_end)
                    dataset, account, window_start, window_end, verdict, finished_at
             FROM platform.loads
+            WHERE verdict <> 'held'
             ORDER BY dataset, account, window_start, window_end, id DESC
         ) AS newest
         GROUP BY dataset, account
@@ -94,6 +101,9 @@ def coverage(database: Database, *, since: date) -> tuple[Coverage, ...]:
     expected = {(dataset.name, account.key) for account in accounts(database) for dataset in REFRESHED}
     expected |= {(ACCOUNTS.name, connection.name) for connection in connections(database)}
     refused = {pair: of_pair for pair, of_pair in refusals(database).items() if pair in expected}
+    held = {(receipt.dataset, receipt.account): receipt for receipt in open_holds(database)}
+    for pair, receipt in held.items():
+        refused.setdefault(pair, (_refusal_of(receipt),))
     with database.begin() as connection:
         stored = {
             (row["dataset"], row["account"]): row for row in connection.execute(_STORED, {"since": since}).mappings()
@@ -106,7 +116,7 @@ def coverage(database: Database, *, since: date) -> tuple[Coverage, ...]:
         Coverage(
             dataset,
             account,
-            _state_of((dataset, account) in stored, (dataset, account) in refused),
+            _state_of((dataset, account), stored, refused, held),
             **(_facts(stored[dataset, account], rows[dataset]) if (dataset, account) in stored else {}),
             refusals=refused.get((dataset, account), ()),
         )
@@ -114,10 +124,19 @@ def coverage(database: Database, *, since: date) -> tuple[Coverage, ...]:
     )
 
 
-def _state_of(is_stored: bool, is_refused: bool) -> CoverageState:
-    if is_refused:
+def _state_of(pair: tuple[str, str], stored: _Pairs, refused: _Pairs, held: _Pairs) -> CoverageState:
+    if pair in held:
+        return CoverageState.HELD
+    if pair in refused:
         return CoverageState.REFUSED
-    return CoverageState.LOADED if is_stored else CoverageState.NEVER_LOADED
+    return CoverageState.LOADED if pair in stored else CoverageState.NEVER_LOADED
+
+
+def _refusal_of(receipt: Receipt) -> Refusal:
+    """Return the refusal of a held reading."""
+    held = ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
+    name, moment = type(held).__name__, receipt.finished_at
+    return Refusal("", name, str(held), since=moment, refused_at=moment, run_id=receipt.run_id)
 
 
 def _facts(stored: Mapping[Any, Any], rows: Mapping[str, int]) -> dict[str, Any]:
