@@ -45,6 +45,6 @@ def test_every_expected_dataset_has_a_line_and_refusals_are_explained(variables:
     assert refused["refusals"][0]["error"] == "CheckFailedError"
     assert (absent["state"], absent["rows"], absent["age_hours"]) == ("never loaded", None, None)
     assert people.stdout.count("it was away") == 1
-    assert "refused: transactions of 2 accounts: 2026-03: it was away" in people.stdout
+    assert "not loaded anew: transactions of 2 accounts: 2026-03: it was away" in people.stdout
     assert "never loaded" in people.stdout
     assert "`seller-platform sync` loads what is missing" in people.stderr

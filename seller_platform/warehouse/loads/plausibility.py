@@ -157,7 +157,7 @@ def _lost_rows(
     of_settled, of_others = _Loss(1, FEWEST_LOST), _Loss(20, 20)
     for day, rows in stored.days.items():
         (of_settled if day in settled else of_others).add(rows, read.days[str(day)])
-    emptied = sum(1 for day in stored.days if not read.days[str(day)])
+    emptied = sum(1 for day in stored.days if not read.days[str(day)]) if dataset.key == (dataset.day,) else 0
     if emptied > _MOST_EMPTIED and _EMPTIED_SHARE * emptied > len(stored.days):
         return DoubtKind.ROWS, f"{emptied} of {len(stored.days)} days that had rows have none"
     for loss, name in ((of_settled, "settled days"), (of_others, "days")):
