@@ -86,7 +86,8 @@ class _Commands(click.Group):
 def _cli(context: click.Context) -> None:
     """Load a marketplace seller's API into PostgreSQL through Dagster, check it, and serve it again.
 
-    Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream unavailable or faulty, 5 a check failed.
+    Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream unavailable or faulty, 5 a check failed
+    or a reading is held.
     """
     with suppress(InvalidSettingError):  # a command that needs settings reports it
         if read_settings().log_format == "json":

@@ -22,11 +22,11 @@ from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, HISTORY, ROW_H
 _ADDRESS_BYTES = 6
 _OF_LOAD = ("load_id", "page", ROW_HASH)
 
-_STORED = sql.SQL("""
-SELECT string_agg(uuid_send(row_hash) || tidsend(ctid), '') FILTER (WHERE row_hash IS NOT NULL),
-       string_agg(tidsend(ctid), '') FILTER (WHERE row_hash IS NULL)
-FROM {table} WHERE {inside}
-""")
+# One value for all rows, because psycopg takes a hundred times longer for a row each.
+_STORED = sql.SQL(
+    "SELECT string_agg(coalesce(uuid_send(row_hash), {none}) || tidsend(ctid), '') FROM {table} WHERE {inside}"
+)
+_NO_HASH = bytes(HASH_BYTES)
 
 # Emptied at the end of each transaction and kept for the next: creating a table costs more than filling it.
 _CREATE = sql.SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {pending} (LIKE {table}) ON COMMIT DELETE ROWS")
@@ -109,16 +109,16 @@ class Difference:
 
 
 def stored_rows(cursor: psycopg.Cursor[Any], dataset: Dataset, inside: sql.Composable) -> StoredRows:
-    """Return the hashes and addresses of the stored rows that meet a condition.
-
-    They come as one binary value, because psycopg takes a hundred times longer for a row each.
-    """
-    statement = _STORED.format(table=sql.Identifier(SELLER, dataset.name), inside=inside)
+    """Return the hashes and addresses of the stored rows that meet a condition."""
+    statement = _STORED.format(none=_NO_HASH, table=sql.Identifier(SELLER, dataset.name), inside=inside)
     with cursor.connection.cursor(binary=True) as binary:
-        hashed, unhashed = binary.execute(statement).fetchone() or (None, None)
-    hashed, addresses = hashed or b"", [address for (address,) in iter_unpack(f"{_ADDRESS_BYTES}s", unhashed or b"")]
-    count = len(hashed) // (HASH_BYTES + _ADDRESS_BYTES) + len(addresses)
-    return StoredRows(count, dict(_unpacked(hashed)), hashed, addresses)
+        (found,) = binary.execute(statement).fetchone() or (None,)
+    found = found or b""
+    count, address_of, unhashed = len(found) // (HASH_BYTES + _ADDRESS_BYTES), dict(_unpacked(found)), []
+    if address_of.pop(_NO_HASH, None) is not None:
+        unhashed = [address for each, address in _unpacked(found) if each == _NO_HASH]
+        found = b"".join(each + address for each, address in _unpacked(found) if each != _NO_HASH)
+    return StoredRows(count, address_of, found, unhashed)
 
 
 def difference(read: Sequence[bytes], stored: StoredRows) -> Difference:
