@@ -55,7 +55,7 @@ def accept(*, load: int, output: Output) -> None:
         slice_ = slice_of(receipt)
         month = Window.month_of(receipt.window.start) if slice_.dataset.is_dated else None
         forget_refusal(installation.database, slice_.dataset, receipt.account, month)
-        _report(installation, receipt)
+        report_receipt(installation, receipt)
     output.result(
         f"{slice_of(receipt)}: {receipt.rows} rows are published by load {receipt.id}.",
         {
@@ -104,7 +104,7 @@ def _read_again(installation: Installation, receipt: Receipt) -> Receipt:
         return load_slice(api, database, account, dataset, window, run_id=None, accepted=receipt)
 
 
-def _report(installation: Installation, receipt: Receipt) -> None:
+def report_receipt(installation: Installation, receipt: Receipt) -> None:
     """Report the load to Dagster, so that its checks pass and its downstream assets are updated."""
     from seller_platform.orchestration.assets.datasets import report_load  # Dagster alone takes a second to import
     from seller_platform.orchestration.instance.home import open_instance

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from seller_platform.cli.explain import declared_dataset
+from seller_platform.cli.held import report_receipt
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.cli.sync import Month
@@ -94,6 +95,7 @@ def revert(*, load: int, output: Output) -> None:
     """
     with open_installation() as installation:
         receipt = undo(installation.database, load)
+        report_receipt(installation, receipt)
     changes = "; ".join(
         f"{name} {each['before']} -> {each['after']}" for name, each in (receipt.restatement or {}).items()
     )
