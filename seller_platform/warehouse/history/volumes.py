@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import table_for
+from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
 
 NEW_DAYS = 7
 """Days that are younger are judged; older ones were judged when they were new."""
@@ -26,8 +26,8 @@ def unusual_days(
     """Return the new days whose number of rows lies far from that of the same weekday in the eight weeks before.
 
     A day is far from the others if it has less than a third or more than three times their median, and differs from it
-    by more than 7.5 median deviations and by more than 20 rows. Today is not judged, nor is a weekday with fewer than
-    four weeks.
+    by more than 7.5 median deviations and by more than 20 rows. Today is not judged, nor is a weekday of which
+    fewer than four were read.
 
     Args:
         read: The rows that were read, by local day as text.
@@ -44,10 +44,12 @@ def unusual_days(
     with database.begin() as connection:
         counted = select(column, func.count()).where(of_account, column.in_(wanted)).group_by(column)
         rows = dict(connection.execute(counted).tuples().all())
-        first = connection.execute(select(func.min(column)).where(of_account)).scalar_one()
+        span = Window(wanted[0], wanted[-1] + timedelta(days=1))
+        windows = select(LOADS.c.window_start, LOADS.c.window_end).where(loads_of(dataset, account, span)).distinct()
+        were_read = {day for start, end in connection.execute(windows) for day in Window(start, end).each_day()}
     unusual = {}
     for day, weeks in compared.items():
-        usual = [rows.get(each, 0) for each in weeks if first is not None and each >= first]
+        usual = [rows.get(each, 0) for each in weeks if each in were_read]
         count = read.get(str(day), 0)
         if len(usual) >= _FEWEST_WEEKS and _is_far(count, usual):
             unusual[str(day)] = {"rows": count, "expected": round(median(usual))}

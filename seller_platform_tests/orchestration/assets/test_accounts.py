@@ -131,6 +131,7 @@ def installed(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URI"):
         monkeypatch.delenv(f"SELLER_API_{name}", raising=False)
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_PLATFORM_SECOND_READING_SECONDS", "0")
     monkeypatch.delenv("SELLER_PLATFORM_SECRET_KEY", raising=False)
     warehouse = WarehouseResource(database_url=database.url)
     resources = {"warehouse": warehouse, "seller_api": SellerApiResource(warehouse=warehouse)}

@@ -14,9 +14,17 @@ TODAY = date(2026, 3, 30)
 YESTERDAY = TODAY - timedelta(days=1)
 
 
-def _store(database: Database, rows_by_week: list[int]) -> None:
-    """Store rows of yesterday's weekday, of one week before and so on."""
+def _store(database: Database, rows_by_week: list[int], *, read_weeks: int = 8) -> None:
+    """Store rows of yesterday's weekday, of one week before and so on, and receipts of as many weeks."""
     with database.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
+                "rows, digest, verdict, changed, started_at, finished_at) VALUES ('transactions', 'A', "
+                "CAST(:first AS date), CAST(:end AS date), 1, 1, 1, 1, '', 'match', true, now(), now())"
+            ),
+            {"first": YESTERDAY - timedelta(weeks=read_weeks), "end": TODAY},
+        )
         for week, rows in enumerate(rows_by_week, start=1):
             connection.execute(
                 text(
@@ -44,11 +52,19 @@ def _store(database: Database, rows_by_week: list[int]) -> None:
 def test_a_day_far_from_the_same_weekdays_is_unusual(
     database: Database, usual: list[int], read: int, *, is_unusual: bool
 ) -> None:
-    _store(database, usual)
+    _store(database, usual, read_weeks=len(usual))
 
     found = unusual_days(database, TRANSACTIONS, "A", Window.day(YESTERDAY), {str(YESTERDAY): read}, today=TODAY)
 
     assert list(found) == ([str(YESTERDAY)] if is_unusual else [])
+
+
+def test_days_that_were_never_read_do_not_count_as_days_without_rows(database: Database) -> None:
+    _store(database, [100] * 8, read_weeks=3)
+
+    day = {str(YESTERDAY): 900}
+
+    assert unusual_days(database, TRANSACTIONS, "A", Window.day(YESTERDAY), day, today=TODAY) == {}
 
 
 def test_today_and_days_of_last_week_are_not_judged(database: Database) -> None:
