@@ -13,5 +13,7 @@ RUN_TAG = "seller_platform/report_run"
 NOT_OFFERED = "not_offered"
 """Metadata of an observation: a sentence that names what the upstream does not offer."""
 
+REPORTED_BY_RUN = "reported_by_run"
+"""The metadata of a failed check whose failure the run reports already."""
 EXIT_CODE = "exit_code"
 """Metadata of a failed step: the exit code that fits its failures."""

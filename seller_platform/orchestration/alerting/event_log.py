@@ -16,7 +16,7 @@ from seller_platform.errors import connect_command
 from seller_platform.orchestration.alerting.causes import RUN, Alerts, Cause, Failure, cause_of, redacted
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.partitions import asset_key
-from seller_platform.orchestration.tags import EXIT_CODE
+from seller_platform.orchestration.tags import EXIT_CODE, REPORTED_BY_RUN
 
 _KINDS = {dg.AssetCheckSeverity.ERROR: "Check", dg.AssetCheckSeverity.WARN: "Warning: check"}
 _RUNS_PER_TICK = 200
@@ -173,8 +173,8 @@ def _failures_to_report(reader: EventReader, run: dg.DagsterRun, record: EventLo
 
 
 def _is_reported(evaluation: dg.AssetCheckEvaluation) -> bool:
-    """Return whether a failed check is reported. If its slice could not be stored, the run reports it."""
-    return evaluation.target_materialization_data is not None
+    """Return whether a failed check is reported. If its slice could not be stored or is held, the run reports it."""
+    return evaluation.target_materialization_data is not None and REPORTED_BY_RUN not in evaluation.metadata
 
 
 def _add_retries_given_up(reader: EventReader, alerts: Alerts) -> None:

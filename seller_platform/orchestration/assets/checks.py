@@ -16,6 +16,7 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError, ListChangedError, ReadingHeldError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
 from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.tags import REPORTED_BY_RUN
 from seller_platform.warehouse.loads.slices import Receipt
 
 # A settled month may still be corrected by a few rows; a larger share than this is reported.
@@ -304,6 +305,32 @@ def evaluations_of_connections(
             {name: {"load_id": str(receipts[name].id), **judgement.metadata} for name, judgement in reported.items()},
         )
         yield together.evaluation(asset_key(dataset), check.name, target)
+
+
+def evaluations_of_hold(
+    instance: dg.DagsterInstance,
+    dataset: Dataset,
+    error: ReadingHeldError,
+    published: Receipt | None,
+    partition: str | None,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the evaluations of a partition whose reading is held.
+
+    The check of the hold fails. The others judge the stored rows again, which stay.
+
+    Args:
+        published: The receipt of the stored rows.
+    """
+    target = judged(instance, asset_key(dataset), partition)
+    for check in checks_of(dataset):
+        if check.error is ReadingHeldError:
+            metadata = {"load_id": str(error.load_id), REPORTED_BY_RUN: True}
+            judgement = Judgement(passed=False, description=str(error), metadata=metadata)
+        elif published is None:
+            continue
+        else:
+            judgement = check.judge(dataset, published)
+        yield judgement.evaluation(asset_key(dataset), check.name, target, partition)
 
 
 def evaluations_of_failure(

@@ -6,9 +6,15 @@ from datetime import UTC, date, datetime, timedelta
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
-from seller_platform.errors import NotOfferedError, RefusedForAccountError
+from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
-from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations, evaluations_of_failure
+from seller_platform.orchestration.assets.checks import (
+    check_outputs,
+    check_specs,
+    evaluations,
+    evaluations_of_failure,
+    evaluations_of_hold,
+)
 from seller_platform.orchestration.assets.events import dataset_asset, materialization
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
@@ -16,7 +22,7 @@ from seller_platform.orchestration.resources import SellerApiResource, Warehouse
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.receipts import upstream_offers
+from seller_platform.warehouse.loads.receipts import newest_receipt, upstream_offers
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -107,6 +113,12 @@ def report_results(
         key = partition_key(result.request.account, result.request.month)
         if isinstance(result.error, NotOfferedError):
             not_offered.append((result.request, result.error))
+        elif isinstance(result.error, ReadingHeldError):
+            loop.add(str(key), result.error, subject=str(result.request))
+            stored = newest_receipt(
+                seller_api.warehouse.database, dataset, result.request.account, result.request.month
+            )
+            yield from evaluations_of_hold(context.instance, dataset, result.error, stored, key)
         elif result.error is not None:
             loop.add(str(key), result.error, subject=str(result.request))
             yield from evaluations_of_failure(dataset, result.error, key)

@@ -64,6 +64,18 @@ def newest_receipts(database: Database, dataset: Dataset) -> dict[str, Receipt]:
         return {row["account"]: Receipt.of(row) for row in connection.execute(statement).mappings()}
 
 
+def newest_receipt(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> Receipt | None:
+    """Return the receipt of the last published reading of an account's days; None if there is none.
+
+    Args:
+        window: The days; None for any.
+    """
+    statement = select(LOADS).where(loads_of(dataset, account, window)).order_by(LOADS.c.id.desc()).limit(1)
+    with database.begin() as connection:
+        row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else Receipt.of(row)
+
+
 def was_loaded(database: Database, dataset: Dataset, account: str, window: Window | None = None) -> bool:
     """Return whether the dataset was ever loaded for an account, be it empty.
 
