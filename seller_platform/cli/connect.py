@@ -102,7 +102,9 @@ def connect_upstream(
         keeper = open_keeper(upstream, connection, database, box, settings.home)
         authorize(upstream, keeper, show=show, register=register, timeout_seconds=timeout_seconds)
     with open_api(upstream, connection, database, box, settings.home) as api:
-        accounts, _ = discover(api, database, upstream.as_connection(connection), run_id=None)
+        pause = settings.second_reading_seconds
+        known = upstream.as_connection(connection)
+        accounts, _ = discover(api, database, known, run_id=None, second_reading_seconds=pause)
     return accounts
 
 

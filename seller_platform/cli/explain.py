@@ -1,13 +1,13 @@
 """`seller-platform explain`: the request, page, time and run of a stored row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 import click
 
 from seller_platform.cli.installation import open_installation
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings
@@ -130,9 +130,7 @@ def _list(output: Output, title: str, facts: Mapping[str, object]) -> None:
     output.line(title)
     for name, value in facts.items():
         text = "–" if value is None else str(value)
-        # Characters that would move a terminal's cursor are written as their escape sequence.
-        printable = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-        output.line(f"  {name:<{width}}  {printable}")
+        output.line(f"  {name:<{width}}  {printable(text)}")
     output.line("")
 
 
@@ -152,10 +150,16 @@ def _origin(document: Mapping[str, Any]) -> dict[str, object]:
         "digest": load["digest"],
         "run": run["id"] if run else "none: no Dagster run made it",
         "open the run": run["open"] if run else None,
-        "first came": "with this load" if first == document["load_id"] else f"in another version, with load {first}",
+        "first came": "with this load" if first == document["load_id"] else _first(first, document["history"]),
         "last confirmed": f"{document['confirmed_at']}, by load {confirmed[-1]}" if confirmed else "by this load",
         "confirmed by loads": ", ".join(map(str, confirmed)) or "none",
     }
+
+
+def _first(load_id: int, history: Sequence[Mapping[str, Any]]) -> str:
+    finished = [load["finished_at"] for load in history if load["id"] == load_id]
+    at = f" at {finished[0]}" if finished else ""
+    return f"in another version, with load {load_id}{at}"
 
 
 def _former(version: Mapping[str, Any]) -> tuple[object, ...]:

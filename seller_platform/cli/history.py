@@ -9,7 +9,7 @@ import click
 from seller_platform.cli.explain import declared_dataset
 from seller_platform.cli.held import report_receipt
 from seller_platform.cli.installation import open_installation
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sync import Month
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.errors import RequestError
@@ -79,7 +79,7 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
     for before, after in changes.changed[:_ROWS_AT_MOST]:
         key = ", ".join(str(after[name]) for name in declared.key)
         values = "; ".join(f"{name} {before[name]} -> {after[name]}" for name in after if before[name] != after[name])
-        output.line(f"~ {key}: {values}")
+        output.line(printable(f"~ {key}: {values}"))
     if max(len(changes.came), len(changes.went), len(changes.changed)) > _ROWS_AT_MOST:
         output.say(f"The first {_ROWS_AT_MOST} rows of each kind are shown; --json has all of them.")
 
@@ -129,4 +129,4 @@ def _sums(dataset: Dataset, changes: Changes) -> dict[str, dict[str, str]]:
 def _list(output: Output, sign: str, rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows[:_ROWS_AT_MOST]:
         values = ", ".join(f"{name}={value}" for name, value in row.items() if value is not None)
-        output.line(f"{sign} {values}")
+        output.line(printable(f"{sign} {values}"))

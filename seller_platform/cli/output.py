@@ -124,6 +124,11 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
     sys.exit(error.exit_code)
 
 
+def printable(text: str) -> str:
+    """Return a text in which characters that would move a terminal's cursor are escape sequences."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 def _cell(value: object) -> str:
     match value:
         case None:

@@ -191,10 +191,13 @@ class GrantKeeper:
             return self._pair
 
     def _rotated_early(self, pair: TokenPair, now: datetime) -> TokenPair:
-        """Return the next pair; the present one, which is still valid, where the token endpoint gives no answer."""
+        """Return the next pair; the present one, which is still valid, where the token endpoint gives none.
+
+        A grant that the upstream no longer accepts is an error all the same.
+        """
         try:
             return self._rotate(pair.access_token)
-        except UpstreamUnavailableError as error:
+        except (UpstreamUnavailableError, TokenRefusedError) as error:
             pause = min(_REFRESH_AGAIN, (pair.expires_at - now) / 4)
             self._refresh_after = now + pause
             _LOG.warning(

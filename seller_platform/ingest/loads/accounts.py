@@ -52,7 +52,7 @@ def discover(
     try:
         return read(is_second=accepted is not None)
     except ImplausibleReadingError as error:
-        _LOG.warning("%s It is read again in %g s.", error, second_reading_seconds)
+        _LOG.warning("%s, in %g s", error, second_reading_seconds)
         time.sleep(second_reading_seconds)
         return read(is_second=True)
 

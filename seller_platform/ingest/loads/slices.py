@@ -92,7 +92,16 @@ def load_requested(
     window = window_to_load(database, account, request, now=now, whole=whole, lookback_days=lookback_days)
     if window is None:
         return None
-    return load_slice(api, database, account, request.dataset, window, run_id=run_id, is_second=request.is_second)
+    return load_slice(
+        api,
+        database,
+        account,
+        request.dataset,
+        window,
+        run_id=run_id,
+        lookback_days=lookback_days,
+        is_second=request.is_second,
+    )
 
 
 def load_slice(
@@ -103,6 +112,7 @@ def load_slice(
     window: Window,
     *,
     run_id: str | None,
+    lookback_days: int | None = None,
     is_second: bool = False,
     accepted: Receipt | None = None,
 ) -> Receipt:
@@ -114,6 +124,7 @@ def load_slice(
     Args:
         window: Local days of the account; one day, today, for a snapshot.
         run_id: The Dagster run, for the receipt.
+        lookback_days: How many days back rows may still change; by default as the dataset says.
         is_second: The slice was read before, and the reading was implausible.
         accepted: A held reading; one that says the same is published.
 
@@ -126,7 +137,7 @@ def load_slice(
         NotOfferedError: The API does not compute the rows of this dataset.
     """
     started_at = datetime.now(UTC)
-    settled = _settled_days(database, account, dataset, window, started_at)
+    settled = _settled_days(database, account, dataset, window, started_at=started_at, lookback_days=lookback_days)
     was_settled = dataset.is_dated and len(settled) == window.days
     judge = Judge(
         settled, is_second=is_second or accepted is not None, accepted=doubt_of(accepted) if accepted else None
@@ -190,16 +201,22 @@ def window_to_load(
 
 
 def _settled_days(
-    database: Database, account: KnownAccount, dataset: Dataset, window: Window, started_at: datetime
+    database: Database,
+    account: KnownAccount,
+    dataset: Dataset,
+    window: Window,
+    *,
+    started_at: datetime,
+    lookback_days: int | None,
 ) -> frozenset[date]:
     """Return the days of a window that were read after their last expected change.
 
     Rows that sum up their window have settled when all of its days have.
     """
-    lookback = timedelta(days=dataset.lookback_days)
+    lookback = timedelta(days=dataset.lookback_days if lookback_days is None else lookback_days)
     if not dataset.is_dated or window.start + lookback >= started_at.astimezone(account.zone).date():
         return frozenset()
-    read = days_read(database, dataset, account.key, window, account.zone, now=started_at)
+    read = days_read(database, dataset, account.key, window, account.zone, now=started_at, held_too=True)
     settled = frozenset(day for day in window.each_day() if day in read and read[day] > day + lookback)
     return settled if dataset.is_divisible or len(settled) == window.days else frozenset()
 
@@ -236,7 +253,7 @@ def load_each(
 
     for result in in_threads(result_of, requests, at_once, queued=1):
         if isinstance(result.error, ImplausibleReadingError):
-            _LOG.warning("%s It is read again in %g s.", result.error, second_reading_seconds)
+            _LOG.warning("%s, in %g s", result.error, second_reading_seconds)
             first_read[result.request] = time.monotonic()
         else:
             yield result

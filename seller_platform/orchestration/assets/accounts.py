@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
 
 import dagster as dg
 import msgspec
@@ -31,19 +30,16 @@ from seller_platform.orchestration.assets.checks import (
     check_outputs,
     check_specs,
     evaluations_of_connections,
-    evaluations_of_failure,
 )
 from seller_platform.orchestration.assets.events import (
-    JudgedMaterialization,
     dataset_asset,
-    judged,
     materialization,
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_partitions, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, connections
-from seller_platform.warehouse.loads.receipts import newest_receipts
+from seller_platform.warehouse.loads.receipts import newest_receipts, open_holds
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -91,14 +87,13 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
         for name, (listed, receipt) in loop.attempt(by_name, read):
             add_accounts(context.instance, [account.key for account in listed])
             loaded.append((by_name[name], receipt))
-        yield from _events(context.instance, warehouse.database, dataset, loaded)
-        yield from _held_evaluations(dataset, loop.failures, None)
+        yield from _events(context.instance, warehouse.database, dataset, loaded, loop.failures, by_run=True)
         yield from check_outputs(context, dataset)
         judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now())
         yield authorized_evaluation(context.instance, dataset, judgement)
         yield dg.Output(None, output_name=f"{context.op_def.name}_{AUTHORIZED_CHECK}")
         names = ", ".join(loop.failures)
-        loop.fail(f"{len(loop.failures)} connections were not asked for their accounts: {names}. All others were")
+        loop.fail(f"{len(loop.failures)} connections did not give their accounts: {names}. All others did")
 
     return land
 
@@ -126,7 +121,7 @@ class _SensorState(msgspec.Struct, frozen=True, rename={"description": "told"}):
         due = {
             **self.due,
             **dict.fromkeys(answers.receipts, (now + _ASK_EVERY).isoformat()),
-            **dict.fromkeys(answers.failures, (now + _ASK_AGAIN_AFTER_FAILURE).isoformat()),
+            **{name: (now + _pause_after(error)).isoformat() for name, error in answers.failures.items()},
         }
         earlier = {name: denial for name, denial in self.denials.items() if name not in answers.receipts}
         denials = {**earlier, **denials_of(answers.failures, now)}
@@ -166,9 +161,7 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
         # One by one, for an evaluation refers to the materialization before it.
-        # Without a run, the check alone reports it; it is reported only with a materialization.
-        held = _held_evaluations(dataset, answers.failures, judged(instance, asset_key(dataset), None))
-        for event in chain(_events(instance, database, dataset, loaded), held):
+        for event in _events(instance, database, dataset, loaded, answers.failures, by_run=False):
             instance.report_runless_asset_event(event)
         state = stored.after(by_name, answers, now)
         judgement = judge_connections(warehouse, state.denials, now)
@@ -185,6 +178,11 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
         )
 
     return discover_accounts
+
+
+def _pause_after(error: SellerPlatformError) -> timedelta:
+    """Return after how long a connection is asked again; a held list is not a failure to answer."""
+    return _ASK_EVERY if isinstance(error, ReadingHeldError) else _ASK_AGAIN_AFTER_FAILURE
 
 
 def _ask(
@@ -222,23 +220,21 @@ def _ask(
     return _Answers(receipts, failures)
 
 
-def _held_evaluations(
-    dataset: Dataset, failures: Mapping[str, SellerPlatformError], target: JudgedMaterialization | None
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the failed evaluation of the check for lists of accounts that are held."""
-    held = [error for error in failures.values() if isinstance(error, ReadingHeldError)]
-    if held:  # the check has no partitions: one evaluation fails it
-        yield from evaluations_of_failure(dataset, held[0], None, target)
-
-
 def _events(
     instance: dg.DagsterInstance,
     database: Database,
     dataset: Dataset,
     loaded: Sequence[tuple[KnownConnection, Receipt]],
+    failures: Mapping[str, SellerPlatformError],
+    *,
+    by_run: bool,
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """Yield a materialization for each load, and the checks' evaluations of all connections together."""
-    if not loaded:
+    """Yield a materialization for each load, and the checks' evaluations of all connections together.
+
+    Args:
+        by_run: The run reports its failures, so that no check has to.
+    """
+    if not loaded and not any(isinstance(error, ReadingHeldError) for error in failures.values()):
         return
     names = {connection.name for connection in connections(database)}
     receipts = {name: receipt for name, receipt in newest_receipts(database, dataset).items() if name in names}
@@ -257,4 +253,6 @@ def _events(
                 "dagster/row_count": sum(newest.rows for newest in receipts.values()),
             }
         )
-    yield from evaluations_of_connections(instance, dataset, receipts)
+    held = {receipt.account: receipt for receipt in open_holds(database) if receipt.dataset == dataset.name}
+    held = {name: receipt for name, receipt in held.items() if name in names}
+    yield from evaluations_of_connections(instance, dataset, receipts, held, reported_by_run=by_run)

@@ -17,7 +17,7 @@ from seller_platform.errors import ContractViolationError, ListChangedError, Rea
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
-from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.loads.slices import Receipt, doubt_of, slice_of
 
 # A settled month may still be corrected by a few rows; a larger share than this is reported.
 RESTATEMENT_PERCENT = Decimal(1)
@@ -181,7 +181,7 @@ def _reading_is_plausible(_: Dataset, receipt: Receipt) -> Judgement:
             description=f"The reading was held before ({accepted['reason']}), and was accepted by {accepted['by']}. "
             "What it replaced is kept in schema history.",
         )
-    return Judgement(passed=True, description="Beside what was stored before, the reading can be true.")
+    return Judgement(passed=True, description="The reading does not contradict the stored rows.")
 
 
 def _volume_is_expected(_: Dataset, receipt: Receipt) -> Judgement:
@@ -234,7 +234,7 @@ SLICE_CHECKS = (
     ),
     SliceCheck(
         "reading_is_plausible",
-        "The upstream did not take back rows or amounts in a way that such data never changes.",
+        "No reading lost more rows or amounts than such data ever loses.",
         _reading_is_plausible,
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
         error=ReadingHeldError,
@@ -285,16 +285,28 @@ def evaluations(
 
 
 def evaluations_of_connections(
-    instance: dg.DagsterInstance, dataset: Dataset, receipts: Mapping[str, Receipt]
+    instance: dg.DagsterInstance,
+    dataset: Dataset,
+    receipts: Mapping[str, Receipt],
+    held: Mapping[str, Receipt],
+    *,
+    reported_by_run: bool,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the checks' evaluations of a list without partitions, one for all connections together.
 
     Args:
-        receipts: The receipt of the last load of each connection.
+        receipts: The receipt of the last published load of each connection.
+        held: The receipt of each list that is held.
+        reported_by_run: The run reports that lists are held.
     """
     target = judged(instance, asset_key(dataset), None)
     for check in checks_of(dataset):
-        judgements = {name: check.judge(dataset, receipt) for name, receipt in sorted(receipts.items())}
+        judges_holds = check.error is ReadingHeldError
+        judged_loads = {**receipts, **held} if judges_holds else receipts
+        judgements = {
+            name: _held(receipt) if receipt.verdict is CountVerdict.HELD else check.judge(dataset, receipt)
+            for name, receipt in sorted(judged_loads.items())
+        }
         failed = {name: judgement for name, judgement in judgements.items() if not judgement.passed}
         reported = failed or judgements
         is_error = any(judgement.severity is dg.AssetCheckSeverity.ERROR for judgement in reported.values())
@@ -302,9 +314,15 @@ def evaluations_of_connections(
             not failed,
             " ".join(f"Connection {name}: {judgement.description}" for name, judgement in reported.items()),
             dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-            {name: {"load_id": str(receipts[name].id), **judgement.metadata} for name, judgement in reported.items()},
+            {name: {"load_id": str(judged_loads[name].id), **each.metadata} for name, each in reported.items()}
+            | ({REPORTED_BY_RUN: True} if judges_holds and held and reported_by_run else {}),
         )
         yield together.evaluation(asset_key(dataset), check.name, target)
+
+
+def _held(receipt: Receipt) -> Judgement:
+    error = ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
+    return Judgement(passed=False, description=str(error))
 
 
 def evaluations_of_hold(

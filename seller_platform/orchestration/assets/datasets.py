@@ -59,7 +59,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         now, whole = datetime.now(UTC), run.tags.get(REFRESH_TAG) != CHANGED
         requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
         keys = sorted({request.account for request in requests})
-        changing = lookbacks(database, [dataset], keys, adaptive=warehouse.adapts_lookback and not whole)
+        changing = lookbacks(database, [dataset], keys, adaptive=warehouse.adapts_lookback)
 
         def load(request: SliceRequest) -> Receipt | None:
             account = account_of(database, request.account)
@@ -137,7 +137,7 @@ def report_results(
 
 
 def report_load(instance: dg.DagsterInstance, database: Database, receipt: Receipt) -> None:
-    """Report a load that no run made: its materialization and its checks."""
+    """Report a load that no run made: its materialization and its checks. A revert has no reading to check."""
     dataset = dataset_named(receipt.dataset)
     by_name = {connection.name: connection for connection in connections(database)}
     partition = None
@@ -148,7 +148,8 @@ def report_load(instance: dg.DagsterInstance, database: Database, receipt: Recei
         month = Window.month_of(receipt.window.start) if dataset.is_dated else None
         partition = partition_key(receipt.account, month)
     for event in _events(instance, database, dataset, receipt, partition, base_url + dataset.path):
-        instance.report_runless_asset_event(event)
+        if not (receipt.is_revert and isinstance(event, dg.AssetCheckEvaluation)):
+            instance.report_runless_asset_event(event)
 
 
 def load_events(

@@ -93,9 +93,11 @@ def _rows(
     kept = stored.c.load_id.not_in(loads)
     days = [
         connection.execute(select(func.max(table.c[LOCAL_DAY])).where(table.c.account == account, *conditions))
-        for table, conditions in ((former, [gone]), (stored, [kept]), (stored, []))
+        for table, conditions in ((former, [gone]), (stored, [kept]))
     ]
-    *then, now = (result.scalar_one() for result in days)
+    then = [result.scalar_one() for result in days]
+    # The newest snapshot may have no rows.
+    now = connection.execute(select(func.max(LOADS.c.window_start)).where(loads_of(dataset, account))).scalar_one()
     newest_then = max((day for day in then if day is not None), default=None)
     went_rows = [
         row

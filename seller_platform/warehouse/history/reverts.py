@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 
 from sqlalchemy import select
 
-from seller_platform.errors import UnknownLoadError
+from seller_platform.contract import Slicing
+from seller_platform.contract.loads import CountVerdict
+from seller_platform.errors import RequestError, UnknownLoadError
 from seller_platform.warehouse.loads.slices import Receipt, open_load, slice_of
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import LOADS
+from seller_platform.warehouse.schema.tables import LOADS, loads_of
 
 
 def receipt_of(database: Database, load_id: int) -> Receipt:
@@ -30,7 +32,22 @@ def revert(database: Database, load_id: int) -> Receipt:
 
     Raises:
         UnknownLoadError: The load has no receipt.
+        RequestError: The load cannot be reverted: its reading was held, nothing was loaded before it, or it is a list
+            of accounts, which other tables follow.
     """
     undone, started_at = receipt_of(database, load_id), datetime.now(UTC)
-    with open_load(database, slice_of(undone)) as load:
+    slice_ = slice_of(undone)
+    named = f"load {load_id} ({slice_})"
+    if undone.verdict is CountVerdict.HELD:
+        raise RequestError(f"{named} was held, so it changed nothing; see `seller-platform held`")
+    if slice_.dataset.slicing is Slicing.CONNECTION:
+        raise RequestError(
+            f"{named} is a list of accounts; run `seller-platform connect --keep-grant` to read it again"
+        )
+    before = select(LOADS.c.id).where(loads_of(slice_.dataset, undone.account, undone.window), LOADS.c.id < load_id)
+    with database.begin() as connection:
+        is_first = not connection.execute(select(before.exists())).scalar_one()
+    if is_first:
+        raise RequestError(f"{named} is the first of its days: nothing was stored before it")
+    with open_load(database, slice_) as load:
         return load.revert(undone, started_at=started_at)

@@ -7,11 +7,12 @@ from statistics import median
 from sqlalchemy import func, select
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
+from seller_platform.warehouse.history.settledness import FEWEST_DAYS
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
 
-NEW_DAYS = 7
-"""Days that are younger are judged; older ones were judged when they were new."""
+NEW_DAYS = FEWEST_DAYS
+"""Days that are so old at most are judged. The next refresh reads each of them again."""
 
 _WEEKS = 8
 _FEWEST_WEEKS = 4

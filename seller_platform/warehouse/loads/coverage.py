@@ -101,7 +101,7 @@ def coverage(database: Database, *, since: date) -> tuple[Coverage, ...]:
     expected = {(dataset.name, account.key) for account in accounts(database) for dataset in REFRESHED}
     expected |= {(ACCOUNTS.name, connection.name) for connection in connections(database)}
     refused = {pair: of_pair for pair, of_pair in refusals(database).items() if pair in expected}
-    held = {(receipt.dataset, receipt.account): receipt for receipt in open_holds(database)}
+    held = {pair: each for each in open_holds(database) if (pair := (each.dataset, each.account)) in expected}
     for pair, receipt in held.items():
         refused.setdefault(pair, (_refusal_of(receipt),))
     with database.begin() as connection:

@@ -5,8 +5,9 @@ from datetime import datetime
 
 from sqlalchemy import func, select
 
+from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import ACCOUNTS, LOADS
+from seller_platform.warehouse.schema.tables import ACCOUNTS, HELD, IS_PUBLISHED, LOADS
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class LoadMeasures:
         loads: Receipts.
         seconds: Time spent in all loads.
         read_at: When the last load ended.
-        verdicts: How many windows have which verdict now, by each window's newest receipt.
+        verdicts: How many windows have which verdict now, by each window's newest published receipt; `held` counts the
+            readings that are held.
     """
 
     dataset: str
@@ -40,20 +42,28 @@ def load_measures(database: Database) -> tuple[LoadMeasures, ...]:
             func.sum(LOADS.c.requests),
             func.sum(LOADS.c.body_bytes),
             func.extract("epoch", func.sum(LOADS.c.finished_at - LOADS.c.started_at)),
-            func.max(LOADS.c.finished_at),
+            func.max(LOADS.c.finished_at).filter(IS_PUBLISHED),
         )
         .group_by(*pair)
         .order_by(*pair)
     )
     windows = (LOADS.c.window_start, LOADS.c.window_end)
     newest = (
-        select(*pair, LOADS.c.verdict).distinct(*pair, *windows).order_by(*pair, *windows, LOADS.c.id.desc()).subquery()
+        select(*pair, LOADS.c.verdict)
+        .where(IS_PUBLISHED)
+        .distinct(*pair, *windows)
+        .order_by(*pair, *windows, LOADS.c.id.desc())
+        .subquery()
     )
     counted = select(*newest.c, func.count()).group_by(*newest.c)
+    held = open_holds(database)
     verdicts: dict[tuple[str, str], dict[str, int]] = {}
     with database.begin() as connection:
         for dataset, account, verdict, count in connection.execute(counted):
             verdicts.setdefault((dataset, account), {})[verdict] = count
+        for receipt in held:
+            of_pair = verdicts.setdefault((receipt.dataset, receipt.account), {})
+            of_pair[HELD] = of_pair.get(HELD, 0) + 1
         return tuple(
             LoadMeasures(name, key, loads, requests, size, float(seconds), read_at, verdicts[name, key])
             for name, key, loads, requests, size, seconds, read_at in connection.execute(sums)

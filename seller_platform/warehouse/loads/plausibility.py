@@ -13,9 +13,6 @@ from seller_platform.warehouse.loads.spool import Spool
 READINGS_TO_BELIEVE = 3
 """A reading that says the same this often, each time at least 20 hours later, is published."""
 
-FEWEST_LOST = 5
-"""A slice that lost no more rows than this, and not all of them, is never doubted for it."""
-
 # Of a list with one row a day, half may be gone without 20 rows being lost.
 _MOST_EMPTIED, _EMPTIED_SHARE = 2, 5
 
@@ -60,13 +57,10 @@ class Doubt:
         return cls(**{**note, "kind": DoubtKind(note["kind"])})
 
     def says_the_same(self, other: "Doubt") -> bool:
-        """Whether another reading of the same days lacks the same rows."""
-        if self.kind is not other.kind:
-            return False
-        if self.covers_all:
-            return abs(self.rows_read - other.rows_read) <= _ALIKE * max(self.rows_read, other.rows_read)
-        common = self.claim.keys() & other.claim.keys()
-        return bool(common) and all(self.claim[day] == other.claim[day] for day in common)
+        """Whether an earlier reading lacked the same rows, give or take a row or 5 %: a true list goes on changing."""
+        if self.kind is not other.kind or self.kind is not DoubtKind.ROWS:
+            return self.kind is other.kind
+        return bool(self.claim) and all(_are_alike(rows, other.claim.get(day)) for day, rows in self.claim.items())
 
 
 @dataclass(frozen=True)
@@ -98,10 +92,8 @@ class Judge:
         found = _lost_rows(dataset, stored, read, self.settled)
         if found is None and stored.with_amounts and read.count and not read.has_amounts:
             found = DoubtKind.AMOUNTS, f"no amount is other than zero or null; {stored.with_amounts} rows had one"
-            claim = {"": read.count}
         if found is None and announced_before and not announces:
             found = DoubtKind.TOTAL, "the list announced no total, which it did before"
-            claim = {"": read.count}
         if found is None:
             return None
         kind, reason = found
@@ -114,7 +106,7 @@ class Judge:
             held: When the slice was held since it was last published, and why, newest first.
         """
         if self.accepted is not None and doubt.says_the_same(self.accepted):
-            return {"accepted": {"by": "operator", **doubt.note}}
+            return {"accepted": {"by": "an operator", **doubt.note}}
         readings, last = 1, now
         for moment, other in held:
             if not doubt.says_the_same(other):
@@ -154,7 +146,7 @@ def _lost_rows(
         if 2 * read.count < stored.rows:
             return DoubtKind.ROWS, f"{read.count} rows were read, less than half of the {stored.rows} before"
         return None
-    of_settled, of_others = _Loss(1, FEWEST_LOST), _Loss(20, 20)
+    of_settled, of_others = _Loss(1, 5), _Loss(20, 20)
     for day, rows in stored.days.items():
         (of_settled if day in settled else of_others).add(rows, read.days[str(day)])
     emptied = sum(1 for day in stored.days if not read.days[str(day)]) if dataset.key == (dataset.day,) else 0
@@ -164,6 +156,12 @@ def _lost_rows(
         if loss.is_implausible:
             return DoubtKind.ROWS, f"{loss.lost} of {loss.stored} rows are missing on {name} that had them"
     return None
+
+
+def _are_alike(rows: int, before: int | None) -> bool:
+    if before is None or (rows == 0) is not (before == 0):
+        return False
+    return abs(rows - before) <= max(1, _ALIKE * max(rows, before))
 
 
 def _claim(stored: Profile, read: Spool) -> dict[str, int]:

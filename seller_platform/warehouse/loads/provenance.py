@@ -84,7 +84,7 @@ class Provenance:
     def confirmed(self) -> tuple[Receipt, ...]:
         """The loads since then that read the row's day; each of them found the row as it was."""
         later = (each for each in self.history if each.id > self.load_id)
-        return tuple(each for each in later if each.verdict is not CountVerdict.HELD)
+        return tuple(each for each in later if each.verdict is not CountVerdict.HELD and not each.is_revert)
 
     @property
     def first_load_id(self) -> int:

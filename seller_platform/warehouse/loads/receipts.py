@@ -17,6 +17,7 @@ from seller_platform.warehouse.schema.tables import (
     CONNECTIONS,
     HELD,
     IS_PUBLISHED,
+    IS_READING,
     LOADS,
     loads_held_of,
     loads_of,
@@ -108,21 +109,31 @@ def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:
 
 
 def days_read(
-    database: Database, dataset: Dataset, account: str, window: Window, zone: ZoneInfo, *, now: datetime
+    database: Database,
+    dataset: Dataset,
+    account: str,
+    window: Window,
+    zone: ZoneInfo,
+    *,
+    now: datetime,
+    held_too: bool = False,
 ) -> dict[date, date]:
     """Return the local day on which each covered day of the window was last read.
 
-    Days whose last reading is held are left out: they are to be read again.
+    A revert is not a reading. Days whose last reading is held are left out, because they are to be read again.
+
+    Args:
+        held_too: Return those, too, with their last published reading.
     """
     statement = select(LOADS.c.window_start, LOADS.c.window_end, func.max(LOADS.c.started_at)).where(
-        loads_of(dataset, account, window), LOADS.c.started_at < now + CLOCKS_DIFFER
+        loads_of(dataset, account, window), IS_READING, LOADS.c.started_at < now + CLOCKS_DIFFER
     )
     read: dict[date, date] = {}
     with database.begin() as connection:
         for start, end, started_at in connection.execute(statement.group_by(LOADS.c.window_start, LOADS.c.window_end)):
             for day in Window(start, end).since(window.start).until(window.end).each_day():
                 read[day] = max(read.get(day, date.min), started_at.astimezone(zone).date())
-        for receipt in _open_holds(connection, loads_held_of(dataset, account)):
+        for receipt in () if held_too else _open_holds(connection, loads_held_of(dataset, account)):
             for day in receipt.window.each_day():
                 read.pop(day, None)
     return read
@@ -207,7 +218,8 @@ _DUE = text("""
                                   CAST(started_at AT TIME ZONE 'UTC' + day.utc_offset AS date) - changing.lookback)
                    END))) AS days
             FROM platform.loads
-            WHERE loads.dataset = wanted.dataset AND loads.account = day.account AND verdict <> 'held'
+            WHERE loads.dataset = wanted.dataset AND loads.account = day.account
+              AND (verdict <> 'held' OR started_at >= day.begins_at) AND notes -> 'reverts_load' IS NULL
               AND started_at < greatest(day.moment, now()) + CAST(:clocks_differ AS interval)
         ) AS done ON true
         LEFT JOIN LATERAL (

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Table, and_, delete, func, select, tuple_,
 
 from seller_platform.contract import DATASETS, LOCAL_DAY
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, LOADS, history_of, table_for
+from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, IS_PUBLISHED, LOADS, history_of, table_for
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def prune(database: Database, *, snapshots_before: date, receipts_before: date, 
                 for table in (history_of(dataset), table_for(dataset))
             )
     window = (LOADS.c.dataset, LOADS.c.account, LOADS.c.window_start, LOADS.c.window_end)
-    newest = select(func.max(LOADS.c.id)).group_by(*window)
+    newest = select(func.max(LOADS.c.id)).group_by(*window, IS_PUBLISHED)
     named = union_all(
         *(select(table_for(dataset).c.load_id).distinct() for dataset in DATASETS),
         *(select(history_of(dataset).c[name]).distinct() for dataset in DATASETS for name in ("load_id", GONE_LOAD_ID)),

@@ -22,8 +22,8 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
-from seller_platform.warehouse.loads.difference import PendingRows, ctid_of, difference, stored_rows
-from seller_platform.warehouse.loads.plausibility import FEWEST_LOST, Doubt, Judge
+from seller_platform.warehouse.loads.difference import Difference, PendingRows, ctid_of, difference, stored_rows
+from seller_platform.warehouse.loads.plausibility import Doubt, Judge
 from seller_platform.warehouse.loads.profiles import (
     NO_ROWS,
     Profile,
@@ -36,7 +36,7 @@ from seller_platform.warehouse.loads.profiles import (
 from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform.warehouse.schema.tables import LOADS, SELLER, loads_held_of, loads_of
+from seller_platform.warehouse.schema.tables import IS_READING, LOADS, SELLER, loads_held_of, loads_of
 
 _REPORT_ID = "report_id"
 
@@ -88,6 +88,11 @@ class Receipt:
     def seconds(self) -> float:
         return (self.finished_at - self.started_at).total_seconds()
 
+    @property
+    def is_revert(self) -> bool:
+        """Whether the load made the slice what it was before, without reading it."""
+        return "reverts_load" in (self.notes or {})
+
     @classmethod
     def of(cls, row: RowMapping) -> Self:
         """Return the receipt of a row of `platform.loads`."""
@@ -107,12 +112,14 @@ class SliceChange:
     Attributes:
         notes: Further notes for the receipt.
         days: What changed, by local day, as `changed_days` returns it; None for a first load.
+        moved: Whether any row came or went.
     """
 
     before: Sums | None
     after: Sums | None
     notes: Mapping[str, Any] = field(default_factory=dict)
     days: Mapping[str, Any] | None = None
+    moved: bool = False
 
     @property
     def restatement(self) -> dict[str, object]:
@@ -177,9 +184,9 @@ class Load:
             changed = previous is None or not is_same_window or previous.digest != self.spool.digest
             change = SliceChange(known, known)
             if changed:
-                announced_before = previous is not None and previous.announced is not None
-                doubts = _Doubts(judge, announced_before, facts.announced is not None, started_at) if judge else None
+                doubts = self._doubts(judge, facts, started_at) if judge else None
                 change = self._replace(known, doubts, is_first=previous is None)
+                changed = previous is None or change.moved
             receipt = self._receipted(
                 replace(facts, notes={**facts.notes, **change.notes}),
                 change,
@@ -191,6 +198,14 @@ class Load:
             )
         reach("slice.committed")
         return receipt
+
+    def _doubts(self, judge: Judge, facts: LoadFacts, started_at: datetime) -> _Doubts:
+        """Return what the judgement needs; the newest load that changed rows says whether totals are announced."""
+        dataset = self.slice.dataset
+        of_days = loads_of(dataset, self.slice.account, self.slice.window if dataset.is_dated else None)
+        newest = select(LOADS.c.announced).where(of_days, IS_READING, LOADS.c.changed).order_by(LOADS.c.id.desc())
+        announced_before = self._connection.execute(newest.limit(1)).scalar_one_or_none() is not None
+        return _Doubts(judge, announced_before, facts.announced is not None, started_at)
 
     def _hold(self, facts: LoadFacts, doubt: Doubt, *, started_at: datetime, run_id: str | None) -> Receipt:
         """Write the receipt of a reading that is not published."""
@@ -277,7 +292,7 @@ class Load:
 
         Args:
             known: The sums of the stored rows, if a receipt has them.
-            is_first: No day of the slice was loaded before, so nobody compares its sums.
+            is_first: No day of the slice was loaded before, so its sums are not compared.
 
         Raises:
             _DoubtedError: The reading is implausible.
@@ -287,18 +302,28 @@ class Load:
             if not stored.count:
                 notes = self._notes_of_doubt(cursor, doubts) if self.slice.dataset.keeps_snapshots else {}
                 self._copy(cursor, copy_statement(self.slice.dataset), None, self.spool.count)
-                return SliceChange({}, None if is_first else self._profile(cursor).sums, notes)
+                after = None if is_first else self._profile(cursor).sums
+                return SliceChange({}, after, notes, moved=self.spool.count > 0)
             found = difference(self.spool.hashes, stored)
-            fewest = FEWEST_LOST if self.slice.dataset.is_dated else 0
-            is_suspect = len(found.gone) > fewest or len(found.gone) == stored.count
             lacks_total = doubts is not None and doubts.announced_before and not doubts.announces
-            notes = self._notes_of_doubt(cursor, doubts) if is_suspect or lacks_total else {}
+            lacks_amounts = bool(self.slice.dataset.money) and not self.spool.has_amounts
+            is_suspect = lacks_total or lacks_amounts or self._loses_rows(cursor, found)
+            notes = self._notes_of_doubt(cursor, doubts) if is_suspect else {}
             pending = PendingRows(cursor, self.slice.dataset, self.spool.load_id)
             new = sum(found.is_new)
             self._copy(cursor, copy_statement(self.slice.dataset, pending.table), found.is_new, new)
             before = self._profile(cursor).sums if known is None else known
             change = self._exchange(pending, before, found.gone, some_are_new=new > 0)
             return replace(change, notes=notes)
+
+    def _loses_rows(self, cursor: psycopg.Cursor[Any], found: Difference) -> bool:
+        """Whether some day has fewer rows than are stored. Rows that only changed are gone and new on the same day."""
+        column = self.slice.dataset.slice_column
+        statement = sql.SQL("SELECT {day}::text, count(*) FROM {table} WHERE ctid = ANY (%s::text[]::tid[]) GROUP BY 1")
+        of_gone = statement.format(day=sql.Identifier(column), table=sql.Identifier(SELLER, self.slice.dataset.name))
+        gone = cursor.execute(of_gone, [[ctid_of(address) for address in found.gone]]).fetchall() if found.gone else []
+        new = self.spool.days_of(found.is_new) if gone else {}
+        return any(rows > new.get(day, 0) for day, rows in gone)
 
     def _notes_of_doubt(self, cursor: psycopg.Cursor[Any], doubts: "_Doubts | None") -> dict[str, Any]:
         """Judge the reading; return the note with which a doubted one is published.
@@ -348,7 +373,8 @@ class Load:
         came = pending.publish() if some_are_new else NO_ROWS
         reach("slice.published")
         days = changed_days(gone=left, new=came) if self.slice.dataset.is_dated else None
-        return SliceChange(before, combined(before, gone=left.sums, new=came.sums), days=days)
+        after = combined(before, gone=left.sums, new=came.sums)
+        return SliceChange(before, after, days=days, moved=bool(left.rows or came.rows))
 
     def _copy(
         self, cursor: psycopg.Cursor[Any], statement: sql.Composed, chosen: Sequence[bool] | None, count: int

@@ -34,7 +34,7 @@ class Spool:
 
         Args:
             name: Names the slice in errors.
-            account: Whose rows they are, unless `write` is told another.
+            account: Whose rows they are, unless `write` names another.
         """
         self.load_id = load_id
         self._name, self._dataset, self._account = name, dataset, account
@@ -108,6 +108,17 @@ class Spool:
             return
         while chunk := self._file.read(_CHUNK_BYTES):
             yield chunk
+
+    def days_of(self, chosen: Iterable[bool]) -> Counter[str]:
+        """Count rows by the value of the slice column.
+
+        Args:
+            chosen: Whether each row counts, in the order of the rows.
+        """
+        # After it, a line has account, load, page and hash.
+        return Counter(
+            line.rsplit(b"\t", 5)[1].decode() for chunk in self.chunks(chosen) for line in chunk.splitlines()
+        )
 
     def close(self) -> None:
         """Close the file and free the memory."""

@@ -48,7 +48,7 @@ readings AS (
            least(window_end, lag(window_end) OVER month) - 1 AS last_day
     FROM platform.loads JOIN amounts USING (dataset),
          LATERAL (SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS read_on) AS day
-    WHERE verdict <> 'held' AND started_at > now() - interval '90 days'
+    WHERE verdict <> 'held' AND notes -> 'reverts_load' IS NULL AND started_at > now() - interval '90 days'
     WINDOW month AS (PARTITION BY loads.dataset, account, date_trunc('month', window_start) ORDER BY id)
 ),
 exposed AS (

@@ -198,6 +198,9 @@ LOADS = Table(
 IS_PUBLISHED = LOADS.c.verdict != HELD
 """The condition for receipts of readings that were published, not held."""
 
+IS_READING = LOADS.c.notes["reverts_load"].is_(None)
+"""The condition for receipts of readings of the upstream; the others are of reverts."""
+
 REFUSALS = Table(
     "refusals",
     METADATA,

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import UnknownLoadError, WarehouseUnavailableError
+from seller_platform.errors import RequestError, UnknownLoadError, WarehouseUnavailableError
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
@@ -110,8 +110,11 @@ class _Slices(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def revert(self, data: st.DataObject) -> None:
-        if self.before:
-            undone = data.draw(st.sampled_from(sorted(self.before)))
+        days_of = {load: set(window.each_day()) for load, (window, _) in self.before.items()}
+        # The first load of its days cannot be reverted.
+        later = [load for load in days_of if any(days_of[load] & days_of[other] for other in days_of if other < load)]
+        if later:
+            undone = data.draw(st.sampled_from(sorted(later)))
             window, then = self.before[undone]
             days = set(window.each_day())
             rows = Counter({each: times for each, times in then.items() if each[1] in days})
@@ -229,6 +232,24 @@ def test_a_reverted_slice_knows_the_reading_that_it_equals(database: Database) -
 
     assert undone.digest == first.digest
     assert not _load(database, [_order(1), _order(2)]).changed
+
+
+def test_what_was_held_or_came_first_cannot_be_reverted(database: Database) -> None:
+    first = _load(database, [_order(1)])
+    held = _load(database, [], judge=Judge(is_second=True))
+
+    with pytest.raises(RequestError, match="is the first of its days"):
+        revert(database, first.id)
+    with pytest.raises(RequestError, match="was held, so it changed nothing"):
+        revert(database, held.id)
+
+
+def test_a_wider_window_with_the_same_rows_changes_nothing(database: Database) -> None:
+    _load(database, [_order(1)], Window(DAYS.start, date(2026, 3, 3)))
+
+    wider = _load(database, [_order(1)])
+
+    assert (wider.changed, wider.restatement) == (False, {})
 
 
 def test_a_load_without_a_receipt_cannot_be_reverted(database: Database) -> None:

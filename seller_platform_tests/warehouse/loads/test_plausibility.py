@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,6 +12,7 @@ from sqlalchemy import text
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ImplausibleReadingError
+from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.plausibility import Judge
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, latest_receipts, open_holds
@@ -73,9 +75,10 @@ def _count(database: Database, table: str = "seller.transactions") -> int:
             "80 of 200 rows are missing on days that had them",
         ),
         (_entries(4), _entries(4, amount="0.00"), frozenset(), "no amount is other than zero or null; 4 rows had one"),
+        (_entries(30), _entries(30, amount="0"), SETTLED, "no amount is other than zero or null; 30 rows had one"),
         (_entries(4), _entries(4, amount=None), frozenset(), "no amount is other than zero or null; 4 rows had one"),
     ],
-    ids=["empty", "settled days shrink", "days shrink", "days shrink beside growth", "zeros", "nulls"],
+    ids=["empty", "settled days shrink", "days shrink", "days shrink beside growth", "zeros", "settled zeros", "nulls"],
 )
 def test_what_cannot_be_true_is_held_and_the_stored_rows_stay(
     database: Database, before: list[Row], after: list[Row], settled: frozenset[date], reason: str
@@ -126,6 +129,19 @@ def test_a_list_that_announces_no_total_any_more_is_held_if_rows_differ(database
         _load(database, _entries(4), Judge(), announces=False)
 
 
+def test_a_first_snapshot_of_a_day_is_held_without_its_total(database: Database) -> None:
+    def stock(day: int, *, announces: bool) -> Receipt:
+        window = Window.day(date(2026, 3, day))
+        empty = [None] * (len(STOCK.columns) - 2)
+        rows = [(f"SKU-{number}", "Main", *empty, str(window.start)) for number in range(9 + day)]
+        return _load(database, rows, Judge(is_second=True), dataset=STOCK, window=window, announces=announces)
+
+    assert [stock(1, announces=True).verdict, stock(2, announces=False).verdict] == [
+        CountVerdict.MATCH,
+        CountVerdict.HELD,
+    ]
+
+
 def test_a_snapshot_is_compared_with_the_newest_one_before(database: Database) -> None:
     def stock(count: int, day: int) -> Receipt:
         window = Window.day(date(2026, 3, day))
@@ -163,7 +179,40 @@ def test_an_accepted_reading_is_published_if_it_still_says_the_same(database: Da
 
     assert other.verdict is CountVerdict.HELD
     assert (same.verdict, _count(database), _count(database, "history.transactions")) == (CountVerdict.MATCH, 300, 300)
-    assert (same.notes or {})["accepted"]["by"] == "operator"
+    assert (same.notes or {})["accepted"]["by"] == "an operator"
+
+
+def test_an_accepted_reading_that_lost_more_since_is_held_again(database: Database) -> None:
+    _load(database, _entries(600))
+    doubt = doubt_of(_load(database, _entries(300), Judge(is_second=True)))
+
+    emptied = _load(database, [], Judge(is_second=True, accepted=doubt))
+    shorter = _load(database, _entries(295), Judge(is_second=True, accepted=doubt))
+
+    assert (emptied.verdict, shorter.verdict) == (CountVerdict.HELD, CountVerdict.MATCH)
+
+
+def test_amounts_that_stay_away_are_believed_though_rows_come(database: Database) -> None:
+    _load(database, _entries(40))
+
+    receipts = [
+        _load(database, _entries(40 + day, amount="0"), Judge(is_second=True), at=NOON + timedelta(days=day))
+        for day in range(3)
+    ]
+
+    assert [each.verdict for each in receipts] == [CountVerdict.HELD, CountVerdict.HELD, CountVerdict.MATCH]
+
+
+def test_a_revert_and_a_hold_are_no_readings(database: Database) -> None:
+    read_at = datetime(2026, 5, 1, tzinfo=UTC)
+    _load(database, _entries(600), at=read_at)
+    wrong = _load(database, _entries(300), at=read_at)
+    revert(database, wrong.id)
+    _load(database, [], Judge(is_second=True), at=datetime(2026, 6, 1, tzinfo=UTC))
+    read = partial(days_read, database, TRANSACTIONS, ACCOUNT, DAYS, ZoneInfo("UTC"), now=datetime.now(UTC))
+
+    assert read() == {}
+    assert set(read(held_too=True).values()) == {read_at.date()}
 
 
 @pytest.mark.parametrize(
@@ -173,6 +222,8 @@ def test_an_accepted_reading_is_published_if_it_still_says_the_same(database: Da
         ((0, 20, 39), (300, 300, 300), False),
         ((0, 1, 2), (300, 300, 300), False),
         ((0, 24, 48), (300, 200, 300), False),
+        ((0, 24, 48), (302, 301, 300), True),
+        ((0, 24, 48), (300, 300, 0), False),
         ((0, 24, 48), (0, 0, 0), True),
     ],
 )
