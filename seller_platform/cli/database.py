@@ -14,7 +14,7 @@ from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
-_days = click.IntRange(1)
+_days = click.IntRange(1, 36_500)
 
 
 @click.command()

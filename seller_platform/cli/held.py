@@ -22,7 +22,7 @@ from seller_platform.warehouse.loads.refusals import forget_refusal
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, held_readings, slice_of
 from seller_platform.warehouse.postgres.database import Database
 
-_COLUMNS = ("load", "dataset", "account", "window", "rows_stored", "rows_read", "since", "reason")
+_LARGEST_LOAD = 2**63 - 1
 
 
 @click.command()
@@ -38,12 +38,15 @@ def held(*, output: Output) -> None:
     if not readings:
         output.say("No reading is held.")
         return
-    output.table("Held", _COLUMNS, [tuple(str(each[name]) for name in _COLUMNS) for each in readings])
+    for each in readings:
+        output.line(f"load {each['load']}: {each['dataset']} of {each['account']}, {each['window']}")
+        output.line(f"  {each['reason']}")
+        output.line(f"  rows stored {each['rows_stored']}, read {each['rows_read']}; held since {each['since']}")
     output.say("Publish one with `seller-platform accept LOAD`: it is read again, and published if it says the same.")
 
 
 @click.command()
-@click.argument("load", type=click.IntRange(1))
+@click.argument("load", type=click.IntRange(1, _LARGEST_LOAD))
 @json_option
 def accept(*, load: int, output: Output) -> None:
     """Publish the held reading of LOAD: it is read again, and published if it still says the same.

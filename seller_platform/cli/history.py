@@ -29,7 +29,10 @@ class _Moment(click.ParamType[datetime]):
             moment = datetime.fromisoformat(str(value))
         except ValueError:
             self.fail(f"{value!r} is not a moment; write it as 2026-03-01 or 2026-03-01T06:00+01:00", param, ctx)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        try:
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except OverflowError:
+            self.fail(f"{value!r} is out of range", param, ctx)
 
 
 @click.command()
@@ -85,7 +88,7 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
 
 
 @click.command()
-@click.argument("load", type=click.IntRange(1))
+@click.argument("load", type=click.IntRange(1, 2**63 - 1))
 @json_option
 def revert(*, load: int, output: Output) -> None:
     """Make the window of LOAD what it was before that load.

@@ -58,7 +58,7 @@ class Month(click.ParamType[date]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
         match = _MONTH.fullmatch(str(value))
-        if match is None:
+        if match is None or match[1] == "9999":
             self.fail(f"{value!r} is not a month; write it as 2026-03", param, ctx)
         return date(int(match[1]), int(match[2]), 1)
 

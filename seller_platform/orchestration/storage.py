@@ -65,6 +65,11 @@ SELECT %(checked_asset)s, %(check_name)s, %(checked_partition)s, run_id, %(statu
 FROM stored
 WHERE NOT EXISTS (SELECT FROM planned)
 """
+# Dagster keeps one execution of a check for each run and partition. Evaluations without a run have the same empty run.
+_FORGET_RUNLESS = """
+DELETE FROM asset_check_executions
+WHERE asset_key = %(asset)s AND check_name = %(check)s AND partition = %(partition)s AND run_id = ''
+"""
 _OF_WHOLE = _EVALUATION.format(is_partition="IS NULL")
 _OF_PARTITION = _EVALUATION.format(is_partition="= %(checked_partition)s")
 
@@ -147,9 +152,13 @@ class _EventLogStorage(PostgresEventLogStorage):
 
     def _store_once(self, event: EventLogEntry) -> None:
         with retry_pg_connection_fn(self._events.connect) as connection:
-            if event.dagster_event_type == DagsterEventType.ASSET_CHECK_EVALUATION and event.run_id:
-                self._store_evaluation(connection, event)
-                return
+            if event.dagster_event_type == DagsterEventType.ASSET_CHECK_EVALUATION:
+                if event.run_id:
+                    self._store_evaluation(connection, event)
+                    return
+                evaluation = event.get_dagster_event().asset_check_evaluation_data
+                asset, check, partition = evaluation.asset_key.to_string(), evaluation.check_name, evaluation.partition
+                connection.exec_driver_sql(_FORGET_RUNLESS, {"asset": asset, "check": check, "partition": partition})
             self._of_event.connection = connection
             try:
                 super().store_event(event)

@@ -62,6 +62,18 @@ def test_an_event_that_cannot_be_stored_is_tried_once(database: Database, tmp_pa
             instance.report_runless_asset_event(dg.AssetMaterialization(KEY))
 
 
+def test_a_partition_is_evaluated_twice_without_a_run(database: Database, tmp_path: Path) -> None:
+    with postgres_instance(database.url, tmp_path) as instance:
+        for passed in (False, True):
+            instance.report_runless_asset_event(
+                dg.AssetCheckEvaluation(asset_key=KEY, check_name="c", passed=passed, partition="a")
+            )
+
+        (execution,) = instance.event_log_storage.get_asset_check_execution_history(dg.AssetCheckKey(KEY, "c"), limit=5)
+    assert execution.evaluation is not None
+    assert execution.evaluation.passed
+
+
 _PLANNED = """
 INSERT INTO asset_check_executions (asset_key, check_name, partition, run_id, execution_status, evaluation_event)
 VALUES ('["it"]', 'c', %s, %s, 'PLANNED', 'planned')

@@ -232,7 +232,7 @@ def load_each(
     """Load slices in parallel and yield their results in order.
 
     Slices whose reading is implausible follow after all others: each is read once more, `second_reading_seconds` after
-    its first reading.
+    the last of the others.
 
     A failure does not stop the other slices. A slice is loaded again after each of the pauses while the warehouse is
     unavailable: it was stored whole or not at all. Where the upstream is unavailable after all retries of a request,
@@ -240,12 +240,9 @@ def load_each(
 
     Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
     """
-    first_read: dict[SliceRequest, float] = {}
+    doubtful: list[SliceRequest] = []
 
     def result_of(request: SliceRequest) -> SliceResult:
-        if request in first_read:
-            time.sleep(max(0.0, first_read[request] + second_reading_seconds - time.monotonic()))
-            request = replace(request, is_second=True)
         try:
             return SliceResult(request, receipt=_load_patiently(load, request, pauses_seconds))
         except SellerPlatformError as error:
@@ -254,10 +251,12 @@ def load_each(
     for result in in_threads(result_of, requests, at_once, queued=1):
         if isinstance(result.error, ImplausibleReadingError):
             _LOG.warning("%s, in %g s", result.error, second_reading_seconds)
-            first_read[result.request] = time.monotonic()
+            doubtful.append(replace(result.request, is_second=True))
         else:
             yield result
-    yield from in_threads(result_of, list(first_read), at_once, queued=1)
+    if doubtful:
+        time.sleep(second_reading_seconds)  # in this thread, which Ctrl-C interrupts
+    yield from in_threads(result_of, doubtful, at_once, queued=1)
 
 
 def recorded(results: Iterable[SliceResult], database: Database, *, run_id: str | None) -> Iterator[SliceResult]:

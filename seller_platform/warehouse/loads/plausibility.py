@@ -16,6 +16,7 @@ READINGS_TO_BELIEVE = 3
 # Of a list with one row a day, half may be gone without 20 rows being lost.
 _MOST_EMPTIED, _EMPTIED_SHARE = 2, 5
 
+_FEWEST_AMOUNTS = 5
 _APART = timedelta(hours=20)
 _ALIKE = 0.05
 
@@ -90,8 +91,8 @@ class Judge:
         is_whole = not dataset.is_dated
         claim = {"": read.count} if is_whole else _claim(stored, read)
         found = _lost_rows(dataset, stored, read, self.settled)
-        if found is None and stored.with_amounts and read.count and not read.has_amounts:
-            found = DoubtKind.AMOUNTS, f"no amount is other than zero or null; {stored.with_amounts} rows had one"
+        if found is None and read.count:
+            found = _lost_amounts(stored, read)
         if found is None and announced_before and not announces:
             found = DoubtKind.TOTAL, "the list announced no total, which it did before"
         if found is None:
@@ -155,6 +156,17 @@ def _lost_rows(
     for loss, name in ((of_settled, "settled days"), (of_others, "days")):
         if loss.is_implausible:
             return DoubtKind.ROWS, f"{loss.lost} of {loss.stored} rows are missing on {name} that had them"
+    return None
+
+
+def _lost_amounts(stored: Profile, read: Spool) -> tuple[DoubtKind, str] | None:
+    """Judge by money columns: all of them, or one that most rows had, without an amount."""
+    had = {name: rows for name, rows in stored.with_amounts.items() if rows}
+    if had and not read.with_amounts:
+        return DoubtKind.AMOUNTS, f"no amount is other than zero or null; {max(had.values())} rows had one"
+    for name, rows in had.items():
+        if name not in read.with_amounts and 2 * rows > stored.rows and rows > _FEWEST_AMOUNTS:
+            return DoubtKind.AMOUNTS, f"every {name} is zero or null; {rows} rows had one"
     return None
 
 

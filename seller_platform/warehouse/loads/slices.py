@@ -306,7 +306,7 @@ class Load:
                 return SliceChange({}, after, notes, moved=self.spool.count > 0)
             found = difference(self.spool.hashes, stored)
             lacks_total = doubts is not None and doubts.announced_before and not doubts.announces
-            lacks_amounts = bool(self.slice.dataset.money) and not self.spool.has_amounts
+            lacks_amounts = any(column.name not in self.spool.with_amounts for column in self.slice.dataset.money)
             is_suspect = lacks_total or lacks_amounts or self._loses_rows(cursor, found)
             notes = self._notes_of_doubt(cursor, doubts) if is_suspect else {}
             pending = PendingRows(cursor, self.slice.dataset, self.spool.load_id)
@@ -349,10 +349,10 @@ class Load:
         return notes
 
     def _newest_snapshot(self, cursor: psycopg.Cursor[Any]) -> Profile:
-        """Return the profile of the newest snapshot before the slice's day."""
+        """Return the profile of the newest snapshot with rows before the slice's day."""
         newest = sql.SQL(
             "account = {account} AND {day} = (SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} "
-            "AND account = {account} AND verdict <> 'held' AND window_start < {before})"
+            "AND account = {account} AND verdict <> 'held' AND rows > 0 AND window_start < {before})"
         ).format(
             account=self.slice.account,
             day=sql.Identifier(self.slice.dataset.slice_column),

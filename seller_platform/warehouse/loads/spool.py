@@ -26,7 +26,7 @@ class Spool:
 
     Attributes:
         days: The rows by the value of the slice column: for most datasets the local day, as text.
-        has_amounts: Whether any amount is neither null nor zero.
+        with_amounts: The money columns with an amount that is neither null nor zero.
     """
 
     def __init__(self, name: str, dataset: Dataset, account: str, load_id: int) -> None:
@@ -39,14 +39,14 @@ class Spool:
         self.load_id = load_id
         self._name, self._dataset, self._account = name, dataset, account
         self._writers: dict[tuple[str | None, ...], RowWriter] = {}
-        self._money = [number for number, column in enumerate(dataset.columns) if column.kind is Kind.MONEY]
+        self._money = [(number, each.name) for number, each in enumerate(dataset.columns) if each.kind is Kind.MONEY]
         self._file = tempfile.SpooledTemporaryFile(_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by `close`
         self._forget()
 
     def _forget(self) -> None:
         self._digest, self._hashes = RowDigest(), bytearray()
         self.days: Counter[str] = Counter()
-        self.has_amounts = False
+        self.with_amounts: set[str] = set()
 
     @property
     def count(self) -> int:
@@ -88,7 +88,9 @@ class Spool:
         self._digest.add(hashes)
         self._hashes += hashes
         self.days.update(map(str, map(itemgetter(-1), rows)))
-        self.has_amounts = self.has_amounts or any(any(map(itemgetter(number), rows)) for number in self._money)
+        for number, name in self._money:
+            if name not in self.with_amounts and any(map(itemgetter(number), rows)):
+                self.with_amounts.add(name)
         block = writer.block(lines, hashes, account=account or self._account, load_id=self.load_id, page=page)
         with self._spool_errors():
             self._file.write(block)

@@ -120,6 +120,30 @@ def test_what_can_be_true_is_published(
     assert _count(database) == len(after)
 
 
+def test_an_amount_that_is_gone_from_every_row_is_held(database: Database) -> None:
+    dataset = dataset_named("daily_product_sales")
+    names = [column.name for column in dataset.columns]
+
+    def load(taxes: str) -> Receipt:
+        rows = []
+        for number in range(10):
+            values = {
+                "date": "2026-03-01",
+                "sku": f"SKU-{number}",
+                "product_sales": Decimal(5),
+                "taxes": Decimal(taxes),
+            }
+            rows.append((*(values.get(name) for name in names), "2026-03-01"))
+        with open_load(database, Slice(dataset, ACCOUNT, DAYS)) as opened:
+            opened.spool.write(rows, tags=("platform",), page=1)
+            facts = LoadFacts(1, 1, 0, 10, CountVerdict.MATCH)
+            return opened.store(facts, started_at=NOON, judge=Judge(is_second=True))
+
+    load("1.50")
+
+    assert doubt_of(load("0")).reason == "every taxes is zero or null; 10 rows had one"
+
+
 def test_a_list_that_announces_no_total_any_more_is_held_if_rows_differ(database: Database) -> None:
     _load(database, _entries(3))
 
