@@ -157,8 +157,10 @@ def _hold_and_accept(place: Deployment, receiver: Receiver) -> tuple[list[str], 
     assert f"`seller-platform accept {reading['load']}`" in texts[0]
 
     accepted = document(run(["accept", str(reading["load"]), "--json"], shell))
-    wait_for(place.failed_checks, lambda red: red in GREEN, pause_seconds=1)
+    # What depends on the month may fail now, with its own reason; the orders are as the upstream has them.
+    passed = place.failed_checks().get("seller/orders", [])
 
+    assert "reading_is_plausible" not in passed
     assert accepted["rows"] == 0
     with place.databases() as (_, warehouse), warehouse.begin() as connection:
         kept = connection.execute(text("SELECT count(*) FROM history.orders WHERE account = :a"), {"a": account})
