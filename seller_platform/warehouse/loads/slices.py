@@ -349,10 +349,11 @@ class Load:
         return notes
 
     def _newest_snapshot(self, cursor: psycopg.Cursor[Any]) -> Profile:
-        """Return the profile of the newest snapshot with rows before the slice's day."""
+        """Return the profile of the newest snapshot before the slice's day that had rows, or was accepted without."""
         newest = sql.SQL(
             "account = {account} AND {day} = (SELECT max(window_start) FROM platform.loads WHERE dataset = {dataset} "
-            "AND account = {account} AND verdict <> 'held' AND rows > 0 AND window_start < {before})"
+            "AND account = {account} AND verdict <> 'held' AND (rows > 0 OR notes -> 'accepted' IS NOT NULL) "
+            "AND window_start < {before})"
         ).format(
             account=self.slice.account,
             day=sql.Identifier(self.slice.dataset.slice_column),

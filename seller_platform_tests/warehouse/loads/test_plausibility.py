@@ -180,6 +180,19 @@ def test_a_snapshot_is_compared_with_the_newest_one_before(database: Database) -
     assert open_holds(database) == ()
 
 
+def test_after_an_empty_snapshot_was_believed_the_next_is_no_doubt(database: Database) -> None:
+    def stock(count: int, day: int) -> Receipt:
+        window = Window.day(date(2026, 3, day))
+        empty = [None] * (len(STOCK.columns) - 2)
+        rows = [(f"SKU-{number}", "Main", *empty, str(window.start)) for number in range(count)]
+        at = NOON + timedelta(days=day)
+        return _load(database, rows, Judge(is_second=True), dataset=STOCK, window=window, at=at)
+
+    verdicts = [stock(count, day).verdict for day, count in enumerate((10, 0, 0, 0, 0, 0), start=1)]
+
+    assert verdicts == [CountVerdict.MATCH, *[CountVerdict.HELD] * 2, *[CountVerdict.MATCH] * 3]
+
+
 def test_a_held_reading_is_over_when_a_later_one_is_published(database: Database) -> None:
     _load(database, _entries(3))
     _load(database, [], Judge(is_second=True))
