@@ -5,6 +5,7 @@
 - `access`: decides which accounts a caller may read
 - `pool`: the pool of connections to PostgreSQL
 - `metrics`: metrics of requests, logins and connections
+- `security_events`: records logins, consents and operators' commands
 - `http`: parameters, bodies, answers and middleware
 - `openapi`: endpoints and their description
 - `pages`: pages for people

@@ -3,7 +3,7 @@
 Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -32,6 +32,8 @@ class RequestNotes:
 
     rows: int = 0
     login: LoginOutcome | None = None
+    request_id: str = ""
+    security_events: list[str] = field(default_factory=list)
 
 
 def note_rows(request: Request, rows: int) -> None:
@@ -96,6 +98,12 @@ class Measures:
             ("outcome",),
             registry=registry,
         )
+        self._security_events = Counter(
+            "seller_platform_service_security_events",
+            "Security events of requests, by kind.",
+            ("kind",),
+            registry=registry,
+        )
         self.lent = Gauge(
             "seller_platform_service_connections_lent",
             "Connections to PostgreSQL that requests hold.",
@@ -126,3 +134,5 @@ class Measures:
             self._rows.labels(endpoint).inc(notes.rows)
         if notes.login is not None:
             self._logins.labels(notes.login.value).inc()
+        for kind in notes.security_events:
+            self._security_events.labels(kind).inc()

@@ -57,7 +57,7 @@ class Envelop:
             await send(message)
 
         inner = {**scope, "method": "GET"} if is_head else scope
-        notes_of(inner)
+        notes_of(inner).request_id = request_id
         try:
             with self._measures.under_way.track_inprogress():
                 await self._app(inner, receive, pass_on)

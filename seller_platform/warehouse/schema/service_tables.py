@@ -163,6 +163,23 @@ LOGIN_ATTEMPTS = Table(
     comment="The logins that failed or are under way, for as long as they count against the next.",
 )
 
+SECURITY_EVENTS = Table(
+    "security_events",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    _now("at"),
+    Column("kind", Text, nullable=False),
+    Column("user_id", BigInteger, comment="The user whom it concerns; kept when the user is deleted."),
+    Column("client_id", Text, comment="The application that it concerns."),
+    Column("address", Text, comment="The network address of the request; null: a command of the operator."),
+    Column("request_id", Text, comment="The X-Request-Id of the request."),
+    Column("details", JSONB, nullable=False, server_default="{}", comment="Facts for people, without secrets."),
+    Index(None, "at"),
+    Index(None, "user_id", "id"),
+    schema=SERVICE,
+    comment="Logins, consents, tokens and their management; append-only.",
+)
+
 PRODUCTS = Table(
     "products",
     METADATA,
