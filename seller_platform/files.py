@@ -34,6 +34,15 @@ def create_atomically(path: Path, content: bytes, mode: int) -> None:
     _sync_folder(path.parent)
 
 
+def make_private_folder(folder: Path) -> None:
+    """Create a folder that only its owner can enter, and those above it that are missing.
+
+    A folder that exists keeps its permissions.
+    """
+    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
 @contextmanager
 def draft_beside(path: Path, draft: Path | None = None) -> Iterator[Path]:
     """Yield the path of a temporary file in the same folder, and delete that file after the block.

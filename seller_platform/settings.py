@@ -22,6 +22,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(extra="ignore", frozen=True, validate_default=True)
 
     home: Path = Field(Path(".seller_platform"), alias="SELLER_PLATFORM_HOME")
+    root_data_folder: Path = Field(Path("/var/lib/seller-platform"), alias="SELLER_PLATFORM_ROOT_DATA_FOLDER")
     database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_DATABASE_URL")
     service_database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SERVICE_DATABASE_URL")
     celery_broker_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_CELERY_BROKER_URL")
@@ -40,7 +41,7 @@ class Settings(BaseSettings):
     log_format: LogFormat = Field("text", alias="SELLER_PLATFORM_LOG_FORMAT")
     redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
 
-    @field_validator("home", "export_dir")
+    @field_validator("home", "root_data_folder", "export_dir")
     @classmethod
     def _absolute(cls, folder: Path | None) -> Path | None:
         return None if folder is None else folder.expanduser().absolute()

@@ -2,9 +2,7 @@
 
 import os
 import signal
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import certifi
 import psycopg
@@ -14,6 +12,7 @@ from psycopg import sql
 
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.fork_server import end_server
 from seller_platform_tests.support.postgres import TEMPLATE, Databases
 from seller_platform_tests.support.watchdog import Watchdog, folder_of_the_run
@@ -36,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = config.option.basetemp or folder_of_the_run() / "temporary"
     # Implausible readings are read a second time without a pause.
     os.environ["SELLER_PLATFORM_SECOND_READING_SECONDS"] = "0"
+    # Root's servers keep their data outside of homes; that of the tests is deleted with the folder of the run.
+    os.environ["SELLER_PLATFORM_ROOT_DATA_FOLDER"] = str(folder_of_the_run() / "servers")
     settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")
     authorities = folder_of_the_run() / f"authority-{os.getpid()}.pem"
@@ -80,8 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedServer]:
     """The embedded server of this test process."""
-    with tempfile.TemporaryDirectory(dir=folder_of_the_run(), ignore_cleanup_errors=True) as folder:
-        server = EmbeddedServer(Path(folder) / "postgres")
+    with temporary_folder(folder_of_the_run()) as folder:
+        server = EmbeddedServer(folder / "postgres")
         # No test needs its rows after a crash of the machine, and waiting for the disk takes most of a write's time.
         with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
             for name in ("fsync", "full_page_writes"):

@@ -29,7 +29,7 @@ _PARTITIONS = {
 
 # Definitions are read from the environment; the tables must not depend on it. What the tests themselves set is kept.
 for _name in [name for name in os.environ if name.startswith(("SELLER_PLATFORM_", "SELLER_API_"))]:
-    if _name != "SELLER_PLATFORM_SECOND_READING_SECONDS":
+    if _name not in ("SELLER_PLATFORM_SECOND_READING_SECONDS", "SELLER_PLATFORM_ROOT_DATA_FOLDER"):
         del os.environ[_name]
 
 

@@ -7,13 +7,13 @@ dropped and one added.
 
 import argparse
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.folders import temporary_folder
 
 
 def main() -> None:
@@ -26,12 +26,12 @@ def main() -> None:
         del os.environ[variable]
     from seller_platform_tests import documentation, migration, stored_names  # they import Dagster's definitions
 
-    with tempfile.TemporaryDirectory(prefix="seller-regenerate-", ignore_cleanup_errors=True) as folder:
-        with _migrated_database(Path(folder)) as database:
+    with temporary_folder() as folder:
+        with _migrated_database(folder) as database:
             file = migration.write_migration(database, message or "Tables as declared")
         print(file or "The tables need no migration")
         # A migration that was just written is applied by a database that is opened anew.
-        with _migrated_database(Path(folder)) as database:
+        with _migrated_database(folder) as database:
             stored_names.GOLDEN.write_text(stored_names.written(stored_names.read_names(database.url)))
         print(stored_names.GOLDEN)
     for document in (documentation.README, documentation.ARCHITECTURE):

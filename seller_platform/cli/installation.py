@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from seller_platform.files import make_private_folder
 from seller_platform.settings import Settings, read_settings
-from seller_platform.warehouse.connections.secrets import SecretBox, make_home, secret_box
+from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -28,7 +29,7 @@ def open_installation() -> Iterator[Installation]:
         WarehouseError: PostgreSQL cannot be used.
     """
     settings = read_settings()
-    make_home(settings.home)
+    make_private_folder(settings.home)
     with Database(warehouse_url(settings)) as database:
         database.migrate()
         key = settings.secret_key.get_secret_value() if settings.secret_key else None
@@ -45,5 +46,5 @@ def open_warehouse() -> Database:
         WarehouseError: PostgreSQL cannot be used.
     """
     settings = read_settings()
-    make_home(settings.home)
+    make_private_folder(settings.home)
     return Database(warehouse_url(settings))

@@ -9,10 +9,11 @@ import dagster as dg
 from pydantic import PrivateAttr, SecretStr
 
 from seller_platform.client.http.api import SellerApi
+from seller_platform.files import make_private_folder
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_of
-from seller_platform.warehouse.connections.secrets import SecretBox, make_home, secret_box
+from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -34,7 +35,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["WarehouseResource"]:  # noqa: ARG002  # Dagster's signature
         settings = read_settings()
-        make_home(settings.home)
+        make_private_folder(settings.home)
         with Database(self.database_url or warehouse_url(settings)) as database:
             database.migrate()
             keep_history_start(database, settings.history_start)

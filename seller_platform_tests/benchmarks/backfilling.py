@@ -9,16 +9,15 @@ the end, which Dagster checks every 30 seconds, and from the start of the first 
 """
 
 import argparse
-import tempfile
 import time
 from datetime import date
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
 from seller_platform_tests.support.deployment import Deployment, deployment
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import document, environment, run
 from seller_platform_tests.support.waiting import wait_for
 
@@ -94,9 +93,9 @@ def main() -> None:
     parser.add_argument("--accounts", type=int, default=20)
     parser.add_argument("--months", type=int, default=36)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="seller-backfilling-", ignore_cleanup_errors=True) as folder:
+    with temporary_folder() as folder:
         size = ("--accounts", str(chosen.accounts), "--months", str(chosen.months))
-        with deployment(Path(folder) / "home", *size) as installed:
+        with deployment(folder / "home", *size) as installed:
             stop_following(installed)
             backfill, runs = backfilled(installed)
             rows = rows_of(installed)

@@ -9,7 +9,6 @@ compared with the one of dagster-postgres.
 
 import argparse
 import statistics
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from seller_platform.orchestration.partitions import account_months, add_account
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.free_service import FIRST_MONTH, months
+from seller_platform_tests.support.folders import temporary_folder
 
 _STORAGES = {
     "one pool (ours)": "storage:\n  custom:\n    module: seller_platform.orchestration.storage\n"
@@ -113,13 +113,13 @@ def main() -> None:
     table = Table(title=f"{chosen.accounts * chosen.months} slices a run, {date.today()}", title_justify="left")  # noqa: DTZ011  # the reader's day
     for name in ("storage", "ms a slice"):
         table.add_column(name, justify="left" if name == "storage" else "right")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        server = EmbeddedServer(Path(folder) / "postgres")
+    with temporary_folder() as folder:
+        server = EmbeddedServer(folder / "postgres")
         try:
             for number, (name, storage) in enumerate(_STORAGES.items()):
                 url = server.database(f"bookkeeping_{number}")
                 seconds = measure(
-                    Path(folder) / str(number),
+                    folder / str(number),
                     url,
                     storage,
                     accounts=chosen.accounts,

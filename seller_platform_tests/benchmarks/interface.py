@@ -10,7 +10,6 @@ queries do not count.
 import argparse
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +32,7 @@ from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.serving import month_before
 from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import environment, free_port
 
 DATED = [dataset for dataset in LISTS if dataset.is_dated]
@@ -220,8 +220,7 @@ def main() -> None:
     table = Table(title=f"Pages of Dagster's UI over {size}", title_justify="left")
     for name in ("page", "first s", "again s", "its slowest questions, s"):
         table.add_column(name, justify="right" if name.endswith(" s") else "left")
-    with tempfile.TemporaryDirectory(prefix="seller-interface-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")
         url = server.database("interface")
         began = time.perf_counter()

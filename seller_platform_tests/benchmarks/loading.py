@@ -20,7 +20,6 @@ import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +44,7 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import warehouse_url
 from seller_platform_tests.benchmarks.free_service import FIRST_MONTH, accounts, months
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.postgres import drop_database
 
 DATASETS = ("orders", "transactions")
@@ -202,10 +202,10 @@ def main() -> None:
     if chosen.load_alone:
         load_alone()
         return
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        server = EmbeddedServer(Path(folder) / "postgres")
+    with temporary_folder() as folder:
+        server = EmbeddedServer(folder / "postgres")
         try:
-            measure(server, Path(folder), chosen)
+            measure(server, folder, chosen)
         finally:
             server.close()
 

@@ -8,12 +8,10 @@ must succeed and all others must be refused. Because the token was used twice, i
 
 import argparse
 import secrets
-import tempfile
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 from rich.console import Console
@@ -22,6 +20,7 @@ from rich.table import Table
 from seller_platform.service.access import hash_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.served import ANN, Served, execute, served
 
 AT_ONCE = 8
@@ -77,8 +76,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=300)
     rounds = parser.parse_args().rounds
-    with tempfile.TemporaryDirectory(prefix="seller-refreshing-", ignore_cleanup_errors=True) as folder:
-        server = EmbeddedServer(Path(folder) / "postgres")
+    with temporary_folder() as folder:
+        server = EmbeddedServer(folder / "postgres")
         url = server.database("refreshing")
         with Database(url) as database:
             database.migrate()

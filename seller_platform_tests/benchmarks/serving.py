@@ -23,7 +23,6 @@ import json
 import os
 import statistics
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +46,7 @@ from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.loads.daily_totals import write_sums
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import COMMAND, free_port
 from seller_platform_tests.support.served import list_accounts
 
@@ -344,8 +344,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--months", type=int, default=12)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="seller-serving-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")
         pages = measure_pages(server, folder, asked.rows)
         own, other = measure_statistics(server, folder, asked.months)

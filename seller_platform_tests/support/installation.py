@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from seller_platform.warehouse.connections.accounts import save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.folders import temporary_folder
 
 CONNECTION = "default"
 
@@ -63,10 +63,10 @@ class Site:
 @contextmanager
 def temporary_server() -> Iterator[tuple[EmbeddedServer, Path]]:
     """Run a separate PostgreSQL server, and yield it with its temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="seller-faults-", ignore_cleanup_errors=True) as folder:
-        server = EmbeddedServer(Path(folder) / "postgres")
+    with temporary_folder() as folder:
+        server = EmbeddedServer(folder / "postgres")
         try:
-            yield server, Path(folder)
+            yield server, folder
         finally:
             server.close()
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import httpx
 
+from seller_platform_tests.support.folders import ROOT_DATA
 from seller_platform_tests.support.fork_server import ForkedCommand
 from seller_platform_tests.support.independent_upstream import CLIENT_ID, CLIENT_SECRET, IndependentUpstream
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
@@ -28,6 +29,8 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(("SELLER_", "DAGSTER_", "PYTHONWARN"))
     }
     own = {"SELLER_PLATFORM_HOME": str(home), "SELLER_PLATFORM_SECOND_READING_SECONDS": "0", "PYTHONUNBUFFERED": "1"}
+    if ROOT_DATA in os.environ:
+        own[ROOT_DATA] = os.environ[ROOT_DATA]
     return {**kept, **own, **variables}
 
 

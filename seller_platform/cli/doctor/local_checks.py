@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from shlex import quote
 
 from packaging.requirements import Requirement
 
@@ -15,6 +16,8 @@ from seller_platform.cli.doctor.findings import Finding, fail, ok, warn
 from seller_platform.errors import InvalidSettingError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.secrets import key_file, split_keys
+from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER
+from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES, _FEW_BYTES = 200 << 20, 1 << 30
@@ -28,6 +31,7 @@ def examine_machine(settings: Settings, today: date) -> Iterator[Finding]:
     yield examine_packages(requires("seller-platform") or ())
     yield examine_history_start(settings.history_start, today)
     yield from examine_home(settings.home)
+    yield from examine_root_data(settings.home / EMBEDDED_FOLDER, settings.root_data_folder)
     yield from examine_key(settings)
     for name, folder in (("disk of the home folder", settings.home), ("disk of TMPDIR", Path(tempfile.gettempdir()))):
         yield examine_disk(name, shutil.disk_usage(_nearest(folder)).free, folder)
@@ -104,6 +108,22 @@ def examine_home(home: Path) -> Iterator[Finding]:
     for path in (*spools, *home.glob("secret.key")):
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             yield fail(subject, f"others may read {path}", f"`chmod 600 {path}`, then `seller-platform keys rotate`")
+
+
+def examine_root_data(server: Path, root_data: Path) -> Iterator[Finding]:
+    """Yield where the data of root's embedded server lies, and what others have left there.
+
+    Args:
+        server: The folder of the embedded server in the home folder.
+        root_data: The folder with the data of all of root's servers.
+    """
+    subject = "data of the embedded server"
+    if (server / "data").is_symlink():
+        data = (server / "data").readlink()
+        yield ok(subject, f"{data}, where its user {SERVER_USER} can reach it; it is not part of the home folder")
+    for folder, owner in abandoned_folders(root_data) if root_data.is_dir() else ():
+        step = f"if the home folder was moved, run a command with it; if it was deleted, `rm -r {quote(str(folder))}`"
+        yield warn(subject, f"{folder} belongs to {owner}, which no longer exists", step)
 
 
 def examine_key(settings: Settings) -> Iterator[Finding]:

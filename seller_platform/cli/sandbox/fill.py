@@ -8,7 +8,7 @@ from seller_platform.cli.output import Output, json_option
 from seller_platform.sandbox import SandboxReport, load_sandbox
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import SANDBOX, embedded_server
+from seller_platform.warehouse.postgres.location import sandbox_url
 
 
 @click.group()
@@ -29,7 +29,7 @@ def load(
     *, accounts: int, months: int, orders_per_month: int | None, seed: int, database_url: str | None, output: Output
 ) -> None:
     """Replace the generated sellers in the service's database."""
-    url = database_url or embedded_server(read_settings().home).database(SANDBOX)
+    url = database_url or sandbox_url(read_settings())
     with Database(url) as database:
         database.migrate()
         rows = generate(

@@ -21,6 +21,7 @@ from seller_platform.files import write_atomically
 from seller_platform.service.oauth.applications import add_application, knows_application
 from seller_platform.service.users.groups import set_group
 from seller_platform.service.users.store import ensure_user, grant_accounts
+from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embedded_server
@@ -73,7 +74,7 @@ def open_local_stack(
         ServiceStartError: The service does not answer.
     """
     folder = home / "sandbox"
-    server = embedded_server(folder)
+    server = embedded_server(folder, read_settings().root_data_folder)
     sandbox_url, warehouse_url = server.database(SANDBOX), server.database(WAREHOUSE)
     with Database(sandbox_url) as database:
         database.migrate()

@@ -9,7 +9,7 @@ import click
 from seller_platform.cli.output import Output, json_option
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.postgres.location import SANDBOX, embedded_server, warehouse_url
+from seller_platform.warehouse.postgres.location import sandbox_url, warehouse_url
 
 
 def database_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -31,7 +31,7 @@ def database_options(command: Callable[..., None]) -> Callable[..., None]:
         elif database_url is None and settings.service_database_url is not None:
             url = settings.service_database_url.get_secret_value()
         else:
-            url = database_url or embedded_server(settings.home).database(SANDBOX)
+            url = database_url or sandbox_url(settings)
         command(url=url, **given)
 
     return with_url

@@ -16,7 +16,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Connection
 
 from seller_platform.errors import InvalidSettingError, SecretKeyError
-from seller_platform.files import create_atomically, write_atomically
+from seller_platform.files import create_atomically, make_private_folder, write_atomically
 from seller_platform.warehouse.postgres.advisory_locks import lock_number, share_number
 from seller_platform.warehouse.postgres.database import Database
 
@@ -167,7 +167,7 @@ def secret_box(home: Path, configured: str | None) -> SecretBox:
     if configured:
         return SecretBox(configured)
     path = key_file(home)
-    make_home(home)
+    make_private_folder(home)
     if not path.exists():
         create_atomically(path, new_key().encode(), 0o600)  # of two processes, both use the key of the first
     return SecretBox.of_file(path)
@@ -200,14 +200,6 @@ def resealing(database: Database) -> Iterator[Connection]:
     with database.begin() as transaction:
         lock_number(transaction, _SEALING_LOCK)
         yield transaction
-
-
-def make_home(home: Path) -> None:
-    """Make the home folder, which other users cannot list.
-
-    The embedded server's own user has to pass through it.
-    """
-    home.mkdir(mode=0o711, parents=True, exist_ok=True)
 
 
 def _stamp_of(file: Path) -> _Stamp | None:

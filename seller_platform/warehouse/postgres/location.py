@@ -3,6 +3,7 @@
 from functools import cache
 from pathlib import Path
 
+from seller_platform.files import make_private_folder
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 
@@ -21,10 +22,24 @@ def warehouse_url(settings: Settings) -> str:
     """
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
-    return embedded_server(settings.home).database(WAREHOUSE)
+    return embedded_server(settings.home, settings.root_data_folder).database(WAREHOUSE)
+
+
+def sandbox_url(settings: Settings) -> str:
+    """Return the URL of the sandbox on the home folder's embedded server.
+
+    Raises:
+        EmbeddedServerError: The embedded server does not start.
+    """
+    return embedded_server(settings.home, settings.root_data_folder).database(SANDBOX)
 
 
 @cache
-def embedded_server(home: Path) -> EmbeddedServer:
-    """Return the embedded server of a home folder, which this process joins once."""
-    return EmbeddedServer(home / EMBEDDED_FOLDER)
+def embedded_server(home: Path, root_data: Path) -> EmbeddedServer:
+    """Return the embedded server of a home folder, which this process joins once.
+
+    Args:
+        root_data: For root, the folder that holds the data of servers.
+    """
+    make_private_folder(home)
+    return EmbeddedServer(home / EMBEDDED_FOLDER, root_data=root_data)

@@ -9,9 +9,7 @@ until the backfill ends.
 
 import argparse
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from seller_platform.contract import LISTS, Slicing
 from seller_platform_tests.benchmarks.faults.figures import Figure, print_figures
@@ -23,6 +21,7 @@ from seller_platform_tests.support.deployment import (
     Deployment,
     deployment,
 )
+from seller_platform_tests.support.folders import temporary_folder
 
 DATED = tuple(dataset for dataset in LISTS if dataset.slicing is Slicing.MONTH)
 _NAMES = tuple(dataset.name for dataset in DATED)
@@ -77,9 +76,9 @@ def main() -> int:
     parser.add_argument("--accounts", type=int, default=4)
     parser.add_argument("--months", type=int, default=10)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="seller-backfills-", ignore_cleanup_errors=True) as folder:
+    with temporary_folder() as folder:
         size = ("--accounts", str(chosen.accounts), "--months", str(chosen.months))
-        with deployment(Path(folder), *size) as installed:
+        with deployment(folder, *size) as installed:
             figures = break_and_wait(installed)
     return print_figures("A backfill, with everything killed once", figures)
 

@@ -24,6 +24,7 @@ from seller_platform.cli.doctor.local_checks import (
     examine_key,
     examine_packages,
     examine_python,
+    examine_root_data,
     examine_stored_history,
 )
 from seller_platform.contract import Account
@@ -37,6 +38,7 @@ from seller_platform.warehouse.connections.secrets import SecretBox, key_file, n
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform.warehouse.postgres.health import DatabaseHealth, check_health
+from seller_platform.warehouse.postgres.root_user import remember_folder
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.postgres import drop_database
 from seller_platform_tests.support.processes import free_port
@@ -99,8 +101,24 @@ def test_the_machine(finding: Finding, verdict: FindingLevel, message: str) -> N
 def test_a_home_folder_that_is_sound_or_not_made_yet(tmp_path: Path) -> None:
     secret_box(tmp_path / "made", None)
 
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
     assert "created on first use" in only(examine_home(tmp_path / "new"), FindingLevel.OK).message
     assert only(examine_home(tmp_path / "made"), FindingLevel.OK).message == str(tmp_path / "made")
+
+
+def test_data_of_roots_servers_outside_of_the_home_folder(tmp_path: Path) -> None:
+    server, root_data = tmp_path / "home" / "postgres", tmp_path / "a folder"
+    for name in ("own", "left"):
+        (root_data / name / "data").mkdir(parents=True)
+        remember_folder(root_data / name / "data", server if name == "own" else tmp_path / "deleted")
+    server.mkdir(parents=True)
+    (server / "data").symlink_to(root_data / "own" / "data")
+
+    own, left = examine_root_data(server, root_data)
+
+    assert (own.verdict, left.verdict) == (FindingLevel.OK, FindingLevel.WARN)
+    assert str(root_data / "own" / "data") in own.message
+    assert f"`rm -r '{root_data / 'left'}'`" in left.next_step
 
 
 @pytest.mark.parametrize(

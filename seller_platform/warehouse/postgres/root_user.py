@@ -1,0 +1,156 @@
+"""What root needs for the embedded server: another user, and folders that this user can reach.
+
+PostgreSQL refuses to run as root. Root's home folder is closed to other users and stays so, because it holds the key.
+So the server's data, and its programs where they are closed too, lie in a folder of their own.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+
+from seller_platform.files import draft_beside
+
+SERVER_USER = "seller-postgres"
+DEFAULT_FOLDER = Path("/var/lib/seller-platform")
+
+_OWNER_FILE = "home"
+_DATA = "data"
+
+
+@dataclass(frozen=True)
+class ServerUser:
+    """The user and group that the server runs as, without further groups."""
+
+    uid: int
+    gid: int
+
+
+def is_root() -> bool:
+    """Whether this process runs as root."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def server_user() -> ServerUser:
+    """Return the user of root's servers, who is created on first use, without a login shell.
+
+    Raises:
+        OSError: The user cannot be created.
+    """
+    import pwd  # Windows has no such module
+
+    try:
+        entry = pwd.getpwnam(SERVER_USER)
+    except KeyError:
+        options = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
+        try:
+            command = ["useradd", *options, "--shell", "/usr/sbin/nologin", SERVER_USER]
+            subprocess.run(command, check=True, capture_output=True)  # systems keep it in other folders
+            entry = pwd.getpwnam(SERVER_USER)
+        except FileNotFoundError:
+            raise OSError(f"root needs the user {SERVER_USER} for it, and there is no program `useradd`") from None
+        except subprocess.CalledProcessError as error:
+            try:
+                entry = pwd.getpwnam(SERVER_USER)  # another process created the user meanwhile
+            except KeyError:
+                problem = error.stderr.decode(errors="replace").strip()
+                raise OSError(f"the user {SERVER_USER} cannot be created: {problem}") from None
+    return ServerUser(entry.pw_uid, entry.pw_gid)
+
+
+def owner_of(folder: Path) -> ServerUser:
+    """Return the user who owns a folder."""
+    status = folder.stat()
+    return ServerUser(status.st_uid, status.st_gid)
+
+
+def is_open_to_others(folder: Path) -> bool:
+    """Whether any user may pass through a folder and all folders above it."""
+    folder = folder.resolve()
+    return all(parent.stat().st_mode & stat.S_IXOTH for parent in (folder, *folder.parents))
+
+
+def make_data_folder(servers: Path, folder: Path) -> Path:
+    """Make a folder for the data of the server of `folder`, which only the server's user can enter.
+
+    Args:
+        servers: The folder that holds the data of all of root's servers.
+
+    Raises:
+        OSError: It cannot be made, or the server's user could not reach it.
+    """
+    user = server_user()
+    _make_servers_folder(servers)
+    own = servers / token_hex(8)
+    own.mkdir(mode=0o711)
+    data = own / _DATA
+    data.mkdir(mode=0o700)
+    os.chown(data, user.uid, user.gid)
+    remember_folder(data, folder)
+    return data
+
+
+def remember_folder(data: Path, folder: Path) -> None:
+    """Write the server's own folder beside its data, so that abandoned data can be named."""
+    file = data.parent / _OWNER_FILE
+    if not file.exists() or file.read_text() != f"{folder}\n":
+        file.write_text(f"{folder}\n")
+
+
+def abandoned_folders(servers: Path) -> list[tuple[Path, Path]]:
+    """Return the folders with data of servers whose own folder no longer exists, each with that folder."""
+    found = []
+    for file in sorted(servers.glob(f"*/{_OWNER_FILE}")):
+        folder = Path(file.read_text().rstrip("\n"))
+        link = folder / _DATA
+        if not link.is_symlink() or link.readlink() != file.parent / _DATA:
+            found.append((file.parent, folder))
+    return found
+
+
+def reachable_programs(servers: Path, installed: Path) -> Path:
+    """Return a folder with PostgreSQL's programs that the server's user can run.
+
+    Where `installed` is closed to other users, it is a copy of it.
+
+    Args:
+        installed: The folder that holds `bin`, `lib` and `share`.
+    """
+    if is_open_to_others(installed) and all(map(_is_readable, installed.rglob("*"))):
+        return installed
+    stamp = f"{installed}\n{(installed / 'bin' / 'postgres').stat().st_mtime_ns}"
+    copied = servers / f"postgresql-{sha256(stamp.encode()).hexdigest()[:16]}"
+    if not copied.exists():
+        _make_servers_folder(servers)
+        with draft_beside(copied) as draft:
+            shutil.copytree(installed, draft, symlinks=True)
+            for path in (draft, *draft.rglob("*")):
+                if not path.is_symlink():
+                    path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+            try:
+                draft.rename(copied)
+            except OSError:
+                shutil.rmtree(draft)  # another process made the copy meanwhile
+                if not copied.exists():
+                    raise
+    return copied
+
+
+def _make_servers_folder(servers: Path) -> None:
+    if not servers.exists():
+        servers.mkdir(parents=True)
+        servers.chmod(0o755)  # a new folder, whatever the umask
+    if not is_open_to_others(servers):
+        raise OSError(
+            f"the user {SERVER_USER} cannot reach {servers}; set SELLER_PLATFORM_ROOT_DATA_FOLDER to a folder that "
+            "every user can pass through"
+        )
+
+
+def _is_readable(path: Path) -> bool:
+    needed = stat.S_IXOTH | stat.S_IROTH if path.is_dir() else stat.S_IROTH
+    return path.is_symlink() or path.stat().st_mode & needed == needed
