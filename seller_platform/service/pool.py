@@ -48,7 +48,7 @@ class Store:
             "autocommit": True,
             "connect_timeout": 5,
             "application_name": "seller-platform service",
-            "options": f"-c statement_timeout={_STATEMENT_MILLISECONDS} -c search_path=",
+            "options": f"-c statement_timeout={_STATEMENT_MILLISECONDS} -c search_path= -c TimeZone=UTC",
         }
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(database_url),
@@ -57,7 +57,7 @@ class Store:
             max_size=connections,
             timeout=wait_seconds,
             reconnect_timeout=wait_seconds,
-            check=AsyncConnectionPool.check_connection,
+            check=_reset,
             open=False,
         )
 
@@ -97,6 +97,14 @@ class Store:
             except PoolTimeout:
                 if self._lent == 0 or time.monotonic() > deadline:
                     raise
+
+
+async def _reset(connection: Connection) -> None:
+    """Reset the session to its first settings; fail if the connection is lost.
+
+    The pool calls this before each loan, so that what one request sets, such as its time zone, reaches no other.
+    """
+    await connection.execute("RESET ALL")
 
 
 async def fetch_records(
