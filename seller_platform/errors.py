@@ -528,6 +528,29 @@ class WrongContentTypeError(ApiError):
         super().__init__(f"the content type is {found!r}; send {wanted}")
 
 
+class UnreadableCodingError(ApiError):
+    """The body is compressed, or in another charset than UTF-8."""
+
+    next_step = "Send the body uncompressed, in UTF-8."
+    status = 415
+
+    def __init__(self, header: str, value: str) -> None:
+        self.header, self.value = header, value
+        super().__init__(f"the {header} is {value!r}; send the body uncompressed, in UTF-8")
+
+
+class MisdirectedRequestError(ApiError):
+    """The request is for a host that the service does not serve."""
+
+    next_step = "Use the public URL of the service."
+    status = 421
+
+    def __init__(self, host: str, public_url: str | None) -> None:
+        self.host, self.public_url = host, public_url
+        step = f"use {public_url}" if public_url else "its operator sets SELLER_PLATFORM_SERVICE_PUBLIC_URL to serve it"
+        super().__init__(f"the host {host!a} is not served here; {step}")
+
+
 class InvalidParametersError(ApiError):
     """Parameters are missing, unknown in value, out of range or contradictory."""
 

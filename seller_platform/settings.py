@@ -3,6 +3,7 @@
 import os
 import re
 from datetime import date
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -25,6 +26,12 @@ class Settings(BaseSettings):
     root_data_folder: Path = Field(Path("/var/lib/seller-platform"), alias="SELLER_PLATFORM_ROOT_DATA_FOLDER")
     database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_DATABASE_URL")
     service_database_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SERVICE_DATABASE_URL")
+    service_public_url: str | None = Field(None, alias="SELLER_PLATFORM_SERVICE_PUBLIC_URL")
+    service_trusted_proxies: str = Field("127.0.0.1,::1", alias="SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES")
+    service_connections: int = Field(2_000, alias="SELLER_PLATFORM_SERVICE_CONNECTIONS", ge=1, le=100_000)
+    service_connections_of_one_address: int = Field(
+        100, alias="SELLER_PLATFORM_SERVICE_CONNECTIONS_OF_ONE_ADDRESS", ge=1, le=100_000
+    )
     celery_broker_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_CELERY_BROKER_URL")
     secret_key: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SECRET_KEY")
     history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")
@@ -73,11 +80,41 @@ class Settings(BaseSettings):
                 raise ValueError("must be an http or https URL")
         return url
 
+    @field_validator("service_public_url")
+    @classmethod
+    def _origin(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        try:
+            parts = urlsplit(url.lower())
+            origin = f"{parts.scheme}://{parts.netloc}"
+            is_origin = parts.scheme in ("http", "https") and url.lower() in (origin, f"{origin}/")
+            if not is_origin or not parts.hostname or "@" in origin or (parts.port is None and origin.endswith(":")):
+                raise ValueError
+        except ValueError:
+            raise ValueError("must be an http or https URL without path, such as https://api.example.com") from None
+        return origin
+
+    @field_validator("service_trusted_proxies")
+    @classmethod
+    def _networks(cls, proxies: str) -> str:
+        for proxy in listed(proxies):
+            try:
+                ip_network(proxy)
+            except ValueError:
+                raise ValueError("must be IP addresses or networks, such as 10.0.0.5,172.16.0.0/12") from None
+        return proxies
+
     @field_validator("base_url", "auth_url", "dagster_url")
     @classmethod
     def _without_last_slash(cls, url: str | None) -> str | None:
         # Paths are appended to these; the redirect URI is compared to the last character, and stays as it is.
         return url.rstrip("/") if url is not None else None
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Return the values of a setting that holds several, with commas between them."""
+    return tuple(filter(None, text.replace(" ", "").split(",")))
 
 
 def read_settings() -> Settings:

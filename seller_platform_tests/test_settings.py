@@ -53,6 +53,12 @@ def test_values_are_read_and_an_empty_one_is_none(monkeypatch: pytest.MonkeyPatc
         ("SELLER_PLATFORM_HISTORY_START", "2024-13-canary"),
         ("SELLER_API_BASE_URL", "ftp://canary"),
         ("SELLER_API_BASE_URL", "canary"),
+        ("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "canary.example"),
+        ("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://canary.example/path"),
+        ("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://user@canary.example"),
+        ("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://canary.example:port"),
+        ("SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES", "*"),
+        ("SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES", "127.0.0.1,canary.example"),
     ],
 )
 def test_a_wrong_value_is_refused_by_the_name_of_its_variable(

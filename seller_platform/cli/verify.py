@@ -106,7 +106,11 @@ def open_replica(installation: Installation) -> Iterator[str]:
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "seller_platform.cli", "service", "run", "--no-worker", "--port", str(port)]
     # The environment, unlike arguments, is not shown in lists of processes.
-    variables = {"SELLER_PLATFORM_SERVICE_DATABASE_URL": installation.database.url}
+    # It is reached on the loopback, whatever the public URL of this machine's own service is.
+    variables = {
+        "SELLER_PLATFORM_SERVICE_DATABASE_URL": installation.database.url,
+        "SELLER_PLATFORM_SERVICE_PUBLIC_URL": "",
+    }
     with running("the replica", command, variables, log) as replica:
         base_url = f"http://127.0.0.1:{port}"
         await_answer(f"{base_url}{SERVICE_STATUS}", replica)

@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -18,10 +18,12 @@ from starlette.types import ExceptionHandler
 
 from seller_platform.clocks import Clock, utc_now
 from seller_platform.contract.wire import AUTHORIZE, DOCS, METADATA, OPENAPI, REVOKE, TOKEN, error_body
-from seller_platform.errors import ApiError, MissingSettingError, WarehouseUnavailableError
+from seller_platform.errors import ApiError, MisdirectedRequestError, MissingSettingError, WarehouseUnavailableError
 from seller_platform.service.costs.endpoints import cost_routes
 from seller_platform.service.http.compression import Compress
+from seller_platform.service.http.connections import NOTE_REFUSAL
 from seller_platform.service.http.middleware import Envelop
+from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location, Refuse
 from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, json_answer
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
@@ -60,18 +62,24 @@ from seller_platform.service.reports.endpoints import report_routes
 from seller_platform.service.reports.worker import Pace, WorkerThread
 from seller_platform.service.statistics.endpoint import statistics_route
 from seller_platform.service.users.endpoints import user_routes
+from seller_platform.settings import read_settings
 from seller_platform.traces import flush_traces, send_traces
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
+PUBLIC_URL = "SELLER_PLATFORM_SERVICE_PUBLIC_URL"
+LISTENED_HOST = "SELLER_PLATFORM_SERVICE_LISTENED_HOST"
 TRACED_AS = "seller-platform-service"
 
-_MOST_ADDRESSES = 16  # base URLs for which the documentation is cached
+# The documentation is made once, for this base URL. Without a public URL, it is replaced by that of the request.
+_ANY_BASE_URL = "http://base-url.invalid"
+_MOST_BASE_URLS = 16  # without a public URL, each port of the loopback makes one
 
 
 def create_app(
     database_url: str,
     *,
+    location: Location = ON_LOOPBACK,
     clock: Clock = utc_now,
     connections: int = 8,
     wait_seconds: float = 3.0,
@@ -81,6 +89,7 @@ def create_app(
     """Return the service over a migrated database.
 
     Args:
+        location: Where the service is reached; by default on the loopback only.
         clock: Returns the time, which decides the days of lists that are requested without dates.
         connections: How many connections to PostgreSQL may be open at once.
         wait_seconds: How long to wait for PostgreSQL before it counts as unavailable.
@@ -94,13 +103,13 @@ def create_app(
     store = Store(database_url, connections=connections, wait_seconds=wait_seconds, measures=measures)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Callable[[str], None]]]:
         await store.open()
         worker = WorkerThread(database_url, worker_pace) if worker_pace is not None else None
         if worker is not None:
             worker.start()
         try:
-            yield
+            yield {NOTE_REFUSAL: measures.ended}
         finally:
             if worker is not None:
                 await asyncio.to_thread(worker.stop)
@@ -124,7 +133,11 @@ def create_app(
             *_page_routes(store),
             *_documentation_routes(routes),
         ],
-        middleware=[Middleware(Envelop, measures=measures), Middleware(Compress)],
+        middleware=[
+            Middleware(Envelop, measures=measures, is_https=location.is_https),
+            Middleware(CheckHost, location=location, refuse=_answer_misdirected(routes)),
+            Middleware(Compress),
+        ],
         exception_handlers={
             ApiError: _answer_error,
             WarehouseUnavailableError: _answer_error,
@@ -141,12 +154,14 @@ def app_from_environment() -> Starlette:
 
     Raises:
         MissingSettingError: The variable is not set.
+        InvalidSettingError: Another variable has an invalid value.
     """
     database_url = os.environ.get(DATABASE_URL)
     if not database_url:
         raise MissingSettingError(DATABASE_URL, "the database to serve")
     send_traces(TRACED_AS, os.environ)
-    return create_app(database_url, worker_pace=None if os.environ.get(NO_WORKER) else Pace())
+    location = Location(read_settings().service_public_url, os.environ.get(LISTENED_HOST, "127.0.0.1"))
+    return create_app(database_url, location=location, worker_pace=None if os.environ.get(NO_WORKER) else Pace())
 
 
 def _page_routes(store: Store) -> list[routing.Route]:
@@ -174,16 +189,21 @@ def _page_routes(store: Store) -> list[routing.Route]:
 
 
 def _documentation_routes(routes: Sequence[Route]) -> list[routing.Route]:
-    @lru_cache(_MOST_ADDRESSES)
-    def documentation(base_url: str) -> tuple[bytes, str]:
-        document = openapi_document(routes, oauth_paths(), base_url)
+    @cache
+    def documentation() -> tuple[bytes, str]:
+        document = openapi_document(routes, oauth_paths(), _ANY_BASE_URL)
         return msgspec.json.encode(document), docs_text(document)
 
+    @lru_cache(_MOST_BASE_URLS)
+    def documentation_of(base_url: str) -> tuple[bytes, str]:
+        document, page = documentation()
+        return document.replace(_ANY_BASE_URL.encode(), base_url.encode()), page.replace(_ANY_BASE_URL, base_url)
+
     async def answer_document(request: Request) -> Response:
-        return Response(documentation(base_url_of(request))[0], media_type=JSON)
+        return Response(documentation_of(base_url_of(request))[0], media_type=JSON)
 
     async def answer_docs(request: Request) -> Response:
-        return page_with_script(documentation(base_url_of(request))[1])
+        return page_with_script(documentation_of(base_url_of(request))[1])
 
     return [routing.Route(OPENAPI, answer_document), routing.Route(DOCS, page_of(answer_docs))]
 
@@ -194,7 +214,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
 
 def _answer_without_route(routes: Sequence[Route]) -> ExceptionHandler:
     """Return the handler of requests that no route takes."""
-    api = {_first_part(route.path) for route in routes}
+    is_page = _page_test(routes)
 
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -209,13 +229,35 @@ def _answer_without_route(routes: Sequence[Route]) -> ExceptionHandler:
             if request.method == "OPTIONS":
                 return Response(None, 204, headers)
             message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
-        # A browser gets a page, unless the path belongs to the API.
-        is_page = _first_part(path) not in api and path not in (TOKEN, REVOKE, METADATA, OPENAPI)
-        if is_page and "text/html" in request.headers.get("accept", ""):
+        if is_page(request):
             return render_message(error.status_code, f"{message[0].upper()}{message[1:]}.", headers)
         return json_answer(error_body(error.status_code, message), error.status_code, headers)
 
     return answer
+
+
+def _answer_misdirected(routes: Sequence[Route]) -> Refuse:
+    """Return the function that answers requests for other hosts."""
+    is_page = _page_test(routes)
+
+    async def answer(request: Request, error: MisdirectedRequestError) -> Response:
+        if is_page(request):
+            return render_message(error.status, f"{error.message[0].upper()}{error.message[1:]}.")
+        return error_answer(error)
+
+    return answer
+
+
+def _page_test(routes: Sequence[Route]) -> Callable[[Request], bool]:
+    """Return whether a request is answered with a page: it is a browser's, and its path is not the API's."""
+    api = {_first_part(route.path) for route in routes}
+
+    def is_page(request: Request) -> bool:
+        path = request.scope["path"]
+        is_api = _first_part(path) in api or path in (TOKEN, REVOKE, METADATA, OPENAPI)
+        return not is_api and "text/html" in request.headers.get("accept", "")
+
+    return is_page
 
 
 def _first_part(path: str) -> str:

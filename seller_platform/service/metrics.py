@@ -121,8 +121,18 @@ class Measures:
             "Requests that waited in vain for a connection to PostgreSQL.",
             registry=registry,
         )
+        self._connections_ended = Counter(
+            "seller_platform_service_connections_ended",
+            "Connections of clients that the service ended, by the limit that they were over.",
+            ("reason",),
+            registry=registry,
+        )
         for outcome in LoginOutcome:
             self._logins.labels(outcome.value)
+
+    def ended(self, reason: str) -> None:
+        """Count a connection that was ended."""
+        self._connections_ended.labels(reason).inc()
 
     def answered(self, scope: Scope, method: str, status: int, seconds: float) -> None:
         """Count a request that was answered; status 0 stands for one that got no answer."""

@@ -2,6 +2,7 @@
 
 import logging.config
 import os
+import resource
 import signal
 import socket
 import threading
@@ -16,7 +17,9 @@ from uvicorn.supervisors import Multiprocess
 
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
-from seller_platform.service.app import DATABASE_URL, NO_WORKER, create_app
+from seller_platform.service.app import DATABASE_URL, LISTENED_HOST, NO_WORKER, PUBLIC_URL, create_app
+from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
+from seller_platform.service.http.public_url import Location
 from seller_platform.service.monitoring.prometheus import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.reports.worker import Pace, run_worker
 
@@ -24,6 +27,7 @@ _LOG = logging.getLogger("seller_platform.service")
 _READY = "listening on %s"
 _GRACE_SECONDS = 10
 _BACKLOG = 2048
+_OTHER_FILES = 256  # files of a process beside the connections of its clients
 _LEVELS = {
     "seller_platform.service": "INFO",
     "uvicorn": "WARNING",
@@ -45,6 +49,8 @@ def run_service(
     *,
     host: str = "127.0.0.1",
     port: int = 8700,
+    public_url: str | None = None,
+    limits: ConnectionLimits = DEFAULT_LIMITS,
     workers: int = 1,
     writes_reports: bool = True,
     metrics: MetricsAddress | None = None,
@@ -54,6 +60,8 @@ def run_service(
 
     Args:
         port: 0 takes a free one, which the log names.
+        public_url: The URL under which users reach the service; without it, only the loopback and `host` are served.
+        limits: What connections may send, and how long they may take; in each worker process.
         writes_reports: Whether reports are written here; else a report worker in another process writes them.
         metrics: The address of the page for Prometheus, which sums the metrics of all workers; by default none.
 
@@ -63,6 +71,7 @@ def run_service(
     log_config = log_configuration(log_format, _LEVELS)
     logging.config.dictConfig(log_config)
     registry = CollectorRegistry()
+    _allow_files(limits.connections + _OTHER_FILES)
     with ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
         stack.enter_context(_signals_end_quietly())
@@ -75,14 +84,16 @@ def run_service(
         address = f"[{host}]" if ":" in host else host
         url = f"http://{address}:{listener.getsockname()[1]}"
         if workers == 1:
-            app = create_app(database_url, worker_pace=Pace() if writes_reports else None, registry=registry)
-            _AnnouncingServer(_configuration(app, log_config), url).run([listener])
+            pace, location = Pace() if writes_reports else None, Location(public_url, host)
+            app = create_app(database_url, location=location, worker_pace=pace, registry=registry)
+            _AnnouncingServer(_configuration(app, limits, log_config), url).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
+        os.environ[PUBLIC_URL], os.environ[LISTENED_HOST] = public_url or "", host
         os.environ[NO_WORKER] = "" if writes_reports else "1"
         factory = "seller_platform.service.app:app_from_environment"
-        config = _configuration(factory, log_config, factory=True, workers=workers)
+        config = _configuration(factory, limits, log_config, factory=True, workers=workers)
         _LOG.info(_READY, url)
         Multiprocess(config, sockets=[listener]).run()
 
@@ -109,15 +120,24 @@ class _AnnouncingServer(uvicorn.Server):
             _LOG.info(_READY, self._url)
 
 
-def _configuration(app: Any, log_config: dict[str, Any], **options: Any) -> uvicorn.Config:
-    return uvicorn.Config(
+def _configuration(app: Any, limits: ConnectionLimits, log_config: dict[str, Any], **options: Any) -> uvicorn.Config:
+    return BoundedConfig(
         app,
+        limits=limits,
         log_config=log_config,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         **options,
     )
+
+
+def _allow_files(count: int) -> None:
+    """Raise the bound of open files, as far as the system allows; shells often set it to 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -29,6 +29,8 @@ from seller_platform.contract import Account, Column, Dataset, Kind, Window
 from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.service.access import hash_of
 from seller_platform.service.app import create_app
+from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
+from seller_platform.service.http.public_url import ON_LOOPBACK, Location
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.users.store import grant_accounts
@@ -121,9 +123,18 @@ def running_app(
     wait_seconds: float = 30.0,
     worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
+    location: Location = ON_LOOPBACK,
+    limits: ConnectionLimits = DEFAULT_LIMITS,
 ) -> Iterator[str]:
-    app = create_app(url, clock=lambda: NOW, wait_seconds=wait_seconds, worker_pace=worker_pace, registry=registry)
-    config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
+    app = create_app(
+        url,
+        location=location,
+        clock=lambda: NOW,
+        wait_seconds=wait_seconds,
+        worker_pace=worker_pace,
+        registry=registry,
+    )
+    config = BoundedConfig(app, limits=limits, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -98,7 +98,7 @@ def open_local_stack(
     with running(
         "the service",
         [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", str(urlsplit(base_url).port)],
-        {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url},
+        {"SELLER_PLATFORM_SERVICE_DATABASE_URL": sandbox_url, "SELLER_PLATFORM_SERVICE_PUBLIC_URL": ""},
         folder / "service.log",
     ) as service:
         await_answer(f"{base_url}{SERVICE_STATUS}", service)

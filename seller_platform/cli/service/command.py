@@ -9,6 +9,7 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.service.csv_loads import products, rates
 from seller_platform.cli.service.options import database_options, open_service, result_options, say
 from seller_platform.errors import RequestError
+from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.oauth.applications import add_application, add_public_application
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
@@ -21,7 +22,7 @@ from seller_platform.service.users.store import (
     set_password,
     users_of,
 )
-from seller_platform.settings import read_settings
+from seller_platform.settings import listed, read_settings
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -56,18 +57,29 @@ def run(
     metrics_host: str,
     url: str,
 ) -> None:
-    """Serve the REST API over a database, until Ctrl-C."""
+    """Serve the REST API over a database, until Ctrl-C.
+
+    Without SELLER_PLATFORM_SERVICE_PUBLIC_URL it answers only requests for this machine's loopback, or for --host.
+    """
+    settings = read_settings()
     with Database(url) as database:
         database.migrate()
     metrics = MetricsAddress(metrics_host, metrics_port) if metrics_port is not None else None
+    limits = ConnectionLimits(
+        connections=settings.service_connections,
+        of_one_address=settings.service_connections_of_one_address,
+        trusted_proxies=listed(settings.service_trusted_proxies),
+    )
     run_service(
         url,
         host=host,
         port=port,
+        public_url=settings.service_public_url,
+        limits=limits,
         workers=workers,
         writes_reports=writes_reports,
         metrics=metrics,
-        log_format=read_settings().log_format,
+        log_format=settings.log_format,
     )
 
 

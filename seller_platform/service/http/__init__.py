@@ -3,6 +3,8 @@
 - `parameters`: query parameters, read strictly
 - `bodies`: request bodies, read within bounds
 - `responses`: answers and errors
+- `connections`: bounds for connections
+- `public_url`: the URL of the service, and the refusal of other hosts
 - `middleware`: request ids, access log, answers to unexpected errors
 - `compression`: gzip
 """

@@ -6,7 +6,13 @@ from typing import NoReturn
 
 from starlette.requests import Request
 
-from seller_platform.errors import ApiError, BodyTooLargeError, InvalidParametersError, WrongContentTypeError
+from seller_platform.errors import (
+    ApiError,
+    BodyTooLargeError,
+    InvalidParametersError,
+    UnreadableCodingError,
+    WrongContentTypeError,
+)
 from seller_platform.service.http.parameters import parse_fields, shown
 from seller_platform.service.http.responses import JSON
 
@@ -14,6 +20,7 @@ FORM = "application/x-www-form-urlencoded"
 LARGEST_JSON_BYTES = 1 << 20
 _LARGEST_FORM_BYTES = 64 << 10
 _LONGEST_INT = 18
+_UTF_8 = ("utf-8", "utf8", "us-ascii")
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -23,12 +30,11 @@ async def read_form(request: Request) -> dict[str, str]:
 
     Raises:
         WrongContentTypeError: The body is not a form.
+        UnreadableCodingError: The body is compressed, or not in UTF-8.
         BodyTooLargeError: The body is larger than 64 KiB.
         ApiError: A field was sent twice, or is not UTF-8 without NUL characters.
     """
-    content_type = request.headers.get("content-type", "")
-    if content_type.partition(";")[0].strip().lower() != FORM:
-        raise WrongContentTypeError(content_type[:100], FORM)
+    _check_type(request, FORM)
     body = await read_body(request, _LARGEST_FORM_BYTES)
     try:
         fields = parse_fields(body)
@@ -44,15 +50,14 @@ async def read_json(request: Request) -> dict[str, object]:
 
     Raises:
         WrongContentTypeError: The body is of another type.
+        UnreadableCodingError: The body is compressed, or not in UTF-8.
         BodyTooLargeError: The body is larger than 1 MiB.
         InvalidParametersError: The body is not JSON, or not an object.
     """
     body = await read_body(request, LARGEST_JSON_BYTES)
     if not body:
         return {}
-    content_type = request.headers.get("content-type", "")
-    if content_type.partition(";")[0].strip().lower() != JSON:
-        raise WrongContentTypeError(content_type[:100], JSON)
+    _check_type(request, JSON)
     try:
         sent = parse_json(body)
     except ValueError as error:
@@ -60,6 +65,21 @@ async def read_json(request: Request) -> dict[str, object]:
     if not isinstance(sent, dict):
         raise InvalidParametersError({"body": ["must be a JSON object"]})
     return sent
+
+
+def _check_type(request: Request, expected: str) -> None:
+    """Return if the body has the expected type, and neither a compression nor a charset other than UTF-8."""
+    content_type = request.headers.get("content-type", "")
+    essence, *parameters = content_type.split(";")
+    if essence.strip().lower() != expected:
+        raise WrongContentTypeError(content_type[:100], expected)
+    coding = request.headers.get("content-encoding", "identity").strip()
+    if coding.lower() != "identity":
+        raise UnreadableCodingError("content encoding", coding[:100])
+    for parameter in parameters:
+        name, _, charset = parameter.partition("=")
+        if name.strip().lower() == "charset" and charset.strip(' "').lower() not in _UTF_8:
+            raise UnreadableCodingError("charset", charset.strip(' "')[:100])
 
 
 def parse_json(body: bytes) -> object:

@@ -7,6 +7,7 @@ import uuid
 
 from opentelemetry.trace import Span, SpanKind
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seller_platform.logs import facts, log_context
@@ -16,17 +17,20 @@ from seller_platform.traces import mark_failed, span, with_values
 
 REQUEST_ID = "X-Request-Id"
 ACCESS_LOG = logging.getLogger("seller_platform.service.access")
+_CLIENT_CLOSED = 499  # as nginx counts a client that hung up before its answer
+_HSTS = "max-age=31536000"
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Envelop:
     """ASGI middleware around the application.
 
-    HEAD is answered as GET without the body. The access log never holds a query, which may carry codes and titles.
+    HEAD is answered as GET without the body. Answers are not stored by caches unless the endpoint allows it. The access
+    log never holds a query, which may carry codes and titles.
     """
 
-    def __init__(self, app: ASGIApp, *, measures: Measures) -> None:
-        self._app, self._measures = app, measures
+    def __init__(self, app: ASGIApp, *, measures: Measures, is_https: bool = False) -> None:
+        self._app, self._measures, self._is_https = app, measures, is_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,6 +56,10 @@ class Envelop:
                 headers = MutableHeaders(scope=message)
                 headers[REQUEST_ID] = request_id
                 headers["X-Content-Type-Options"] = "nosniff"
+                # Set outside the compression, which takes the header as a mark of answers that hold secrets.
+                headers.setdefault("Cache-Control", "no-store")
+                if self._is_https:
+                    headers["Strict-Transport-Security"] = _HSTS
             elif is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)
@@ -61,6 +69,8 @@ class Envelop:
         try:
             with self._measures.under_way.track_inprogress():
                 await self._app(inner, receive, pass_on)
+        except ClientDisconnect:
+            status = status or _CLIENT_CLOSED
         except Exception as error:
             ACCESS_LOG.exception("request %s failed", request_id)
             if status:

@@ -1,6 +1,5 @@
 """Answers: JSON, and every error as the body that the contract describes."""
 
-import re
 from collections.abc import Mapping
 
 import msgspec
@@ -11,10 +10,11 @@ from starlette.responses import Response
 from seller_platform.contract.wire import error_body
 from seller_platform.errors import ApiError, TokenEndpointError, WarehouseUnavailableError
 
+BASE_URL = "seller_platform.base_url"
+"""The name in a request's scope of the base URL that it was sent to."""
 JSON = "application/json"
 RETRY_SECONDS = 5
 
-_HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?")
 _AWAY = "the service's store cannot be reached at the moment; try again in a few seconds"
 _BROKEN = "the service failed on this request; it was logged under the request id of this answer"
 
@@ -61,12 +61,8 @@ def message_of(error: Exception) -> tuple[int, str, Mapping[str, str]]:
 
 
 def base_url_of(request: Request) -> str:
-    """Return the base URL of the service, from the Host header where it is valid."""
-    host = request.headers.get("host", "")
-    if not _HOST.fullmatch(host):
-        address, port = request.scope.get("server") or ("localhost", None)
-        host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    return f"{request.scope['scheme']}://{host}"
+    """Return the base URL of the service: its public URL, else where on this machine it was reached."""
+    return str(request.scope[BASE_URL])
 
 
 def allowed_methods(request: Request) -> list[str]:

@@ -177,6 +177,7 @@ def _form(name: str, summary: str, rules: str, body: dict[str, Any], answer: dic
             "400": _json("The request is refused.", _REFUSAL),
             "401": _json("The client is not known, or its secret is wrong.", _REFUSAL),
             "413": _json("The body is too large.", _REFUSAL),
+            "415": _json("The body is compressed, or in another charset than UTF-8.", _REFUSAL),
             "503": _json("The store is away; try again later.", ERROR_SCHEMA),
         },
     )

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, DOCS, REVOKE, TOKEN
-from seller_platform.errors import ApiError, TokenEndpointError
+from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
 from seller_platform.service.access import hash_of
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import is_storable, shown
@@ -84,7 +84,8 @@ async def _read_token_form(request: Request) -> dict[str, str]:
     try:
         return await read_form(request)
     except ApiError as error:
-        status = error.status if error.status == 413 else 400
+        is_kept = isinstance(error, BodyTooLargeError | UnreadableCodingError)
+        status = error.status if is_kept else 400
         raise TokenEndpointError("invalid_request", error.message, status=status) from None
 
 

@@ -46,7 +46,7 @@ _REFUSALS = {
     404: "What was asked for does not exist or is not the caller's.",
     409: "The report is not ready; where `Retry-After` is sent, it will be.",
     413: "The body is too large.",
-    415: "The body is not JSON.",
+    415: "The body is not JSON, or is compressed, or in another charset than UTF-8.",
     422: "A parameter is missing, unknown in value, out of range or contradictory. With the reason `replica` it asks "
     "for what was never read from the service that the rows come from.",
     503: "The store is away; try again later.",

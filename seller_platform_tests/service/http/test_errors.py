@@ -272,3 +272,41 @@ def test_no_query_causes_a_500(reading: Served) -> None:
             answer = client.get(f"{dataset.path}?{'&'.join(pairs)}")
             assert answer.status_code in (200, 404, 422), (answer.status_code, pairs)
             json.loads(answer.text)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Encoding": "gzip"},
+        {"Content-Type": "{}; charset=latin-1"},
+        {"Content-Type": '{}; x=1; Charset="utf-16"'},
+    ],
+    ids=str,
+)
+def test_a_body_that_is_compressed_or_not_utf_8_is_refused(reading: Served, headers: dict[str, str]) -> None:
+    bodies = {
+        "/reports/request": ("application/json", b'{"report_type": "orders"}'),
+        "/oauth/token": ("application/x-www-form-urlencoded", b"grant_type=refresh_token"),
+        "/login": ("application/x-www-form-urlencoded", b"email=x"),
+    }
+    with reading.client(ANN) as client:
+        for path, (content_type, body) in bodies.items():
+            sent = {"Content-Type": content_type} | {name: text.format(content_type) for name, text in headers.items()}
+            refused = client.post(path, content=body, headers=sent)
+            accepted = {"Content-Type": f'{content_type}; charset="UTF-8"', "Content-Encoding": "identity"}
+
+            assert refused.status_code == 415, (path, refused.text)
+            assert client.post(path, content=body, headers=accepted).status_code != 415, path
+
+
+def test_answers_of_the_api_are_not_stored_unless_the_endpoint_says_so(reading: Served) -> None:
+    with reading.client(ANN) as client:
+        answers = [
+            client.get(path) for path in ("/user/me", "/user/accounts", "/sales/orders", "/nothing", "/openapi.json")
+        ]
+        listed = client.get("/sales/orders", params=GOOD)
+        style = client.get("/static/style.css")
+
+    assert {answer.headers["cache-control"] for answer in (*answers, listed)} == {"no-store"}
+    assert listed.headers["content-encoding"] == "gzip"
+    assert style.headers["cache-control"] == "public, max-age=3600"

@@ -213,19 +213,20 @@ def test_two_schemas_of_one_name_are_refused() -> None:
         openapi_document((route("/one", "a"), route("/two", "b")), {}, "http://127.0.0.1")
 
 
-def test_the_documentation_is_made_once_for_each_address(reading: Served) -> None:
+def test_the_documentation_is_made_once_for_all_addresses(reading: Served) -> None:
     def seconds(**headers: str) -> float:
         began = time.process_time()  # the server runs in a thread of this process
         assert client.get("/docs", headers=headers).status_code == 200
         return time.process_time() - began
 
     with httpx.Client(base_url=reading.base_url) as client:
-        first = min(seconds(Host=f"a{number}.example") for number in range(5))
-        again = min(seconds(Host="a4.example") for _ in range(5))
-        other = client.get("/openapi.json", headers={"Host": "b.example"}).json()
+        first = min(seconds(Host=f"localhost:{number}") for number in range(1, 6))
+        again = min(seconds(Host="localhost:5") for _ in range(5))
+        other = client.get("/openapi.json", headers={"Host": "LOCALHOST:7"}).json()
 
-    assert again < first / 2
-    assert other["servers"] == [{"url": "http://b.example"}]
+    assert first < again + 0.05
+    assert other["servers"] == [{"url": "http://localhost:7"}]
+    assert "base-url" not in json.dumps(other)
 
 
 def test_every_example_is_allowed(inlined: dict[str, Any]) -> None:
@@ -275,14 +276,6 @@ def test_the_security_schemes_name_the_real_addresses(reading: Served, document:
     assert document["paths"]["/service-status"]["get"]["security"] == []
     for dataset in SERVED:
         assert document["paths"][dataset.path]["get"]["security"] == [{"oauth2": []}, {"bearer": []}]
-
-
-def test_a_host_that_is_none_does_not_enter_the_document(reading: Served) -> None:
-    for host in ("evil.example/path", 'x"y', "[", "a b"):
-        document = httpx.get(f"{reading.base_url}/openapi.json", headers={"Host": host})
-        assert document.status_code in (200, 400), host
-        if document.status_code == 200:
-            assert document.json()["servers"] == [{"url": reading.base_url}]
 
 
 def test_the_documentation_page_holds_every_endpoint_and_field(reading: Served, document: dict[str, Any]) -> None:

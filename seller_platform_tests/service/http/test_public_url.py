@@ -1,0 +1,104 @@
+"""Tests that the public URL decides hosts, metadata, cookies and HSTS, and whom the service believes."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from seller_platform.service.http.connections import ConnectionLimits
+from seller_platform.service.http.public_url import ON_LOOPBACK, Location
+from seller_platform_tests.support.served import PASSWORD, Served, running_app, submit
+
+PUBLIC = "https://api.shop.example"
+HERE = {"Host": "api.shop.example"}
+METADATA = "/.well-known/oauth-authorization-server"
+
+
+@pytest.fixture(scope="module")
+def public(reading: Served) -> Iterator[str]:
+    """The address of a service behind a TLS proxy, which is not on this machine."""
+    url = reading.database.engine.url.render_as_string(hide_password=False)
+    limits = ConnectionLimits(trusted_proxies=("192.0.2.1",))
+    with running_app(url, location=Location(PUBLIC), limits=limits) as base_url:
+        yield base_url
+
+
+@pytest.mark.parametrize(
+    ("location", "host", "expected"),
+    [
+        (ON_LOOPBACK, "localhost:8700", "http://localhost:8700"),
+        (ON_LOOPBACK, "LocalHost", "http://localhost"),
+        (ON_LOOPBACK, "[::1]:1", "http://[::1]:1"),
+        (ON_LOOPBACK, "127.0.0.1.evil.example", None),
+        (ON_LOOPBACK, "evil.example", None),
+        (ON_LOOPBACK, "localhost/x", None),
+        (ON_LOOPBACK, "a@localhost", None),
+        (ON_LOOPBACK, "localhost:x", None),
+        (ON_LOOPBACK, 'localhost"', None),
+        (ON_LOOPBACK, "", None),
+        (ON_LOOPBACK, "[", None),
+        (Location(None, "10.0.0.7"), "10.0.0.7:8700", "http://10.0.0.7:8700"),
+        (Location(None, "fd00::7"), "[fd00::7]:8700", "http://[fd00::7]:8700"),
+        (Location(PUBLIC), "api.shop.example", PUBLIC),
+        (Location(PUBLIC), "API.shop.example:443", PUBLIC),
+        (Location(PUBLIC), "api.shop.example:80", None),
+        (Location(PUBLIC), "localhost", None),
+        (Location("http://intra:8080"), "intra:8080", "http://intra:8080"),
+        (Location("http://intra:8080"), "intra", None),
+    ],
+)
+def test_a_host_is_served_or_not(location: Location, host: str, expected: str | None) -> None:
+    assert location.base_url("http", host) == expected
+
+
+def test_a_request_for_another_host_gets_421_as_json_or_a_page(public: str, reading: Served) -> None:
+    for base_url, host in ((public, "evil.example"), (public, "127.0.0.1"), (reading.base_url, "evil.example")):
+        for path in ("/user/me", METADATA, "/openapi.json", "/nothing"):
+            answer = httpx.get(f"{base_url}{path}", headers={"Host": host})
+            assert (answer.status_code, answer.json()["code"]) == (421, 421), (path, host)
+        page = httpx.get(f"{base_url}/login", headers={"Host": host, "Accept": "text/html"})
+        assert (page.status_code, page.headers["content-type"]) == (421, "text/html; charset=utf-8")
+        assert "set-cookie" not in page.headers
+    assert PUBLIC in httpx.get(f"{public}/user/me").json()["message"]
+
+
+def test_health_checks_are_answered_for_every_host(public: str) -> None:
+    answer = httpx.get(f"{public}/service-status", headers={"Host": "10.2.3.4:8700"})
+
+    assert answer.status_code == 200
+
+
+def test_metadata_documents_cookies_and_hsts_follow_the_public_url(public: str, reading: Served) -> None:
+    with httpx.Client(base_url=public, headers={**HERE, "X-Forwarded-Proto": "http"}) as browser:
+        metadata = browser.get(METADATA).json()
+        document = browser.get("/openapi.json").json()
+        page = browser.get("/login")
+        docs = browser.get("/docs").text
+
+    assert metadata["issuer"] == PUBLIC
+    assert metadata["token_endpoint"] == f"{PUBLIC}/oauth/token"
+    assert document["servers"] == [{"url": PUBLIC}]
+    assert f"{PUBLIC}/user/me" in docs
+    assert page.headers["set-cookie"].startswith("__Host-")
+    assert "; Secure" in page.headers["set-cookie"]
+    assert page.headers["strict-transport-security"] == "max-age=31536000"
+    assert "strict-transport-security" not in httpx.get(f"{reading.base_url}/login").headers
+
+
+def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
+    forged = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example", "X-Forwarded-For": "198.51.100.7"}
+    with reading.client() as browser:
+        behind_a_proxy = browser.get("/login", headers=forged)
+        metadata = browser.get(METADATA, headers=forged).json()
+    with httpx.Client(base_url=public, headers={**HERE, **forged}) as browser:
+        page = browser.get("/login")
+        browser.headers["Cookie"] = page.headers["set-cookie"].partition(";")[0]  # the jar keeps it for https
+        answer = submit(browser, page, email="nobody@shop.example", password=PASSWORD)
+    with reading.database.begin() as connection:
+        attempts = connection.exec_driver_sql("SELECT t::text FROM service.login_attempts AS t").scalars().all()
+
+    assert "; Secure" in behind_a_proxy.headers["set-cookie"]
+    assert metadata["issuer"] == reading.base_url.replace("http:", "https:")
+    assert answer.status_code == 401
+    assert "198.51.100.7" not in str(attempts)
+    assert "127.0.0.1" in str(attempts)
