@@ -705,6 +705,16 @@ class UpstreamUnavailableError(RetryableError):
         )
 
 
+class CertificateError(UpstreamError):
+    """The certificate of a host is not valid."""
+
+    next_step = "Install a certificate for the host from an authority that clients trust."
+
+    def __init__(self, host: str, reason: str) -> None:
+        self.host, self.reason = host, reason
+        super().__init__(f"the certificate of {host} is not valid: {reason}", with_step=True)
+
+
 class UnreadableBodyError(RetryableError):
     """The body of an answer cannot be read: it is not valid JSON, was cut off, or holds something else than asked."""
 

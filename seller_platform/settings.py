@@ -83,17 +83,7 @@ class Settings(BaseSettings):
     @field_validator("service_public_url")
     @classmethod
     def _origin(cls, url: str | None) -> str | None:
-        if url is None:
-            return None
-        try:
-            parts = urlsplit(url.lower())
-            origin = f"{parts.scheme}://{parts.netloc}"
-            is_origin = parts.scheme in ("http", "https") and url.lower() in (origin, f"{origin}/")
-            if not is_origin or not parts.hostname or "@" in origin or (parts.port is None and origin.endswith(":")):
-                raise ValueError
-        except ValueError:
-            raise ValueError("must be an http or https URL without path, such as https://api.example.com") from None
-        return origin
+        return None if url is None else origin_of(url)
 
     @field_validator("service_trusted_proxies")
     @classmethod
@@ -110,6 +100,23 @@ class Settings(BaseSettings):
     def _without_last_slash(cls, url: str | None) -> str | None:
         # Paths are appended to these; the redirect URI is compared to the last character, and stays as it is.
         return url.rstrip("/") if url is not None else None
+
+
+def origin_of(url: str) -> str:
+    """Return a URL of a host and perhaps a port, in lower case and without a slash at its end.
+
+    Raises:
+        ValueError: It is another URL, or none.
+    """
+    try:
+        parts = urlsplit(url.lower())
+        origin = f"{parts.scheme}://{parts.netloc}"
+        is_origin = parts.scheme in ("http", "https") and url.lower() in (origin, f"{origin}/")
+        if not is_origin or not parts.hostname or "@" in origin or (parts.port is None and origin.endswith(":")):
+            raise ValueError(url)
+    except ValueError:
+        raise ValueError("must be an http or https URL without path, such as https://api.example.com") from None
+    return origin
 
 
 def listed(text: str) -> tuple[str, ...]:

@@ -6,11 +6,9 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
-from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined, fail, ok, warn
+from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined, fail, ok, report_findings, warn
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.output import Output, json_option
-from seller_platform.cli.output import fail as end_with
-from seller_platform.errors import CheckFailedError
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
@@ -33,26 +31,7 @@ def doctor(*, output: Output) -> None:
     Nothing is changed: no schema, no grant, no key. The embedded PostgreSQL is started if it exists.
     Exit code 5 if a prerequisite is not met; warnings do not count.
     """
-    findings = []
-    for finding in examined("settings", _examine):
-        findings.append(finding)
-        output.line(f"{finding.verdict:<5} {finding.subject}: {finding.message}")
-        if finding.next_step:
-            output.line(f"      next: {finding.next_step}")
-    document = {
-        "findings": [
-            {"subject": each.subject, "verdict": each.verdict, "told": each.message, "next_step": each.next_step}
-            for each in findings
-        ]
-    }
-    wrong = [finding.subject for finding in findings if finding.verdict is FindingLevel.FAIL]
-    if wrong:
-        error = CheckFailedError(
-            f"{len(wrong)} of {len(findings)} prerequisites are not met: {', '.join(dict.fromkeys(wrong))}. "
-            "Take the next step of each, then run `seller-platform doctor` again"
-        )
-        end_with(error, as_json=output.as_json, document=document)
-    output.result("All prerequisites are met.", document)
+    report_findings(examined("settings", _examine), output, command="seller-platform doctor")
 
 
 def _examine() -> Iterator[Finding]:

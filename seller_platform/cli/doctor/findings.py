@@ -1,10 +1,12 @@
 """The findings of `doctor`: one prerequisite each, with its level and next step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from seller_platform.errors import SellerPlatformError
+from seller_platform.cli.output import Output
+from seller_platform.cli.output import fail as end_with
+from seller_platform.errors import CheckFailedError, SellerPlatformError
 
 
 class FindingLevel(StrEnum):
@@ -55,3 +57,27 @@ def examined(subject: str, examine: Callable[[], Iterator[Finding]]) -> Iterator
         yield from examine()
     except SellerPlatformError as error:
         yield failed(subject, error)
+
+
+def report_findings(findings: Iterable[Finding], output: Output, *, command: str) -> None:
+    """Print findings as they come; end with exit code 5 if a prerequisite is not met."""
+    seen = []
+    for finding in findings:
+        seen.append(finding)
+        output.line(f"{finding.verdict:<5} {finding.subject}: {finding.message}")
+        if finding.next_step:
+            output.line(f"      next: {finding.next_step}")
+    document = {
+        "findings": [
+            {"subject": each.subject, "verdict": each.verdict, "told": each.message, "next_step": each.next_step}
+            for each in seen
+        ]
+    }
+    wrong = [finding.subject for finding in seen if finding.verdict is FindingLevel.FAIL]
+    if wrong:
+        error = CheckFailedError(
+            f"{len(wrong)} of {len(seen)} prerequisites are not met: {', '.join(dict.fromkeys(wrong))}. "
+            f"Take the next step of each, then run `{command}` again"
+        )
+        end_with(error, as_json=output.as_json, document=document)
+    output.result("All prerequisites are met.", document)

@@ -7,6 +7,7 @@ import click
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.service.csv_loads import products, rates
+from seller_platform.cli.service.doctor import doctor
 from seller_platform.cli.service.options import database_options, open_service, result_options, say
 from seller_platform.errors import RequestError
 from seller_platform.service.http.connections import ConnectionLimits
@@ -33,6 +34,7 @@ def service() -> None:
 
 service.add_command(rates)
 service.add_command(products)
+service.add_command(doctor)
 
 
 @service.command()
