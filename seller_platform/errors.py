@@ -569,6 +569,72 @@ class TooManyAttemptsError(ApiError):
     status = 429
 
 
+class NotAdmittedError(ApiError):
+    """The service does not begin a request, because too many are under way or were made.
+
+    Attributes:
+        cause: The reason in one word, for metrics.
+    """
+
+    next_step = "Wait as long as `Retry-After` says, and send fewer requests at once."
+    status = 429
+    cause = "refused"
+
+
+class QuotaUsedError(NotAdmittedError):
+    """A token or a user has used the quota of requests of a window.
+
+    Args:
+        name: What the quota belongs to: `token` or `user`.
+    """
+
+    cause = "quota"
+
+    def __init__(self, name: str, requests: int, window_seconds: int, *, retry_after_seconds: int) -> None:
+        self.name, self.requests, self.window_seconds = name, requests, window_seconds
+        super().__init__(
+            f"this {name} has used its {requests} requests in {window_seconds} seconds; try again in "
+            f"{retry_after_seconds} s",
+            retry_after_seconds=retry_after_seconds,
+        )
+
+
+class TooManyUnderWayError(NotAdmittedError):
+    """The user has as many requests of that cost under way as one user may have."""
+
+    cause = "share"
+
+    def __init__(self, kind: str, *, most: int, retry_after_seconds: int) -> None:
+        self.kind, self.most = kind, most
+        super().__init__(
+            f"{most} {kind} of yours are under way, as many as one user may have; wait for one to end, or try again "
+            f"in {retry_after_seconds} s",
+            retry_after_seconds=retry_after_seconds,
+        )
+
+
+class ServiceBusyError(NotAdmittedError):
+    """The requests of other users keep the service busy."""
+
+    next_step = "Wait as long as `Retry-After` says, and try again."
+    status = 503
+    cause = "busy"
+
+    def __init__(self, kind: str, *, retry_after_seconds: int) -> None:
+        self.kind = kind
+        super().__init__(
+            f"the service has as many {kind} under way as it can answer; try again in {retry_after_seconds} s",
+            retry_after_seconds=retry_after_seconds,
+        )
+
+
+class TooManyReportsError(NotAdmittedError):
+    """The reports of a user that are open, or that are stored, reach the limit."""
+
+    next_step = "Wait until reports are completed or expire, as the message says."
+    cause = "reports"
+
+
 class TokenEndpointError(ApiError):
     """The token endpoint refuses a request (RFC 6749 section 5.2)."""
 

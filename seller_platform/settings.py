@@ -32,6 +32,14 @@ class Settings(BaseSettings):
     service_connections_of_one_address: int = Field(
         100, alias="SELLER_PLATFORM_SERVICE_CONNECTIONS_OF_ONE_ADDRESS", ge=1, le=100_000
     )
+    service_requests_per_token: int | None = Field(None, alias="SELLER_PLATFORM_SERVICE_REQUESTS_PER_TOKEN", ge=0)
+    service_requests_per_user: int | None = Field(None, alias="SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER", ge=0)
+    service_cheap_at_once: int = Field(8, alias="SELLER_PLATFORM_SERVICE_CHEAP_AT_ONCE", ge=2, le=100)
+    service_lists_at_once: int = Field(10, alias="SELLER_PLATFORM_SERVICE_LISTS_AT_ONCE", ge=2, le=100)
+    service_heavy_at_once: int = Field(3, alias="SELLER_PLATFORM_SERVICE_HEAVY_AT_ONCE", ge=2, le=100)
+    service_open_reports: int = Field(20, alias="SELLER_PLATFORM_SERVICE_OPEN_REPORTS", ge=1, le=1_000)
+    service_report_bytes: int = Field(1 << 30, alias="SELLER_PLATFORM_SERVICE_REPORT_BYTES", ge=1 << 20)
+    service_report_days: int = Field(7, alias="SELLER_PLATFORM_SERVICE_REPORT_DAYS", ge=1, le=365)
     celery_broker_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_CELERY_BROKER_URL")
     secret_key: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SECRET_KEY")
     history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")

@@ -8,6 +8,7 @@
 - `security_events`: records logins, consents and operators' commands
 - `http`: parameters, bodies, answers and middleware
 - `openapi`: endpoints and their description
+- `limits`: limits of requests at once and in a minute
 - `pages`: pages for people
 - `users`: users, groups and passwords
 - `oauth`: the OAuth server

@@ -144,11 +144,11 @@ def hash_of(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-async def authenticate(connection: Connection, headers: Headers) -> Caller:
-    """Return the user of a request's bearer token, and store that it was used today.
+def bearer_token(headers: Headers) -> str:
+    """Return the bearer token of a request.
 
     Raises:
-        UnauthorizedError: It carries no token, or one that is not valid.
+        UnauthorizedError: It carries none, or the header is malformed.
     """
     headers_sent = headers.getlist("authorization")
     if not headers_sent:
@@ -158,7 +158,16 @@ async def authenticate(connection: Connection, headers: Headers) -> Caller:
         raise UnauthorizedError(
             "the Authorization header is not of the form Bearer ACCESS_TOKEN", error="invalid_request"
         )
-    row = await (await connection.execute(_CALLER, (hash_of(token[1]),))).fetchone()
+    return token[1]
+
+
+async def authenticate(connection: Connection, headers: Headers) -> Caller:
+    """Return the user of a request's bearer token, and store that it was used today.
+
+    Raises:
+        UnauthorizedError: It carries no token, or one that is not valid.
+    """
+    row = await (await connection.execute(_CALLER, (hash_of(bearer_token(headers)),))).fetchone()
     if row is None:
         raise UnauthorizedError("the access token is unknown, expired or revoked", error="invalid_token")
     *caller, family, is_first_today = row

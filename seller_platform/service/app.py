@@ -25,6 +25,8 @@ from seller_platform.service.http.connections import NOTE_REFUSAL
 from seller_platform.service.http.middleware import Envelop
 from seller_platform.service.http.public_url import ON_LOOPBACK, CheckHost, Location, Refuse
 from seller_platform.service.http.responses import JSON, allowed_methods, base_url_of, error_answer, json_answer
+from seller_platform.service.limits.admission import Admission
+from seller_platform.service.limits.policy import STANDARD, Limits
 from seller_platform.service.lists.endpoints import SERVED, route_for
 from seller_platform.service.metrics import Measures
 from seller_platform.service.monitoring.status import status_route
@@ -69,6 +71,7 @@ DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
 NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
 PUBLIC_URL = "SELLER_PLATFORM_SERVICE_PUBLIC_URL"
 LISTENED_HOST = "SELLER_PLATFORM_SERVICE_LISTENED_HOST"
+LIMITS = "SELLER_PLATFORM_SERVICE_LIMITS"
 TRACED_AS = "seller-platform-service"
 
 # The documentation is made once, for this base URL. Without a public URL, it is replaced by that of the request.
@@ -81,7 +84,7 @@ def create_app(
     *,
     location: Location = ON_LOOPBACK,
     clock: Clock = utc_now,
-    connections: int = 8,
+    limits: Limits = STANDARD,
     wait_seconds: float = 3.0,
     worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
@@ -91,7 +94,7 @@ def create_app(
     Args:
         location: Where the service is reached; by default on the loopback only.
         clock: Returns the time, which decides the days of lists that are requested without dates.
-        connections: How many connections to PostgreSQL may be open at once.
+        limits: The limits of requests and reports.
         wait_seconds: How long to wait for PostgreSQL before it counts as unavailable.
         worker_pace: How a worker in this process writes reports; without it, other processes write them.
         registry: The registry of the service's metrics; without it, they cannot be read.
@@ -100,7 +103,8 @@ def create_app(
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
     measures = Measures(registry or CollectorRegistry())
-    store = Store(database_url, connections=connections, wait_seconds=wait_seconds, measures=measures)
+    store = Store(database_url, connections=limits.connections, wait_seconds=wait_seconds, measures=measures)
+    admission = Admission(store, limits, measures)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Callable[[str], None]]]:
@@ -126,7 +130,7 @@ def create_app(
     )
     app = Starlette(
         routes=[
-            *(routing.Route(route.path, route.answer, methods=[route.method]) for route in routes),
+            *(routing.Route(route.path, admission.admitting(route), methods=[route.method]) for route in routes),
             routing.Route(TOKEN, partial(issue_tokens, store), methods=["POST"]),
             routing.Route(REVOKE, partial(revoke_token, store), methods=["POST"]),
             routing.Route(METADATA, answer_metadata),
@@ -161,7 +165,9 @@ def app_from_environment() -> Starlette:
         raise MissingSettingError(DATABASE_URL, "the database to serve")
     send_traces(TRACED_AS, os.environ)
     location = Location(read_settings().service_public_url, os.environ.get(LISTENED_HOST, "127.0.0.1"))
-    return create_app(database_url, location=location, worker_pace=None if os.environ.get(NO_WORKER) else Pace())
+    limits = msgspec.json.decode(os.environ.get(LIMITS, "{}"), type=Limits)
+    pace = None if os.environ.get(NO_WORKER) else Pace()
+    return create_app(database_url, location=location, limits=limits, worker_pace=pace)
 
 
 def _page_routes(store: Store) -> list[routing.Route]:

@@ -1,8 +1,9 @@
-"""Metrics of the service: requests, rows, logins and connections.
+"""Metrics of the service: requests, refusals, rows, logins and connections.
 
 Labels name endpoints by the paths of their routes, so that they never hold a query, a title or a user's number.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -28,12 +29,13 @@ class LoginOutcome(StrEnum):
 
 @dataclass
 class RequestNotes:
-    """What an endpoint notes about a request for its metrics and its log line."""
+    """What is noted about a request for its metrics, its log line and the headers of its answer."""
 
     rows: int = 0
     login: LoginOutcome | None = None
     request_id: str = ""
     security_events: list[str] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 def note_rows(request: Request, rows: int) -> None:
@@ -44,6 +46,11 @@ def note_rows(request: Request, rows: int) -> None:
 def note_login(request: Request, outcome: LoginOutcome) -> None:
     """Note how an attempt to log in ended."""
     request.scope[_NOTES].login = outcome
+
+
+def note_headers(request: Request, headers: Mapping[str, str]) -> None:
+    """Add headers to the answer, whatever it will be."""
+    notes_of(request.scope).headers.update(headers)
 
 
 def notes_of(scope: Scope) -> RequestNotes:
@@ -125,6 +132,18 @@ class Measures:
             "seller_platform_service_connections_ended",
             "Connections of clients that the service ended, by the limit that they were over.",
             ("reason",),
+            registry=registry,
+        )
+        self.shed = Counter(
+            "seller_platform_service_requests_shed",
+            "Requests that were refused before they began, by cause (quota, share, busy or reports) and cost.",
+            ("cause", "cost"),
+            registry=registry,
+        )
+        self.queued = Gauge(
+            "seller_platform_service_requests_queued",
+            "Requests that wait to begin.",
+            multiprocess_mode="livesum",
             registry=registry,
         )
         for outcome in LoginOutcome:

@@ -1,6 +1,5 @@
 """The service's pool of connections to PostgreSQL."""
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, LiteralString, TypeVar
@@ -9,7 +8,7 @@ import psycopg
 from prometheus_client import CollectorRegistry
 from psycopg.abc import Params
 from psycopg.rows import TupleRow, class_row
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.service.metrics import Measures
@@ -18,7 +17,6 @@ from seller_platform.warehouse.postgres.database import conninfo, driver_url
 Connection = psycopg.AsyncConnection[TupleRow]
 Record = TypeVar("Record")
 
-_LONGEST_QUEUE_SECONDS = 60.0
 _STATEMENT_MILLISECONDS = 120_000
 
 
@@ -34,15 +32,14 @@ class Store:
         """Prepare the pool; `open` connects.
 
         Args:
-            wait_seconds: How long to wait for PostgreSQL before it counts as unavailable. While other requests hold
-                all connections, a request waits longer.
+            wait_seconds: How long to wait for a connection before PostgreSQL counts as unavailable.
             measures: The metrics of loans and of waits for them; without it, they cannot be read.
 
         Raises:
             InvalidSettingError: The URL is not one of PostgreSQL.
         """
         url = driver_url(database_url, "psycopg")
-        self._lent, self._measures = 0, measures or Measures(CollectorRegistry())
+        self._measures = measures or Measures(CollectorRegistry())
         self.where = f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
         options: dict[str, Any] = {
             "autocommit": True,
@@ -78,25 +75,14 @@ class Store:
         """
         try:
             with self._measures.waits.time(), self._measures.denied.count_exceptions():
-                connection = await self._borrow()
-            self._lent += 1
+                connection = await self._pool.getconn()
             try:
                 with self._measures.lent.track_inprogress():
                     yield connection
             finally:
-                self._lent -= 1
                 await self._pool.putconn(connection)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise WarehouseUnavailableError(self.where, str(error).partition("\n")[0]) from error
-
-    async def _borrow(self) -> Connection:
-        deadline = time.monotonic() + _LONGEST_QUEUE_SECONDS
-        while True:
-            try:
-                return await self._pool.getconn()
-            except PoolTimeout:
-                if self._lent == 0 or time.monotonic() > deadline:
-                    raise
 
 
 async def _reset(connection: Connection) -> None:

@@ -9,17 +9,22 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import uvicorn
 from prometheus_client import CollectorRegistry
 from uvicorn.supervisors import Multiprocess
 
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
-from seller_platform.service.app import DATABASE_URL, LISTENED_HOST, NO_WORKER, PUBLIC_URL, create_app
+from seller_platform.service.app import DATABASE_URL, LIMITS, LISTENED_HOST, NO_WORKER, PUBLIC_URL, create_app
 from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.http.public_url import Location
+from seller_platform.service.limits.policy import STANDARD, Limits
+from seller_platform.service.limits.rates import create_rates_file
 from seller_platform.service.monitoring.prometheus import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.reports.worker import Pace, run_worker
 
@@ -50,10 +55,11 @@ def run_service(
     host: str = "127.0.0.1",
     port: int = 8700,
     public_url: str | None = None,
-    limits: ConnectionLimits = DEFAULT_LIMITS,
+    connection_limits: ConnectionLimits = DEFAULT_LIMITS,
     workers: int = 1,
     writes_reports: bool = True,
     metrics: MetricsAddress | None = None,
+    limits: Limits = STANDARD,
     log_format: LogFormat = "text",
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way may end. The log goes to standard error.
@@ -61,9 +67,10 @@ def run_service(
     Args:
         port: 0 takes a free one, which the log names.
         public_url: The URL under which users reach the service; without it, only the loopback and `host` are served.
-        limits: What connections may send, and how long they may take; in each worker process.
+        connection_limits: What connections may send, and how long they may take; in each worker process.
         writes_reports: Whether reports are written here; else a report worker in another process writes them.
         metrics: The address of the page for Prometheus, which sums the metrics of all workers; by default none.
+        limits: The limits of requests and reports; several workers share them.
 
     Raises:
         CannotListenError: The address is taken, or is not one of this machine.
@@ -71,7 +78,7 @@ def run_service(
     log_config = log_configuration(log_format, _LEVELS)
     logging.config.dictConfig(log_config)
     registry = CollectorRegistry()
-    _allow_files(limits.connections + _OTHER_FILES)
+    _allow_files(connection_limits.connections + _OTHER_FILES)
     with ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
         stack.enter_context(_signals_end_quietly())
@@ -85,15 +92,18 @@ def run_service(
         url = f"http://{address}:{listener.getsockname()[1]}"
         if workers == 1:
             pace, location = Pace() if writes_reports else None, Location(public_url, host)
-            app = create_app(database_url, location=location, worker_pace=pace, registry=registry)
-            _AnnouncingServer(_configuration(app, limits, log_config), url).run([listener])
+            app = create_app(database_url, location=location, limits=limits, worker_pace=pace, registry=registry)
+            _AnnouncingServer(_configuration(app, connection_limits, log_config), url).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
         os.environ[DATABASE_URL] = database_url
         os.environ[PUBLIC_URL], os.environ[LISTENED_HOST] = public_url or "", host
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="seller-platform-limits-")))
+        shared = limits.divided(workers, str(create_rates_file(folder)))
+        os.environ[LIMITS] = msgspec.json.encode(shared).decode()
         os.environ[NO_WORKER] = "" if writes_reports else "1"
         factory = "seller_platform.service.app:app_from_environment"
-        config = _configuration(factory, limits, log_config, factory=True, workers=workers)
+        config = _configuration(factory, connection_limits, log_config, factory=True, workers=workers)
         _LOG.info(_READY, url)
         Multiprocess(config, sockets=[listener]).run()
 

@@ -11,6 +11,7 @@ from seller_platform.cli.service.doctor import doctor
 from seller_platform.cli.service.options import database_options, open_service, result_options, say
 from seller_platform.errors import RequestError
 from seller_platform.service.http.connections import ConnectionLimits
+from seller_platform.service.limits.policy import limits_of
 from seller_platform.service.oauth.applications import add_application, add_public_application
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
@@ -67,7 +68,7 @@ def run(
     with Database(url) as database:
         database.migrate()
     metrics = MetricsAddress(metrics_host, metrics_port) if metrics_port is not None else None
-    limits = ConnectionLimits(
+    connection_limits = ConnectionLimits(
         connections=settings.service_connections,
         of_one_address=settings.service_connections_of_one_address,
         trusted_proxies=listed(settings.service_trusted_proxies),
@@ -77,10 +78,11 @@ def run(
         host=host,
         port=port,
         public_url=settings.service_public_url,
-        limits=limits,
+        connection_limits=connection_limits,
         workers=workers,
         writes_reports=writes_reports,
         metrics=metrics,
+        limits=limits_of(settings, host=host, has_public_url=settings.service_public_url is not None),
         log_format=settings.log_format,
     )
 

@@ -60,6 +60,7 @@ class Envelop:
                 headers.setdefault("Cache-Control", "no-store")
                 if self._is_https:
                     headers["Strict-Transport-Security"] = _HSTS
+                headers.update(notes_of(inner).headers)
             elif is_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)

@@ -1,7 +1,8 @@
-"""An endpoint of the API: its path, its answer and its description."""
+"""An endpoint of the API: its path, its answer, its description and its cost."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from starlette.requests import Request
@@ -9,11 +10,21 @@ from starlette.requests import Request
 from seller_platform.service.openapi.operations import Description
 
 
+class Cost(StrEnum):
+    """How much work a request is. Requests of one cost do not wait for those of another."""
+
+    CHEAP = "cheap"
+    LIST = "list"
+    HEAVY = "heavy"
+    DOWNLOAD = "download"
+
+
 @dataclass(frozen=True)
 class Route:
-    """An endpoint: its path and method, the function that answers, and its description."""
+    """An endpoint: its path and method, the function that answers, its description and its cost."""
 
     path: str
     answer: Callable[[Request], Any]
     description: Description
     method: str = "GET"
+    cost: Cost = Cost.LIST

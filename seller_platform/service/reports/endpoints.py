@@ -25,7 +25,7 @@ from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.products import SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.metrics import note_rows
-from seller_platform.service.openapi.routes import Route
+from seller_platform.service.openapi.routes import Cost, Route
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.csv import csv_parts
 from seller_platform.service.reports.jobs import (
@@ -98,8 +98,8 @@ def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
 
     return (
         Route(REPORT_REQUEST, answer_request, REQUEST, "POST"),
-        Route(REPORT_STATUS, answer_status, STATUS),
-        Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD),
+        Route(REPORT_STATUS, answer_status, STATUS, cost=Cost.CHEAP),
+        Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD, cost=Cost.DOWNLOAD),
     )
 
 

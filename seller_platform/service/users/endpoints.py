@@ -17,7 +17,7 @@ from seller_platform.service.openapi.operations import (
     row_schema,
     success_schema,
 )
-from seller_platform.service.openapi.routes import Route
+from seller_platform.service.openapi.routes import Cost, Route
 from seller_platform.service.pool import Store
 
 _USER = object_schema(
@@ -63,10 +63,12 @@ def user_routes(store: Store) -> tuple[Route, ...]:
             USER_ME,
             answer_me,
             Description("read_user", "user", "Tell whose token it is.", _OWN, _ME, refusals=refusals),
+            cost=Cost.CHEAP,
         ),
         Route(
             USER_ACCOUNTS,
             answer_accounts,
             Description("list_accounts", "user", "List the user's accounts.", _ALL, _ACCOUNTS, refusals=refusals),
+            cost=Cost.CHEAP,
         ),
     )

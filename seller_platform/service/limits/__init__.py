@@ -1,0 +1,7 @@
+"""Limits of one user's requests, and of all requests at once.
+
+- `policy`: the numbers, and how several processes share them
+- `lanes`: requests of one cost at once, shared fairly among users
+- `rates`: requests of a token and of a user in a minute
+- `admission`: admits or refuses the requests of each route
+"""

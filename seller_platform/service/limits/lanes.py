@@ -1,0 +1,104 @@
+"""Admits requests of one cost: a bounded number at once, shared fairly among users.
+
+A request that cannot begin within a few hundredths of a second is refused. So no request waits in a long queue, and a
+user whose requests take long cannot keep all others out.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+
+from seller_platform.errors import ServiceBusyError, TooManyUnderWayError
+
+WAIT_SECONDS = 0.05
+RETRY_SECONDS = 1
+
+
+class Lane:
+    """The requests of one cost in one process.
+
+    A user holds at most a share of the lane, so that others can begin at once. A free turn goes to the waiting user
+    with the fewest requests under way, and among equals to the oldest request.
+    """
+
+    def __init__(self, name: str, at_once: int, *, wait_seconds: float = WAIT_SECONDS) -> None:
+        self.name, self.share = name, max(1, at_once - max(1, at_once // 4))
+        self._free, self._wait_seconds = at_once, wait_seconds
+        self._under_way: dict[Hashable, int] = {}
+        self._waiting: dict[Hashable, deque[asyncio.Future[bool]]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return sum(map(len, self._waiting.values()))
+
+    async def enter(self, user: Hashable) -> None:
+        """Begin a request of a user; each ends with `leave`.
+
+        Raises:
+            TooManyUnderWayError: The user's own requests hold the user's share of the lane.
+            ServiceBusyError: The requests of others hold the lane.
+        """
+        # Where a turn is free, nobody waits who may take it: `leave` has given it away.
+        if self._free and self._under_way.get(user, 0) < self.share:
+            self._begin(user)
+        elif len(self._waiting.get(user, ())) >= self.share or not await self._wait(user):
+            if self._under_way.get(user, 0) >= self.share:
+                raise TooManyUnderWayError(self.name, most=self.share, retry_after_seconds=RETRY_SECONDS)
+            raise ServiceBusyError(self.name, retry_after_seconds=RETRY_SECONDS)
+
+    def leave(self, user: Hashable) -> None:
+        """End a request of a user, and begin a waiting one."""
+        self._free += 1
+        self._under_way[user] -= 1
+        if not self._under_way[user]:
+            del self._under_way[user]
+        while self._free and (next_user := self._next_user()) is not None:
+            self._begin(next_user)
+            self._take_first(next_user).set_result(True)
+
+    def _begin(self, user: Hashable) -> None:
+        self._free -= 1
+        self._under_way[user] = self._under_way.get(user, 0) + 1
+
+    def _next_user(self) -> Hashable | None:
+        """Return the waiting user whose turn it is; None where all hold their share."""
+        may_begin = [user for user in self._waiting if self._under_way.get(user, 0) < self.share]
+        return min(may_begin, key=lambda user: self._under_way.get(user, 0), default=None)
+
+    def _take_first(self, user: Hashable) -> asyncio.Future[bool]:
+        """Take the oldest waiting request of a user out of the queue."""
+        # A user who waits for more turns goes behind the others.
+        queue = self._waiting.pop(user)
+        first = queue.popleft()
+        if queue:
+            self._waiting[user] = queue
+        return first
+
+    async def _wait(self, user: Hashable) -> bool:
+        """Return whether the request may begin, which it then has."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
+        self._waiting.setdefault(user, deque()).append(turn)
+        timer = loop.call_later(self._wait_seconds, self._give_up, user, turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._forget(user, turn)
+            elif turn.result():
+                self.leave(user)
+            raise
+        finally:
+            timer.cancel()
+
+    def _give_up(self, user: Hashable, turn: "asyncio.Future[bool]") -> None:
+        if not turn.done():
+            self._forget(user, turn)
+            turn.set_result(False)
+
+    def _forget(self, user: Hashable, turn: "asyncio.Future[bool]") -> None:
+        queue = self._waiting[user]
+        queue.remove(turn)
+        if not queue:
+            del self._waiting[user]

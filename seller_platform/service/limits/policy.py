@@ -1,0 +1,106 @@
+"""The numbers of the limits, and how several processes share them.
+
+Requests at once are divided: each process admits its part. Rates are shared: all processes count in one file.
+"""
+
+import ipaddress
+from dataclasses import dataclass, replace
+
+from seller_platform.settings import Settings
+
+WINDOW_SECONDS = 60
+DEFAULT_PER_TOKEN, DEFAULT_PER_USER = 1_200, 2_400
+
+_FEWEST_AT_ONCE = 2
+_SPARE_CONNECTIONS = 4
+
+
+@dataclass(frozen=True)
+class ReportLimits:
+    """The limits of one user's reports.
+
+    Attributes:
+        open_reports: How many may wait or be written at once.
+        stored_bytes: How many bytes of rows may be stored.
+        kept_days: For how many days after its request a report can be downloaded.
+    """
+
+    open_reports: int = 20
+    stored_bytes: int = 1 << 30
+    kept_days: int = 7
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a process.
+
+    Attributes:
+        cheap_at_once: How many cheap requests are answered at once.
+        lists_at_once: How many lists.
+        heavy_at_once: How many statistics.
+        downloads_at_once: How many downloads of reports; a slow client counts until it has read all.
+        per_token: The requests of one token in a minute; 0 is no limit.
+        per_user: The requests of one user in a minute, with all tokens; 0 is no limit.
+        rates_file: The file in which several processes count; None where there is one process.
+    """
+
+    cheap_at_once: int = 8
+    lists_at_once: int = 10
+    heavy_at_once: int = 3
+    downloads_at_once: int = 8
+    per_token: int = 0
+    per_user: int = 0
+    rates_file: str | None = None
+    reports: ReportLimits = ReportLimits()
+
+    @property
+    def connections(self) -> int:
+        """The connections to PostgreSQL that admitted requests need, with some for downloads, pages and tokens."""
+        return self.cheap_at_once + self.lists_at_once + self.heavy_at_once + _SPARE_CONNECTIONS
+
+    def divided(self, processes: int, rates_file: str) -> "Limits":
+        """Return the limits of each of several processes, which count rates in a file."""
+
+        def part(at_once: int) -> int:
+            return max(_FEWEST_AT_ONCE, -(-at_once // processes))
+
+        return replace(
+            self,
+            cheap_at_once=part(self.cheap_at_once),
+            lists_at_once=part(self.lists_at_once),
+            heavy_at_once=part(self.heavy_at_once),
+            downloads_at_once=part(self.downloads_at_once),
+            rates_file=rates_file,
+        )
+
+
+STANDARD = Limits()
+"""The limits without settings, and without rates."""
+
+
+def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) -> Limits:
+    """Return the limits of a service that listens on a host.
+
+    Without a setting, a service that only its own machine can reach has no rate limits.
+    """
+    is_sandbox = _is_loopback(host) and not has_public_url
+    per_token, per_user = settings.service_requests_per_token, settings.service_requests_per_user
+    return Limits(
+        cheap_at_once=settings.service_cheap_at_once,
+        lists_at_once=settings.service_lists_at_once,
+        heavy_at_once=settings.service_heavy_at_once,
+        per_token=per_token if per_token is not None else 0 if is_sandbox else DEFAULT_PER_TOKEN,
+        per_user=per_user if per_user is not None else 0 if is_sandbox else DEFAULT_PER_USER,
+        reports=ReportLimits(
+            open_reports=settings.service_open_reports,
+            stored_bytes=settings.service_report_bytes,
+            kept_days=settings.service_report_days,
+        ),
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

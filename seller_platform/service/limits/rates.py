@@ -1,0 +1,116 @@
+"""Counts requests in a minute, for tokens and for users, in memory that processes may share.
+
+A count is one number: the moment at which the whole quota is available again (the generic cell rate algorithm). Each
+request moves it by the time in which one request's quota comes back. Processes that share a file write that number
+without a lock: two requests in the same microsecond may count as one.
+"""
+
+import math
+import mmap
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_SLOTS, _PROBES = 1 << 16, 8
+_SLOT = struct.Struct("=Qd")
+_SIZE = _SLOTS * _SLOT.size
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A limit of requests within a window.
+
+    Attributes:
+        name: The name of the policy in the headers.
+    """
+
+    name: str
+    requests: int
+    window_seconds: int
+
+    @property
+    def policy(self) -> str:
+        """The member of the header `RateLimit-Policy`."""
+        return f'"{self.name}";q={self.requests};w={self.window_seconds}'
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What is left of a quota.
+
+    Attributes:
+        reset_seconds: The time until the whole quota is available again.
+        retry_seconds: The time until the next request is allowed; 0 where this one is.
+    """
+
+    quota: Quota
+    requests: int
+    reset_seconds: int
+    retry_seconds: int = 0
+
+    @property
+    def member(self) -> str:
+        """The member of the header `RateLimit`."""
+        return f'"{self.quota.name}";r={self.requests};t={self.reset_seconds}'
+
+
+class Counts:
+    """The counts of all tokens and users, in a table of fixed size.
+
+    Where too many count at once, the one that has used least is forgotten.
+    """
+
+    def __init__(self, memory: "mmap.mmap | bytearray", *, monotonic: Callable[[], float]) -> None:
+        """Count in memory that is zero at first.
+
+        Args:
+            monotonic: Returns seconds, the same in all processes that share the memory.
+        """
+        self._memory, self._monotonic = memory, monotonic
+
+    def take(self, key: int, quota: Quota) -> Remaining:
+        """Count a request, unless the quota is used up.
+
+        Args:
+            key: A number of 64 bits, by which the requests are counted.
+        """
+        now, pause = self._monotonic(), quota.window_seconds / quota.requests
+        offset, full_at = self._slot_of(key, now)
+        used_seconds = max(0.0, full_at - now)
+        if used_seconds + pause > quota.window_seconds + 1e-6:
+            retry = math.ceil(used_seconds + pause - quota.window_seconds)
+            return Remaining(quota, 0, math.ceil(used_seconds), max(1, retry))
+        _SLOT.pack_into(self._memory, offset, key, now + used_seconds + pause)
+        left = int((quota.window_seconds - used_seconds - pause) / pause + 1e-6)
+        return Remaining(quota, left, math.ceil(used_seconds + pause))
+
+    def _slot_of(self, key: int, now: float) -> tuple[int, float]:
+        """Return where a key counts, and its number; another key that has used least gives way."""
+        free_offset, earliest = 0, math.inf
+        for probe in range(_PROBES):
+            offset = (key + probe) % _SLOTS * _SLOT.size
+            owner, full_at = _SLOT.unpack_from(self._memory, offset)
+            if owner == key:
+                return offset, full_at
+            if max(full_at, now) < earliest:
+                free_offset, earliest = offset, max(full_at, now)
+        return free_offset, now
+
+
+def create_rates_file(folder: Path) -> Path:
+    """Create the file in which processes share their counts."""
+    file = folder / "rates"
+    file.write_bytes(bytes(_SIZE))
+    return file
+
+
+def own_memory() -> bytearray:
+    """Return memory for the counts of one process."""
+    return bytearray(_SIZE)
+
+
+def shared_memory(file: Path) -> mmap.mmap:
+    """Return the memory of a file of counts."""
+    with file.open("r+b") as opened:
+        return mmap.mmap(opened.fileno(), _SIZE)
