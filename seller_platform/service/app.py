@@ -109,7 +109,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Callable[[str], None]]]:
         await store.open()
-        worker = WorkerThread(database_url, worker_pace) if worker_pace is not None else None
+        worker = WorkerThread(database_url, worker_pace, limits.reports) if worker_pace is not None else None
         if worker is not None:
             worker.start()
         try:
@@ -126,7 +126,7 @@ def create_app(
         *(route_for(dataset, store, clock) for dataset in SERVED),
         statistics_route(store, clock),
         *cost_routes(store, clock),
-        *report_routes(store, clock),
+        *report_routes(store, clock, limits.reports),
     )
     app = Starlette(
         routes=[

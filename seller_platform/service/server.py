@@ -23,7 +23,7 @@ from seller_platform.logs import LogFormat, log_configuration
 from seller_platform.service.app import DATABASE_URL, LIMITS, LISTENED_HOST, NO_WORKER, PUBLIC_URL, create_app
 from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.http.public_url import Location
-from seller_platform.service.limits.policy import STANDARD, Limits
+from seller_platform.service.limits.policy import STANDARD, Limits, ReportLimits
 from seller_platform.service.limits.rates import create_rates_file
 from seller_platform.service.monitoring.prometheus import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.reports.worker import Pace, run_worker
@@ -108,10 +108,12 @@ def run_service(
         Multiprocess(config, sockets=[listener]).run()
 
 
-def run_report_worker(database_url: str, *, log_format: LogFormat = "text") -> None:
+def run_report_worker(
+    database_url: str, *, limits: ReportLimits = STANDARD.reports, log_format: LogFormat = "text"
+) -> None:
     """Write reports until SIGINT or SIGTERM, with a log on standard error."""
     logging.config.dictConfig(log_configuration(log_format, _LEVELS))
-    run_worker(database_url, on_ready=lambda: _LOG.info("writing reports"))
+    run_worker(database_url, limits=limits, on_ready=lambda: _LOG.info("writing reports"))
 
 
 class _AnnouncingServer(uvicorn.Server):

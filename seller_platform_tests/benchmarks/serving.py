@@ -89,16 +89,21 @@ SELECT count(*) FROM seller.orders WHERE account = 'S1.US' AND local_day BETWEEN
 
 
 @contextmanager
-def service(url: str, folder: Path) -> Iterator[tuple[str, int]]:
-    """Run a worker of the service on one core; yield its URL and process id."""
+def service(url: str, folder: Path, *options: str, has_one_core: bool = True) -> Iterator[tuple[str, int]]:
+    """Run the service, by default with one worker on one core; yield its URL and process id.
+
+    Args:
+        options: Further options of `service run`.
+    """
     port = free_port()
-    command = [*COMMAND, "service", "run", "--no-worker", "--port", str(port)]
+    command = [*COMMAND, "service", "run", "--no-worker", "--port", str(port), *options]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             command, env={**os.environ, "SELLER_PLATFORM_SERVICE_DATABASE_URL": url}, stdout=log, stderr=log
         )
     try:
-        os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
+        if has_one_core:
+            os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
         for _ in range(200):
             try:
                 httpx.get(f"http://127.0.0.1:{port}{SERVICE_STATUS}")

@@ -31,6 +31,7 @@ from seller_platform.service.access import hash_of
 from seller_platform.service.app import create_app
 from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
+from seller_platform.service.limits.policy import Limits, ReportLimits
 from seller_platform.service.oauth.applications import add_application
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.users.store import grant_accounts
@@ -60,6 +61,15 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     ANN: {"World": ("S1.US", "S1.DE"), "Twins": ("S4.FR", "S4.IT"), "Empty": ()},
     BOB: {"Secret": ("S2.GB",)},
 }
+
+
+WIDE = Limits(
+    cheap_at_once=16,
+    lists_at_once=24,
+    heavy_at_once=8,
+    reports=ReportLimits(open_reports=1_000),
+)
+"""Limits that tests with many requests at once do not reach."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +118,16 @@ class Served:
 
 @contextmanager
 def served(
-    database: Database, url: str, *, worker_pace: Pace | None = None, registry: CollectorRegistry | None = None
+    database: Database,
+    url: str,
+    *,
+    worker_pace: Pace | None = None,
+    registry: CollectorRegistry | None = None,
+    limits: Limits = WIDE,
 ) -> Iterator[Served]:
     _populate(database)
     client_id, client_secret = add_application(database, "Reader <1>", CALLBACK)
-    with running_app(url, worker_pace=worker_pace, registry=registry) as base_url:
+    with running_app(url, worker_pace=worker_pace, registry=registry, limits=limits) as base_url:
         yield Served(base_url, database, client_id, client_secret)
 
 
@@ -124,17 +139,19 @@ def running_app(
     worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
     location: Location = ON_LOOPBACK,
-    limits: ConnectionLimits = DEFAULT_LIMITS,
+    connection_limits: ConnectionLimits = DEFAULT_LIMITS,
+    limits: Limits = WIDE,
 ) -> Iterator[str]:
     app = create_app(
         url,
         location=location,
         clock=lambda: NOW,
+        limits=limits,
         wait_seconds=wait_seconds,
         worker_pace=worker_pace,
         registry=registry,
     )
-    config = BoundedConfig(app, limits=limits, port=0, log_config=None, access_log=False)
+    config = BoundedConfig(app, limits=connection_limits, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

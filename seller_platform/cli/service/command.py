@@ -11,7 +11,7 @@ from seller_platform.cli.service.doctor import doctor
 from seller_platform.cli.service.options import database_options, open_service, result_options, say
 from seller_platform.errors import RequestError
 from seller_platform.service.http.connections import ConnectionLimits
-from seller_platform.service.limits.policy import limits_of
+from seller_platform.service.limits.policy import limits_of, report_limits_of
 from seller_platform.service.oauth.applications import add_application, add_public_application
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
@@ -93,7 +93,8 @@ def worker(*, url: str) -> None:
     """Write requested reports, until Ctrl-C; several workers share the queue."""
     with Database(url) as database:
         database.migrate()
-    run_report_worker(url, log_format=read_settings().log_format)
+    settings = read_settings()
+    run_report_worker(url, limits=report_limits_of(settings), log_format=settings.log_format)
 
 
 @service.group()

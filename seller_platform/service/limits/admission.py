@@ -64,33 +64,31 @@ class Admission:
         lane = self._lanes[route.cost]
 
         async def answer(request: Request) -> ASGIApp:
-            token_hash = hash_of(bearer_token(request.headers))
             try:
-                user = self._users.get(token_hash) or await self._look_up(request, token_hash)
-                self._count(request, token_hash, user)
-                await self._enter(lane, user)
+                return await self._answer(route, lane, request)
             except NotAdmittedError as refusal:
                 self._measures.shed.labels(refusal.cause, route.cost.value).inc()
                 raise
-            response: Response | None = None
-            try:
-                response = await route.answer(request)
-            except UnauthorizedError:
-                # Its further requests must not use up the quota of the user.
-                self._users.pop(token_hash, None)
-                raise
-            finally:
-                if not isinstance(response, StreamingResponse):
-                    lane.leave(user)
-            return (
-                _UntilSent(response, partial(lane.leave, user)) if isinstance(response, StreamingResponse) else response
-            )
 
         return answer
 
-    async def _enter(self, lane: Lane, user: int) -> None:
+    async def _answer(self, route: Route, lane: Lane, request: Request) -> ASGIApp:
+        token_hash = hash_of(bearer_token(request.headers))
+        user = self._users.get(token_hash) or await self._look_up(request, token_hash)
+        self._count(request, token_hash, user)
         with self._measures.queued.track_inprogress():
             await lane.enter(user)
+        response: Response | None = None
+        try:
+            response = await route.answer(request)
+        except UnauthorizedError:
+            # Its further requests must not use up the quota of the user.
+            self._users.pop(token_hash, None)
+            raise
+        finally:
+            if not isinstance(response, StreamingResponse):
+                lane.leave(user)
+        return _UntilSent(response, partial(lane.leave, user)) if isinstance(response, StreamingResponse) else response
 
     async def _look_up(self, request: Request, token_hash: bytes) -> int:
         """Return the user of a token, and remember it.

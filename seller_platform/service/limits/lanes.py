@@ -1,6 +1,6 @@
 """Admits requests of one cost: a bounded number at once, shared fairly among users.
 
-A request that cannot begin within a few hundredths of a second is refused. So no request waits in a long queue, and a
+A request that cannot begin within less than a tenth of a second is refused. So no request waits in a long queue, and a
 user whose requests take long cannot keep all others out.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 from seller_platform.errors import ServiceBusyError, TooManyUnderWayError
 
-WAIT_SECONDS = 0.05
+WAIT_SECONDS = 0.06
 RETRY_SECONDS = 1
 
 

@@ -4,6 +4,7 @@ Requests at once are divided: each process admits its part. Rates are shared: al
 """
 
 import ipaddress
+import os
 from dataclasses import dataclass, replace
 
 from seller_platform.settings import Settings
@@ -11,7 +12,7 @@ from seller_platform.settings import Settings
 WINDOW_SECONDS = 60
 DEFAULT_PER_TOKEN, DEFAULT_PER_USER = 1_200, 2_400
 
-_FEWEST_AT_ONCE = 2
+_FEWEST_AT_ONCE, _MOST_PROCESSORS = 2, 16
 _SPARE_CONNECTIONS = 4
 
 
@@ -45,7 +46,7 @@ class Limits:
     """
 
     cheap_at_once: int = 8
-    lists_at_once: int = 10
+    lists_at_once: int = 4
     heavy_at_once: int = 3
     downloads_at_once: int = 8
     per_token: int = 0
@@ -81,21 +82,28 @@ STANDARD = Limits()
 def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) -> Limits:
     """Return the limits of a service that listens on a host.
 
-    Without a setting, a service that only its own machine can reach has no rate limits.
+    Without a setting, a service that only its own machine can reach has no rate limits. Lists and statistics at once
+    follow the number of processors, of which PostgreSQL needs one for each.
     """
+    processors = min(len(os.sched_getaffinity(0)), _MOST_PROCESSORS)
     is_sandbox = _is_loopback(host) and not has_public_url
     per_token, per_user = settings.service_requests_per_token, settings.service_requests_per_user
     return Limits(
         cheap_at_once=settings.service_cheap_at_once,
-        lists_at_once=settings.service_lists_at_once,
-        heavy_at_once=settings.service_heavy_at_once,
+        lists_at_once=settings.service_lists_at_once or processors + 1,
+        heavy_at_once=settings.service_heavy_at_once or max(_FEWEST_AT_ONCE, processors),
         per_token=per_token if per_token is not None else 0 if is_sandbox else DEFAULT_PER_TOKEN,
         per_user=per_user if per_user is not None else 0 if is_sandbox else DEFAULT_PER_USER,
-        reports=ReportLimits(
-            open_reports=settings.service_open_reports,
-            stored_bytes=settings.service_report_bytes,
-            kept_days=settings.service_report_days,
-        ),
+        reports=report_limits_of(settings),
+    )
+
+
+def report_limits_of(settings: Settings) -> ReportLimits:
+    """Return the limits of reports, which a report worker shares with the service."""
+    return ReportLimits(
+        open_reports=settings.service_open_reports,
+        stored_bytes=settings.service_report_bytes,
+        kept_days=settings.service_report_days,
     )
 
 

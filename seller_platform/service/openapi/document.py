@@ -32,10 +32,14 @@ _HEADERS = {
     "X-Request-Id": "Names the request, in our log too; the caller's own, where it sent a usable one.",
     "WWW-Authenticate": "How to authenticate (RFC 6750).",
     "Retry-After": "Seconds after which trying again makes sense.",
+    "RateLimit-Policy": "The limits of this token and its user: the requests (`q`) in a window of seconds (`w`). "
+    "Absent where the service has none.",
+    "RateLimit": "What is left of each limit: the requests (`r`), and the seconds (`t`) until all are available again.",
     COMPUTED_BY: "`replica` where an account is a copy of another service's and the rows were computed here, not read "
     "from there; else absent.",
 }
-_HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "503": ("Retry-After",)}
+_HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "429": ("Retry-After",), "503": ("Retry-After",)}
+_RATE_HEADERS = ("RateLimit-Policy", "RateLimit")
 _TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}
 _SCHEMAS = "#/components/schemas/"
 # Fields that are no columns: by the name of the field, or by those of its schema and of the field.
@@ -192,12 +196,22 @@ def _completed(operation: Mapping[str, Any]) -> dict[str, Any]:
             **response,
             "headers": {
                 name: {"$ref": f"#/components/headers/{name}"}
-                for name in ("X-Request-Id", *response.get("headers", ()), *_HEADERS_OF.get(status, ()))
+                for name in (
+                    "X-Request-Id",
+                    *(_RATE_HEADERS if _is_counted(operation) else ()),
+                    *response.get("headers", ()),
+                    *_HEADERS_OF.get(status, ()),
+                )
             },
         }
         for status, response in operation["responses"].items()
     }
     return {**operation, **({"parameters": parameters} if parameters else {}), "responses": responses}
+
+
+def _is_counted(operation: Mapping[str, Any]) -> bool:
+    """Whether requests of an operation carry a token, by which they are counted."""
+    return {"bearer": []} in operation.get("security", ())
 
 
 def _named(described: Any, schemas: dict[str, Any]) -> Any:

@@ -49,7 +49,9 @@ _REFUSALS = {
     415: "The body is not JSON, or is compressed, or in another charset than UTF-8.",
     422: "A parameter is missing, unknown in value, out of range or contradictory. With the reason `replica` it asks "
     "for what was never read from the service that the rows come from.",
-    503: "The store is away; try again later.",
+    429: "The token or the user has made too many requests, or has too many under way or stored; `Retry-After` says "
+    "when to try again.",
+    503: "The service is busy, or its store is away; try again later.",
 }
 
 
@@ -118,7 +120,7 @@ class Description:
 
     Attributes:
         rules: What a caller must know beside parameters and fields; an empty line separates paragraphs.
-        refusals: The statuses of its error answers.
+        refusals: The statuses of its error answers; with a token also 429.
         headers: The headers that only some answers of this operation carry; the document describes them.
         extra: Keys of the operation object that replace the generated ones or follow them.
     """
@@ -138,7 +140,7 @@ class Description:
     def operation(self) -> dict[str, Any]:
         """The operation object."""
         responses: dict[str, Any] = {"200": {**_response("Success.", self.schema), "headers": self.headers}}
-        for status in self.refusals:
+        for status in sorted({*self.refusals, *((429,) if self.needs_token else ())}):
             responses[str(status)] = _response(_REFUSALS[status], ERROR_SCHEMA)
         operation: dict[str, Any] = {
             "operationId": self.name,

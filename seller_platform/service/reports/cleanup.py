@@ -11,9 +11,7 @@ from types import MappingProxyType
 from typing import LiteralString
 
 from seller_platform.service.pool import Connection
-from seller_platform.service.reports.jobs import RETENTION_DAYS
-
-KEPT_LONGER = timedelta(hours=1)
+from seller_platform.service.reports.jobs import KEPT_LONGER
 
 _DELETIONS: Mapping[str, LiteralString] = MappingProxyType(
     {
@@ -37,7 +35,11 @@ _DELETIONS: Mapping[str, LiteralString] = MappingProxyType(
 )
 
 
-async def delete_expired(connection: Connection) -> dict[str, int]:
-    """Delete expired rows, and return the number of each kind."""
-    values = {"longer": KEPT_LONGER, "report_kept": timedelta(days=RETENTION_DAYS)}
+async def delete_expired(connection: Connection, *, kept_days: int) -> dict[str, int]:
+    """Delete expired rows, and return the number of each kind.
+
+    Args:
+        kept_days: For how many days reports are kept.
+    """
+    values = {"longer": KEPT_LONGER, "report_kept": timedelta(days=kept_days)}
     return {kind: (await connection.execute(statement, values)).rowcount for kind, statement in _DELETIONS.items()}

@@ -21,6 +21,7 @@ from seller_platform.service.access import (
 from seller_platform.service.http.bodies import read_json
 from seller_platform.service.http.parameters import Query, SentParameter
 from seller_platform.service.http.responses import JSON, json_answer
+from seller_platform.service.limits.policy import ReportLimits
 from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.products import SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
@@ -32,25 +33,25 @@ from seller_platform.service.reports.jobs import (
     COMPLETED,
     FAILED,
     PROCESSING,
-    RETENTION_DAYS,
     ReportRequestJob,
     find_report,
     read_chunks,
     request_report,
 )
-from seller_platform.service.reports.openapi import DOWNLOAD, FORMAT, REPORT_ID, REQUEST, SELECTORS, STATUS
+from seller_platform.service.reports.openapi import DOWNLOAD, FORMAT, REPORT_ID, SELECTORS, STATUS, request_description
 from seller_platform.service.reports.writing import DATASET_OF, chosen_rows
 
 _RETRY_SECONDS = 2
-_MESSAGES = {
-    PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
-    COMPLETED: f"The report is ready. Download it within {RETENTION_DAYS} days of its request.",
-}
 _CSV = "text/csv; charset=utf-8; header=present"
 
 
-def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
+def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Route, ...]:
     """Return the endpoints of reports."""
+    kept_days = limits.kept_days
+    messages = {
+        PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
+        COMPLETED: f"The report is ready. Download it within {kept_days} days of its request.",
+    }
 
     async def answer_request(request: Request) -> Response:
         async with store.connection() as connection:
@@ -72,16 +73,16 @@ def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
             await require_read(connection, selected, [Need(dataset, report.name, days)], clock())
             if chosen.sku is not None:
                 await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
-            report_id = await request_report(connection, caller, selector, selected, report)
-        return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": _MESSAGES[PROCESSING]})
+            report_id = await request_report(connection, caller, selector, selected, report=report, limits=limits)
+        return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": messages[PROCESSING]})
 
     async def answer_status(request: Request) -> Response:
-        _, job = await _find(store, request)
-        message = job.problem or _MESSAGES.get(job.state, "The report failed.")
+        _, job = await _find(store, request, kept_days)
+        message = job.problem or messages.get(job.state, "The report failed.")
         return json_answer({"status": job.state, "progress": job.progress, "message": message})
 
     async def answer_download(request: Request) -> Response:
-        form, job = await _find(store, request)
+        form, job = await _find(store, request, kept_days)
         if job.state == FAILED:
             raise ReportNotReadyError(f"report {job.id} failed: {job.problem}")
         if job.state != COMPLETED:
@@ -97,13 +98,13 @@ def report_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
         return StreamingResponse(_as_json(content), media_type=JSON)
 
     return (
-        Route(REPORT_REQUEST, answer_request, REQUEST, "POST"),
+        Route(REPORT_REQUEST, answer_request, request_description(limits), "POST"),
         Route(REPORT_STATUS, answer_status, STATUS, cost=Cost.CHEAP),
         Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD, cost=Cost.DOWNLOAD),
     )
 
 
-async def _find(store: Store, request: Request) -> tuple[str, ReportRequestJob]:
+async def _find(store: Store, request: Request, kept_days: int) -> tuple[str, ReportRequestJob]:
     """Return the requested format, and the report."""
     async with store.connection() as connection:
         caller = await authenticate(connection, request.headers)
@@ -113,7 +114,7 @@ async def _find(store: Store, request: Request) -> tuple[str, ReportRequestJob]:
             query.refuse(REPORT_ID.name, "is required; POST /reports/request answers it")
         query.check()
         selected = await select_accounts(connection, caller, selector)
-        return form or "json", await find_report(connection, caller, selected, report_id or 0)
+        return form or "json", await find_report(connection, caller, selected, report_id or 0, kept_days=kept_days)
 
 
 async def _counted(request: Request, job: ReportRequestJob, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

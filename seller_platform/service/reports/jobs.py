@@ -1,7 +1,11 @@
 """Stores requested reports: a row, a job in the queue, and chunks of content.
 
 `progress` only rises. The content and the state `completed` are written in one transaction, so that a report is either
-complete or still being written. A report expires a week after it was requested.
+complete or still being written. A report expires some days after it was requested.
+
+Users take turns: the first open report of each comes before the second of any other, and so on. A report gets the turn
+after the user's newest one, but never an earlier one than those that are written now. Reports of one user are written
+one after another, so that a worker has room for others.
 
 The queue counts how often a job began; this module counts failures. They differ: a worker that is stopped puts its
 jobs back, which is no failure.
@@ -9,22 +13,27 @@ jobs back, which is no failure.
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from functools import cache
 from typing import LiteralString
 
 from procrastinate import App, PsycopgConnector
 from psycopg.types.json import Jsonb
 
-from seller_platform.errors import NotFoundError
+from seller_platform.errors import NotFoundError, TooManyReportsError
 from seller_platform.service.access import Caller, SelectedAccounts, Selector
 from seller_platform.service.http.parameters import SentParameter
+from seller_platform.service.limits.policy import ReportLimits
 from seller_platform.service.pool import Connection, Store, fetch_record
-from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.postgres.advisory_locks import LOCK, TRY_LOCK
 
-RETENTION_DAYS = 7
+KEPT_LONGER = timedelta(hours=1)
+"""How long rows are kept after they expire, because requests under way may still read them."""
+
 QUEUE = "reports"
 TASK = "write_report"
 
+_RETRY_SECONDS = 10
 PROCESSING, COMPLETED, FAILED = "processing", "completed", "failed"
 
 
@@ -46,8 +55,19 @@ class ReportRequestJob:
 
 
 _INSERT = """
-INSERT INTO service.report_jobs (user_id, selection, accounts, selector, value)
-VALUES (%s, %s, %s, %s, %s) RETURNING id
+INSERT INTO service.report_jobs (user_id, selection, accounts, selector, value, turn)
+VALUES (%(user)s, %(selection)s, %(accounts)s, %(selector)s, %(value)s, 1 + greatest(
+    0,
+    (SELECT max(turn) FROM service.report_jobs WHERE user_id = %(user)s),
+    (SELECT max(turn) FROM service.report_jobs WHERE state <> 'processing')
+))
+RETURNING id, turn
+"""
+# The row of a report takes space, too; without it, very many small reports would count as nothing.
+_STORED = """
+SELECT count(*) FILTER (WHERE state = 'processing'), coalesce(sum(coalesce(bytes, 0) + 4096), 0)::bigint,
+       ceil(extract(epoch FROM min(requested_at) + %(kept)s - now()))::bigint
+FROM service.report_jobs WHERE user_id = %(user)s
 """
 _JOB: LiteralString = """
 SELECT id, user_id, selection, accounts, selector, value, state, progress, problem, rows, chunks
@@ -67,7 +87,7 @@ UPDATE service.report_jobs SET progress = greatest(progress, %s) WHERE id = %s A
 _CHUNK = "INSERT INTO service.report_chunks (report_id, position, rows) VALUES (%s, %s, %b)"
 _COMPLETE = """
 UPDATE service.report_jobs
-SET state = 'completed', progress = 100, rows = %s, chunks = %s, finished_at = now()
+SET state = 'completed', progress = 100, rows = %s, chunks = %s, bytes = %s, finished_at = now()
 WHERE id = %s
 """
 _FAIL = """
@@ -79,37 +99,63 @@ _COUNT_FAILURE = "UPDATE service.report_jobs SET failures = failures + 1 WHERE i
 
 
 async def request_report(
-    connection: Connection, caller: Caller, selector: Selector, selected: SelectedAccounts, report: SentParameter
+    connection: Connection,
+    caller: Caller,
+    selector: Selector,
+    selected: SelectedAccounts,
+    *,
+    report: SentParameter,
+    limits: ReportLimits,
 ) -> int:
     """Store a report to be written, with its job, and return its number.
 
     Args:
         report: The parameter that selects its rows.
+
+    Raises:
+        TooManyReportsError: The user has as many open reports, or as many bytes stored, as one user may have.
     """
     async with connection.transaction():
-        values = (caller.id, Jsonb(asdict(selector)), selected.keys, report.name, report.value)
+        # Two requests of one user must not both count the same reports.
+        await connection.execute(LOCK, {"name": f"service.report_jobs of user {caller.id}"})
+        await _require_room(connection, caller, limits)
+        values = {
+            "user": caller.id,
+            "selection": Jsonb(asdict(selector)),
+            "accounts": selected.keys,
+            "selector": report.name,
+            "value": report.value,
+        }
         row = await (await connection.execute(_INSERT, values)).fetchone()
         assert row is not None
+        report_id, turn = row
         # procrastinate's functions name its tables without their schema.
         await connection.execute("SELECT set_config('search_path', 'service', true)")
-        job = _deferring_app().configure_task(TASK, queue=QUEUE, connection=connection)
-        await job.defer_async(report_id=row[0])
-    return int(row[0])
+        job = _deferring_app().configure_task(
+            TASK, queue=QUEUE, priority=-turn, lock=f"user {caller.id}", connection=connection
+        )
+        await job.defer_async(report_id=report_id)
+    return int(report_id)
+
+
+async def stored_bytes(connection: Connection, user_id: int) -> int:
+    """Return the bytes that the reports of a user take."""
+    return (await _stored(connection, user_id, kept_days=0))[1]
 
 
 async def find_report(
-    connection: Connection, caller: Caller, selected: SelectedAccounts, report_id: int
+    connection: Connection, caller: Caller, selected: SelectedAccounts, report_id: int, *, kept_days: int
 ) -> ReportRequestJob:
     """Return a report of the caller whose accounts are all selected.
 
     Raises:
         NotFoundError: There is none, or it expired, or it is of another user or other accounts.
     """
-    values = {"id": report_id, "user": caller.id, "accounts": selected.keys, "kept": RETENTION_DAYS}
+    values = {"id": report_id, "user": caller.id, "accounts": selected.keys, "kept": kept_days}
     job = await fetch_record(connection, ReportRequestJob, _FIND, values)
     if job is None:
         raise NotFoundError(
-            f"there is no report {report_id} of the accounts selected; reports are kept for {RETENTION_DAYS} days"
+            f"there is no report {report_id} of the accounts selected; reports are kept for {kept_days} days"
         )
     return job
 
@@ -157,14 +203,16 @@ async def note_progress(connection: Connection, report_id: int, percent: int) ->
     await connection.execute(_PROGRESS, (min(percent, 99), report_id))
 
 
-async def store_chunk(connection: Connection, report_id: int, position: int, rows: Sequence[str]) -> None:
-    """Store some rows of a report."""
-    await connection.execute(_CHUNK, (report_id, position, ",".join(rows).encode()))
+async def store_chunk(connection: Connection, report_id: int, position: int, rows: Sequence[str]) -> int:
+    """Store some rows of a report, and return their size in bytes."""
+    text = ",".join(rows).encode()
+    await connection.execute(_CHUNK, (report_id, position, text))
+    return len(text)
 
 
-async def complete_report(connection: Connection, report_id: int, *, rows: int, chunks: int) -> None:
+async def complete_report(connection: Connection, report_id: int, *, rows: int, chunks: int, size: int) -> None:
     """Mark a report as completed, in the transaction that stored its chunks."""
-    await connection.execute(_COMPLETE, (rows, chunks, report_id))
+    await connection.execute(_COMPLETE, (rows, chunks, size, report_id))
 
 
 async def count_failure(connection: Connection, report_id: int) -> int:
@@ -176,6 +224,29 @@ async def count_failure(connection: Connection, report_id: int) -> int:
 async def fail_report(connection: Connection, report_id: int, problem: str) -> None:
     """Mark a report as failed, unless it is completed or failed."""
     await connection.execute(_FAIL, (problem, report_id))
+
+
+async def _require_room(connection: Connection, caller: Caller, limits: ReportLimits) -> None:
+    open_reports, size, seconds = await _stored(connection, caller.id, kept_days=limits.kept_days)
+    if open_reports >= limits.open_reports:
+        raise TooManyReportsError(
+            f"{open_reports} reports of yours are open, as many as one user may have; wait until one is completed",
+            retry_after_seconds=_RETRY_SECONDS,
+        )
+    if size >= limits.stored_bytes:
+        raise TooManyReportsError(
+            f"your reports take {size} bytes, and one user may store {limits.stored_bytes}; a report is deleted "
+            f"{limits.kept_days} days after its request, the oldest in {seconds} s",
+            retry_after_seconds=max(seconds, _RETRY_SECONDS),
+        )
+
+
+async def _stored(connection: Connection, user_id: int, *, kept_days: int) -> tuple[int, int, int]:
+    """Return how many reports of a user are open, their bytes, and the seconds until the oldest is deleted."""
+    values = {"user": user_id, "kept": timedelta(days=kept_days) + KEPT_LONGER}
+    row = await (await connection.execute(_STORED, values)).fetchone()
+    assert row is not None
+    return row[0], row[1], row[2] or 0
 
 
 @cache

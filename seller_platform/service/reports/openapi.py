@@ -12,8 +12,9 @@ from seller_platform.service.http.parameters import (
     text_parameter,
 )
 from seller_platform.service.http.responses import JSON
+from seller_platform.service.limits.policy import ReportLimits
 from seller_platform.service.openapi.operations import INTEGER, TEXT, Description, object_schema, row_schema
-from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING, RETENTION_DAYS
+from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING
 from seller_platform.service.reports.writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU
 
 _DPS_DATE = day_parameter(DPS_DATE, "The daily product sales of that day.")
@@ -37,28 +38,6 @@ _REQUEST = object_schema(
     {parameter.name: (parameter.schema, parameter.doc) for parameter in _FIELDS},
     required=(),
     examples=[{"account_title": "Shop US", "dps_date": "2026-03-01"}],
-)
-
-REQUEST = Description(
-    "request_report",
-    "reports",
-    "Request a report: parameters in the query or as fields of a JSON body.",
-    "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
-    f"written in the background; ask for its status, download it when it is completed, within {RETENTION_DAYS} "
-    "days of the request. Its rows are those of one moment and never change. A request is not repeated by "
-    "itself: sent twice, it makes two reports.\n\nAmounts are not converted: a group whose accounts keep "
-    "several currencies can have a report only of rows that name theirs, the orders.",
-    object_schema(
-        "",
-        {
-            "report_id": ({**TEXT, "pattern": "^[0-9]+$"}, "Number of the report, for its status and its download."),
-            "status": ({"const": PROCESSING}, "Always `processing`."),
-            "message": _MESSAGE,
-        },
-    ),
-    _FIELDS,
-    (401, 404, 413, 415, 422, 503),
-    extra={"requestBody": {"content": {JSON: {"schema": _REQUEST}}}},
 )
 
 STATUS = Description(
@@ -98,3 +77,34 @@ _RESPONSES = dict(_IN_JSON.operation["responses"])
 _CONTENT = {**_RESPONSES["200"]["content"], "text/csv": {"schema": {"type": "string"}}}
 _RESPONSES["200"] = {**_RESPONSES["200"], "content": _CONTENT}
 DOWNLOAD = replace(_IN_JSON, extra={"responses": _RESPONSES})
+
+
+def request_description(limits: ReportLimits) -> Description:
+    """Return the description of the endpoint that takes requests for reports."""
+    return Description(
+        "request_report",
+        "reports",
+        "Request a report: parameters in the query or as fields of a JSON body.",
+        "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
+        f"written in the background; ask for its status, download it when it is completed, within {limits.kept_days} "
+        "days of the request. Its rows are those of one moment and never change. A request is not repeated by "
+        "itself: sent twice, it makes two reports.\n\n"
+        f"A user may have {limits.open_reports} reports that are not yet completed, and "
+        f"{limits.stored_bytes >> 20} MiB of stored ones; a request beyond is answered 429. Users take turns: one with "
+        "many reports does not keep others waiting.\n\nAmounts are not converted: a group whose accounts keep "
+        "several currencies can have a report only of rows that name theirs, the orders.",
+        object_schema(
+            "",
+            {
+                "report_id": (
+                    {**TEXT, "pattern": "^[0-9]+$"},
+                    "Number of the report, for its status and its download.",
+                ),
+                "status": ({"const": PROCESSING}, "Always `processing`."),
+                "message": _MESSAGE,
+            },
+        ),
+        _FIELDS,
+        (401, 404, 413, 415, 422, 503),
+        extra={"requestBody": {"content": {JSON: {"schema": _REQUEST}}}},
+    )

@@ -23,6 +23,7 @@ from psycopg_pool import PoolTimeout
 
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.logs import log_context
+from seller_platform.service.limits.policy import STANDARD, ReportLimits
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.cleanup import delete_expired
 from seller_platform.service.reports.jobs import QUEUE, TASK
@@ -63,8 +64,8 @@ class Pace:
 class WorkerThread:
     """A worker in a thread with its own event loop, which does not delay requests."""
 
-    def __init__(self, database_url: str, pace: Pace = Pace()) -> None:
-        self._database_url, self._pace = database_url, pace
+    def __init__(self, database_url: str, pace: Pace = Pace(), limits: ReportLimits = STANDARD.reports) -> None:
+        self._database_url, self._pace, self._limits = database_url, pace, limits
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="report worker", daemon=True)
@@ -80,12 +81,18 @@ class WorkerThread:
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(work(self._database_url, self._stop, self._pace))
+            self._loop.run_until_complete(work(self._database_url, self._stop, self._pace, self._limits))
         finally:
             self._loop.close()
 
 
-def run_worker(database_url: str, *, pace: Pace = Pace(), on_ready: Callable[[], None] | None = None) -> None:
+def run_worker(
+    database_url: str,
+    *,
+    pace: Pace = Pace(),
+    limits: ReportLimits = STANDARD.reports,
+    on_ready: Callable[[], None] | None = None,
+) -> None:
     """Work until SIGINT or SIGTERM."""
 
     async def run() -> None:
@@ -94,16 +101,16 @@ def run_worker(database_url: str, *, pace: Pace = Pace(), on_ready: Callable[[],
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         if on_ready is not None:
             on_ready()
-        await work(database_url, stop, pace)
+        await work(database_url, stop, pace, limits)
 
     asyncio.run(run())
 
 
-async def work(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
+async def work(database_url: str, stop: asyncio.Event, pace: Pace, limits: ReportLimits) -> None:
     """Work until `stop` is set; without PostgreSQL, try again every few seconds."""
     while not stop.is_set():
         try:
-            await _work_while_connected(database_url, stop, pace)
+            await _work_while_connected(database_url, stop, pace, limits)
         except _PASSING as error:
             _LOG.warning("the report worker pauses: %s", str(error).partition("\n")[0])
         except Exception:
@@ -113,13 +120,13 @@ async def work(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
                 await asyncio.wait_for(stop.wait(), pace.again_seconds)
 
 
-async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace) -> None:
+async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pace, limits: ReportLimits) -> None:
     store = Store(database_url, connections=2 * pace.reports + 2)
     await store.open()
     try:
         async with store.connection():
             pass  # fails soon without PostgreSQL; opening the queue would wait for half a minute
-        queue = _queue(database_url, store, pace)
+        queue = _queue(database_url, store, pace, limits)
         async with queue.open_async():
             working = queue.run_worker_async(
                 queues=[QUEUE],
@@ -133,7 +140,7 @@ async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pa
             )
             worker = asyncio.create_task(working)
             upkeep = asyncio.create_task(_keep_up(queue, store, pace))
-            tidying = asyncio.create_task(_tidy_up(store, pace))
+            tidying = asyncio.create_task(_tidy_up(store, pace, limits))
             ended = asyncio.create_task(stop.wait())
             tasks = (worker, upkeep, tidying, ended)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -147,7 +154,7 @@ async def _work_while_connected(database_url: str, stop: asyncio.Event, pace: Pa
             raise result
 
 
-def _queue(database_url: str, store: Store, pace: Pace) -> procrastinate.App:
+def _queue(database_url: str, store: Store, pace: Pace, limits: ReportLimits) -> procrastinate.App:
     """Return the queue, with the task that writes a report."""
     connector = procrastinate.PsycopgConnector(
         conninfo=conninfo(database_url),
@@ -167,15 +174,15 @@ def _queue(database_url: str, store: Store, pace: Pace) -> procrastinate.App:
     @queue.task(name=TASK, queue=QUEUE, retry=retry)
     async def write(report_id: int) -> None:
         with log_context(report_id=report_id):
-            await _write(store, report_id, pace)
+            await _write(store, report_id, pace, limits)
 
     return queue
 
 
-async def _write(store: Store, report_id: int, pace: Pace) -> None:
+async def _write(store: Store, report_id: int, pace: Pace, limits: ReportLimits) -> None:
     """Write a report; an exception puts its job back into the queue."""
     try:
-        await write_report(store, report_id)
+        await write_report(store, report_id, most_bytes=limits.stored_bytes)
     except ReportBusyError:
         raise
     except Exception as error:
@@ -208,11 +215,12 @@ async def _keep_up(queue: procrastinate.App, store: Store, pace: Pace) -> None:
         await asyncio.sleep(pace.heartbeat_seconds)
 
 
-async def _tidy_up(store: Store, pace: Pace) -> None:
+async def _tidy_up(store: Store, pace: Pace, limits: ReportLimits) -> None:
     """Delete expired rows, until cancelled."""
     while True:
         async with store.connection() as connection, connection.transaction():
-            deleted = await delete_expired(connection) if await _try_lock(connection, _TIDY_LOCK) else {}
+            is_alone = await _try_lock(connection, _TIDY_LOCK)
+            deleted = await delete_expired(connection, kept_days=limits.kept_days) if is_alone else {}
         if any(deleted.values()):
             _LOG.info(
                 "deleted expired rows: %s", ", ".join(f"{count} {kind}" for kind, count in deleted.items() if count)

@@ -10,7 +10,7 @@ from datetime import date
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
-from seller_platform.errors import ApiError, NotFoundError
+from seller_platform.errors import ApiError, NotFoundError, TooManyReportsError
 from seller_platform.service.access import Selector, select_accounts
 from seller_platform.service.lists.sql import ChosenRows, Days, count_rows, open_rows
 from seller_platform.service.pool import Connection, Store
@@ -24,6 +24,7 @@ from seller_platform.service.reports.jobs import (
     note_progress,
     reserve_report,
     store_chunk,
+    stored_bytes,
 )
 
 DPS_DATE, PRODUCT_SKU, LAST_UPDATED_DATE = "dps_date", "product_sku", "last_updated_date"
@@ -44,10 +45,13 @@ class ReportBusyError(Exception):
     """Another worker is writing the report."""
 
 
-async def write_report(store: Store, report_id: int) -> None:
+async def write_report(store: Store, report_id: int, *, most_bytes: int) -> None:
     """Write a report, or mark it as failed where it can never be written.
 
     A report that is completed or failed is not changed.
+
+    Args:
+        most_bytes: How many bytes the reports of one user may take.
 
     Raises:
         ReportBusyError: Another worker writes it.
@@ -59,7 +63,7 @@ async def write_report(store: Store, report_id: int) -> None:
                 raise ReportBusyError
             job = await find_open_report(connection, report_id)
             if job is not None:
-                await _write(store, connection, job)
+                await _write(store, connection, job, most_bytes)
     except ApiError as error:
         async with store.connection() as connection:
             await fail_report(connection, report_id, error.message)
@@ -90,7 +94,7 @@ def chosen_rows(selector: str, value: str) -> ChosenRows:
             return ChosenRows(Days(date.fromisoformat(value), date.max))
 
 
-async def _write(store: Store, connection: Connection, job: ReportRequestJob) -> None:
+async def _write(store: Store, connection: Connection, job: ReportRequestJob, most_bytes: int) -> None:
     """Store the rows chunk by chunk, in the transaction of the connection.
 
     Progress is stored on other connections, because it must be visible before the transaction ends.
@@ -100,19 +104,25 @@ async def _write(store: Store, connection: Connection, job: ReportRequestJob) ->
     if sorted(selected.keys) != sorted(job.accounts):
         raise NotFoundError("the accounts selected are no longer those of the request; request the report again")
     dataset, chosen = DATASET_OF[job.selector], chosen_rows(job.selector, job.value)
-    position, written, noted = 0, 0, time.monotonic()
+    position, written, size, noted = 0, 0, 0, time.monotonic()
+    room = most_bytes - await stored_bytes(connection, owner.id)
     expected = await count_rows(connection, dataset, selected, chosen)
     async with open_rows(connection, dataset, selected, chosen) as cursor:
         while rows := await cursor.fetchmany(_FETCHED_ROWS):
             written += len(rows)
             for chunk in _chunks(row for (row,) in rows):
                 position += 1
-                await store_chunk(connection, job.id, position, chunk)
+                size += await store_chunk(connection, job.id, position, chunk)
+                if size > room:
+                    raise TooManyReportsError(
+                        f"the report is larger than the {max(0, room)} bytes that your other reports leave of "
+                        f"{most_bytes}; request it again when they are deleted, or request less"
+                    )
             if time.monotonic() - noted > _PROGRESS_SECONDS:
                 noted = time.monotonic()
                 async with store.connection() as visible:
                     await note_progress(visible, job.id, written * 100 // max(written, expected))
-    await complete_report(connection, job.id, rows=written, chunks=position)
+    await complete_report(connection, job.id, rows=written, chunks=position, size=size)
 
 
 def _chunks(rows: Iterable[str]) -> Iterator[list[str]]:

@@ -238,9 +238,18 @@ REPORT_JOBS = Table(
     Column("problem", Text, comment="Why it failed."),
     Column("rows", BigInteger, comment="How many rows it has; null until it is completed."),
     Column("chunks", Integer, comment="How many chunks hold them."),
+    Column(
+        "turn",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="Its place in the queue; users take turns, the lowest first.",
+    ),
+    Column("bytes", BigInteger, comment="The size of its stored rows; null until it is completed."),
     _now("requested_at"),
     Column("finished_at", DateTime(timezone=True)),
     Index(None, "requested_at"),
+    Index(None, "turn"),
     schema=SERVICE,
     comment="The reports that were requested; deleted when they expire.",
 )

@@ -541,7 +541,7 @@ def test_simultaneous_writers_store_no_overlap(shop: Served) -> None:
         with shop.client(ANN) as client:
             return _write(client, _period(*dates)).status_code
 
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(16) as pool:
         statuses = list(pool.map(write, months))
 
     with shop.client(ANN) as client:

@@ -33,7 +33,7 @@ NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 def quick() -> Iterator[tuple[str, CollectorRegistry]]:
     """A service with short times and without a database."""
     registry = CollectorRegistry()
-    with running_app(NOWHERE, limits=QUICK, registry=registry, wait_seconds=0.1) as url:
+    with running_app(NOWHERE, connection_limits=QUICK, registry=registry, wait_seconds=0.1) as url:
         yield url, registry
 
 
@@ -163,7 +163,7 @@ def test_connections_of_an_address_are_bounded_and_freed(quick: tuple[str, Colle
 
 def test_a_trusted_proxy_has_only_the_bound_of_all_connections() -> None:
     limits = replace(QUICK, of_one_address=1, connections=3, head_seconds=30.0, trusted_proxies=("127.0.0.0/8",))
-    with running_app(NOWHERE, limits=limits) as url, ExitStack() as stack:
+    with running_app(NOWHERE, connection_limits=limits) as url, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(_connection(url))
         status, _ = _exchange(url)
@@ -172,7 +172,7 @@ def test_a_trusted_proxy_has_only_the_bound_of_all_connections() -> None:
 
 
 def test_a_slow_service_is_no_slow_client(service: Served, database_url: str) -> None:
-    with service.database.begin() as connection, running_app(database_url, limits=QUICK) as url:
+    with service.database.begin() as connection, running_app(database_url, connection_limits=QUICK) as url:
         connection.exec_driver_sql("LOCK TABLE service.users")
         body = b"email=x&csrf_token=" + b"x" * 60_000
         with _connection(url) as waiting:

@@ -29,7 +29,7 @@ def _tidy(database_url: str) -> dict[str, int]:
         await store.open()
         try:
             async with store.connection() as connection:
-                return await delete_expired(connection)
+                return await delete_expired(connection, kept_days=7)
         finally:
             await store.close()
 

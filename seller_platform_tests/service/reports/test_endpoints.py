@@ -597,9 +597,9 @@ async def _write_two_at_a_time(database_url: str, report_id: int) -> None:
                 "SELECT pg_advisory_xact_lock(hashtextextended('service.report_jobs ' || %s, 0))", (str(report_id),)
             )
             with pytest.raises(ReportBusyError):
-                await write_report(store, report_id)
-        await write_report(store, report_id)
-        await write_report(store, report_id)
+                await write_report(store, report_id, most_bytes=1 << 30)
+        await write_report(store, report_id, most_bytes=1 << 30)
+        await write_report(store, report_id, most_bytes=1 << 30)
     finally:
         await store.close()
 
@@ -642,7 +642,7 @@ async def _write(database_url: str, report_id: int) -> None:
     store = Store(database_url)
     await store.open()
     try:
-        await write_report(store, report_id)
+        await write_report(store, report_id, most_bytes=1 << 30)
     finally:
         await store.close()
 
