@@ -25,7 +25,7 @@ def _behind_tls(
     with tls_proxy(write_certificate(folder, days=days)) as (port, targets):
         url = f"https://localhost:{port}"
         location = Location(url) if knows_its_url else ON_LOOPBACK
-        with running_app(database_url, location=location, limits=limits) as base_url:
+        with running_app(database_url, location=location, connection_limits=limits) as base_url:
             targets.append(int(base_url.rpartition(":")[2]))
             yield url
 

@@ -19,7 +19,7 @@ def public(reading: Served) -> Iterator[str]:
     """The address of a service behind a TLS proxy, which is not on this machine."""
     url = reading.database.engine.url.render_as_string(hide_password=False)
     limits = ConnectionLimits(trusted_proxies=("192.0.2.1",))
-    with running_app(url, location=Location(PUBLIC), limits=limits) as base_url:
+    with running_app(url, location=Location(PUBLIC), connection_limits=limits) as base_url:
         yield base_url
 
 
