@@ -260,6 +260,18 @@ class InvalidApplicationError(RequestError):
         super().__init__(f"the application's {field} {problem}")
 
 
+class UnknownApplicationError(RequestError):
+    """No application has that id."""
+
+    next_step = "List the applications with `seller-platform service application list`."
+
+    def __init__(self, client_id: str) -> None:
+        self.client_id = client_id
+        super().__init__(
+            f"there is no application {client_id!r}; `seller-platform service application list` lists their ids"
+        )
+
+
 class CannotListenError(SellerPlatformError):
     """The service cannot listen on its address and port."""
 
@@ -441,6 +453,21 @@ class UnauthorizedError(ApiError):
         if error is not None:
             challenge += f', error="{error}", error_description="{message}"'
         super().__init__(message, headers={"WWW-Authenticate": challenge})
+
+
+class InsufficientScopeError(ApiError):
+    """The token lacks the scope that the endpoint needs (RFC 6750 section 3.1)."""
+
+    next_step = "Ask the user for the scope that the message names, with another authorization request."
+    status = 403
+
+    def __init__(self, scope: str, scopes: Sequence[str]) -> None:
+        self.scope, self.scopes = scope, tuple(scopes)
+        message = f"the access token has the scopes {' '.join(scopes)}; this needs {scope}"
+        description = f'error="insufficient_scope", error_description="{message}", scope="{scope}"'
+        advice = "send the user through the authorization again, with that scope"
+        challenge = f'Bearer realm="seller-platform", {description}'
+        super().__init__(f"{message}; {advice}", headers={"WWW-Authenticate": challenge})
 
 
 class NotFoundError(ApiError):

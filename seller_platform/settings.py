@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     second_reading_seconds: float = Field(60, alias="SELLER_PLATFORM_SECOND_READING_SECONDS", ge=0, le=3600)
     lookback: Literal["adaptive", "fixed"] = Field("adaptive", alias="SELLER_PLATFORM_LOOKBACK")
     log_format: LogFormat = Field("text", alias="SELLER_PLATFORM_LOG_FORMAT")
+    service_grant_days: int = Field(365, alias="SELLER_PLATFORM_SERVICE_GRANT_DAYS", ge=1, le=3650)
     redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
 
     @field_validator("home", "root_data_folder", "export_dir")

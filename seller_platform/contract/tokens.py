@@ -1,14 +1,41 @@
-"""The token pair of a grant, and the PKCE challenge of its authorization."""
+"""The token pair of a grant, its scopes, and the PKCE challenge of its authorization."""
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from seller_platform.contract.wire import REFRESH_TOKEN_SECONDS
 
 WARN_BEFORE_DEATH = timedelta(days=5)
 """How long before it stops working a grant that is not used is reported; one in use is refreshed every week."""
+
+
+class Scope(StrEnum):
+    """What a token may do; every token may read."""
+
+    READ = "read"
+    COSTS_WRITE = "costs:write"
+    REPORTS = "reports"
+
+
+SCOPES: Mapping[Scope, str] = {
+    Scope.READ: "Read the user, their accounts and the rows of these, and download reports.",
+    Scope.COSTS_WRITE: "Write and delete cost periods.",
+    Scope.REPORTS: "Request reports.",
+}
+"""One sentence for each scope."""
+
+
+def scopes_of(requested: str) -> tuple[Scope, ...]:
+    """Return the scopes that a `scope` parameter requests: `read`, and those it names.
+
+    Unknown values are ignored; without a known one, all scopes are requested (RFC 6749 section 3.3).
+    """
+    named = {Scope(word) for word in requested.split(" ") if word in set(Scope)}
+    return tuple(scope for scope in Scope if not named or scope in {Scope.READ, *named})
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ No other module decides this: rows are read only through `SelectedAccounts`, whi
 
 import hashlib
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
@@ -15,14 +16,22 @@ from psycopg import errors
 from starlette.datastructures import Headers
 
 from seller_platform.contract.accounts import zone_or_none
-from seller_platform.errors import InvalidParametersError, NotFoundError, UnauthorizedError
+from seller_platform.contract.tokens import Scope
+from seller_platform.errors import (
+    InsufficientScopeError,
+    InvalidParametersError,
+    NotFoundError,
+    UnauthorizedError,
+)
 from seller_platform.service.http.parameters import Parameter, Query, shown, text_parameter
 from seller_platform.service.pool import Connection, fetch_records
 
 ACCOUNT_TITLE = text_parameter("account_title", "Title of an account: selects that account.")
 SELLER_ID = text_parameter("seller_id", "Seller of an account; goes with `marketplace_id`.")
 MARKETPLACE_ID = text_parameter("marketplace_id", "Marketplace of an account; goes with `seller_id`.")
-GROUP_TITLE = text_parameter("group_title", "Title of a group: selects all of its accounts.")
+GROUP_TITLE = text_parameter(
+    "group_title", "Title of a group: selects its accounts, of which a token reads those that its user ticked."
+)
 SELECTION: tuple[Parameter[Any], ...] = (ACCOUNT_TITLE, SELLER_ID, MARKETPLACE_ID, GROUP_TITLE)
 
 ACCOUNT = "account"
@@ -34,12 +43,19 @@ _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Caller:
-    """The user whose token a request carries."""
+    """The user whose token a request carries, and what the token permits.
+
+    Attributes:
+        scopes: What the token may do; a user in the browser may do everything.
+        consented_accounts: Keys of the accounts that the token may read; None does not restrict them.
+    """
 
     id: int
     name: str
     email: str
     status: str
+    scopes: Sequence[str] = tuple(Scope)
+    consented_accounts: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -102,10 +118,12 @@ class Selector:
 
 
 _CALLER = """
-SELECT users.id, users.name, users.email, users.status, consent.family,
+SELECT users.id, users.name, users.email, users.status, coalesce(token.scopes, consent.scopes), consent.accounts,
+       consent.family,
        consent.last_used_on IS DISTINCT FROM (now() AT TIME ZONE 'UTC')::date AS is_first_today
 FROM service.access_tokens AS token
-JOIN service.authorizations AS consent ON consent.family = token.family AND consent.revoked_at IS NULL
+JOIN service.authorizations AS consent
+  ON consent.family = token.family AND consent.revoked_at IS NULL AND consent.expires_at > now()
 JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
 WHERE token.token_hash = %s AND token.expires_at > now()
 """
@@ -124,6 +142,7 @@ JOIN (
     ORDER BY listed.account, listed.load_id DESC
 ) AS account ON account.key = access.account
 WHERE access.user_id = %(user)s
+  AND (%(consented)s::text[] IS NULL OR account.key = ANY(%(consented)s))
   AND (%(account_title)s::text IS NULL OR account.account_title = %(account_title)s)
   AND (%(seller_id)s::text IS NULL OR account.seller_id = %(seller_id)s)
   AND (%(marketplace_id)s::text IS NULL OR account.marketplace = %(marketplace_id)s)
@@ -161,11 +180,12 @@ def bearer_token(headers: Headers) -> str:
     return token[1]
 
 
-async def authenticate(connection: Connection, headers: Headers) -> Caller:
+async def authenticate(connection: Connection, headers: Headers, scope: Scope = Scope.READ) -> Caller:
     """Return the user of a request's bearer token, and store that it was used today.
 
     Raises:
         UnauthorizedError: It carries no token, or one that is not valid.
+        InsufficientScopeError: The token does not have the scope.
     """
     row = await (await connection.execute(_CALLER, (hash_of(bearer_token(headers)),))).fetchone()
     if row is None:
@@ -176,7 +196,10 @@ async def authenticate(connection: Connection, headers: Headers) -> Caller:
         with suppress(errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):
             async with connection.transaction():
                 await connection.execute(_USED, (family,))
-    return Caller(*caller)
+    authenticated = Caller(*caller)
+    if scope not in authenticated.scopes:
+        raise InsufficientScopeError(scope, authenticated.scopes)
+    return authenticated
 
 
 def read_selector(query: Query) -> Selector:
@@ -205,7 +228,9 @@ async def select_accounts(connection: Connection, caller: Caller, selector: Sele
     accounts = await accounts_of(connection, caller, selector)
     if selector.group_title is not None:
         group = {"user": caller.id, "group_title": selector.group_title}
-        if not accounts and await (await connection.execute(_GROUP, group)).fetchone() is None:
+        # A token for some accounts gets the same answer for a group of others as for a group that does not exist.
+        is_hidden = caller.consented_accounts is not None
+        if not accounts and (is_hidden or await (await connection.execute(_GROUP, group)).fetchone() is None):
             raise NotFoundError(f"there is no group titled {shown(selector.group_title)} among yours")
     elif not accounts:
         seller, marketplace = shown(selector.seller_id or ""), shown(selector.marketplace_id or "")
@@ -230,4 +255,6 @@ async def accounts_of(
     connection: Connection, caller: Caller, selector: Selector = Selector()
 ) -> tuple[ServedAccount, ...]:
     """Return the accounts that a caller may read, by number; a selector restricts them."""
-    return tuple(await fetch_records(connection, ServedAccount, _ACCOUNTS, {"user": caller.id, **asdict(selector)}))
+    consented = None if caller.consented_accounts is None else list(caller.consented_accounts)
+    values = {"user": caller.id, "consented": consented, **asdict(selector)}
+    return tuple(await fetch_records(connection, ServedAccount, _ACCOUNTS, values))

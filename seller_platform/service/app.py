@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import cache, lru_cache, partial
 
 import msgspec
@@ -32,6 +33,16 @@ from seller_platform.service.metrics import Measures
 from seller_platform.service.monitoring.status import status_route
 from seller_platform.service.oauth.approvals_page import END, end_application, show_applications, show_end
 from seller_platform.service.oauth.authorize import show_consent, submit_consent
+from seller_platform.service.oauth.client_pages import (
+    EDIT,
+    END_SECRET,
+    SECRET,
+    change_client,
+    create_secret,
+    end_secret,
+    show_edit,
+    show_secret,
+)
 from seller_platform.service.oauth.developers_page import (
     DELETE,
     NEW,
@@ -72,6 +83,7 @@ NO_WORKER = "SELLER_PLATFORM_SERVICE_NO_WORKER"
 PUBLIC_URL = "SELLER_PLATFORM_SERVICE_PUBLIC_URL"
 LISTENED_HOST = "SELLER_PLATFORM_SERVICE_LISTENED_HOST"
 LIMITS = "SELLER_PLATFORM_SERVICE_LIMITS"
+GRANT_DAYS = "SELLER_PLATFORM_SERVICE_GRANT_DAYS"
 TRACED_AS = "seller-platform-service"
 
 # The documentation is made once, for this base URL. Without a public URL, it is replaced by that of the request.
@@ -88,6 +100,7 @@ def create_app(
     wait_seconds: float = 3.0,
     worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
+    grant_lifetime: timedelta = timedelta(days=365),
 ) -> Starlette:
     """Return the service over a migrated database.
 
@@ -98,6 +111,7 @@ def create_app(
         wait_seconds: How long to wait for PostgreSQL before it counts as unavailable.
         worker_pace: How a worker in this process writes reports; without it, other processes write them.
         registry: The registry of the service's metrics; without it, they cannot be read.
+        grant_lifetime: How long after its approval an application's access ends.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
@@ -134,7 +148,7 @@ def create_app(
             routing.Route(TOKEN, partial(issue_tokens, store), methods=["POST"]),
             routing.Route(REVOKE, partial(revoke_token, store), methods=["POST"]),
             routing.Route(METADATA, answer_metadata),
-            *_page_routes(store),
+            *_page_routes(store, grant_lifetime),
             *_documentation_routes(routes),
         ],
         middleware=[
@@ -164,26 +178,35 @@ def app_from_environment() -> Starlette:
     if not database_url:
         raise MissingSettingError(DATABASE_URL, "the database to serve")
     send_traces(TRACED_AS, os.environ)
-    location = Location(read_settings().service_public_url, os.environ.get(LISTENED_HOST, "127.0.0.1"))
-    limits = msgspec.json.decode(os.environ.get(LIMITS, "{}"), type=Limits)
-    pace = None if os.environ.get(NO_WORKER) else Pace()
-    return create_app(database_url, location=location, limits=limits, worker_pace=pace)
+    settings = read_settings()
+    return create_app(
+        database_url,
+        location=Location(settings.service_public_url, os.environ.get(LISTENED_HOST, "127.0.0.1")),
+        limits=msgspec.json.decode(os.environ.get(LIMITS, "{}"), type=Limits),
+        worker_pace=None if os.environ.get(NO_WORKER) else Pace(),
+        grant_lifetime=timedelta(days=settings.service_grant_days),
+    )
 
 
-def _page_routes(store: Store) -> list[routing.Route]:
+def _page_routes(store: Store, grant_lifetime: timedelta) -> list[routing.Route]:
     login = Login(store)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, answer_home),
         ("GET", LOGIN, login.show),
         ("POST", LOGIN, login.submit),
         ("POST", LOGOUT, login.leave),
-        ("GET", AUTHORIZE, partial(show_consent, store)),
-        ("POST", AUTHORIZE, partial(submit_consent, store)),
+        ("GET", AUTHORIZE, partial(show_consent, store, grant_lifetime)),
+        ("POST", AUTHORIZE, partial(submit_consent, store, grant_lifetime)),
         ("GET", DEVELOPERS, page_of_user(store, show_clients)),
         ("GET", NEW, page_of_user(store, show_form)),
         ("POST", NEW, page_of_user(store, create_client)),
         ("GET", DELETE, page_of_user(store, show_deletion)),
         ("POST", DELETE, page_of_user(store, delete_client)),
+        ("GET", EDIT, page_of_user(store, show_edit)),
+        ("POST", EDIT, page_of_user(store, change_client)),
+        ("GET", SECRET, page_of_user(store, show_secret)),
+        ("POST", SECRET, page_of_user(store, create_secret)),
+        ("POST", END_SECRET, page_of_user(store, end_secret)),
         ("GET", APPROVALS, page_of_user(store, show_applications)),
         ("GET", END, page_of_user(store, show_end)),
         ("POST", END, page_of_user(store, end_application)),

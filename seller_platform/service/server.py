@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +21,15 @@ from uvicorn.supervisors import Multiprocess
 
 from seller_platform.errors import CannotListenError
 from seller_platform.logs import LogFormat, log_configuration
-from seller_platform.service.app import DATABASE_URL, LIMITS, LISTENED_HOST, NO_WORKER, PUBLIC_URL, create_app
+from seller_platform.service.app import (
+    DATABASE_URL,
+    GRANT_DAYS,
+    LIMITS,
+    LISTENED_HOST,
+    NO_WORKER,
+    PUBLIC_URL,
+    create_app,
+)
 from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.http.public_url import Location
 from seller_platform.service.limits.policy import STANDARD, Limits, ReportLimits
@@ -61,6 +70,7 @@ def run_service(
     metrics: MetricsAddress | None = None,
     limits: Limits = STANDARD,
     log_format: LogFormat = "text",
+    grant_lifetime: timedelta = timedelta(days=365),
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way may end. The log goes to standard error.
 
@@ -71,6 +81,7 @@ def run_service(
         writes_reports: Whether reports are written here; else a report worker in another process writes them.
         metrics: The address of the page for Prometheus, which sums the metrics of all workers; by default none.
         limits: The limits of requests and reports; several workers share them.
+        grant_lifetime: How long after its approval an application's access ends.
 
     Raises:
         CannotListenError: The address is taken, or is not one of this machine.
@@ -91,8 +102,14 @@ def run_service(
         address = f"[{host}]" if ":" in host else host
         url = f"http://{address}:{listener.getsockname()[1]}"
         if workers == 1:
-            pace, location = Pace() if writes_reports else None, Location(public_url, host)
-            app = create_app(database_url, location=location, limits=limits, worker_pace=pace, registry=registry)
+            app = create_app(
+                database_url,
+                location=Location(public_url, host),
+                limits=limits,
+                worker_pace=Pace() if writes_reports else None,
+                registry=registry,
+                grant_lifetime=grant_lifetime,
+            )
             _AnnouncingServer(_configuration(app, connection_limits, log_config), url).run([listener])
             return
         # The workers read the URL from the environment, so that it shows in no list of processes.
@@ -102,6 +119,7 @@ def run_service(
         shared = limits.divided(workers, str(create_rates_file(folder)))
         os.environ[LIMITS] = msgspec.json.encode(shared).decode()
         os.environ[NO_WORKER] = "" if writes_reports else "1"
+        os.environ[GRANT_DAYS] = str(grant_lifetime.days)
         factory = "seller_platform.service.app:app_from_environment"
         config = _configuration(factory, connection_limits, log_config, factory=True, workers=workers)
         _LOG.info(_READY, url)

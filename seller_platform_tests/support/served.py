@@ -165,14 +165,20 @@ def running_app(
         thread.join(PATIENCE_SECONDS)
 
 
-def submit(browser: httpx.Client, page: httpx.Response, **fields: str) -> httpx.Response:
-    """Send the first form of a page, with its hidden fields."""
+def submit(browser: httpx.Client, page: httpx.Response, /, **fields: str | None) -> httpx.Response:
+    """Send the first form of a page, with its hidden fields, and what is ticked in it.
+
+    Args:
+        fields: Further values; None leaves a field out, like one that is not ticked.
+    """
     form = re.search(r"<form.*?</form>", page.text, re.DOTALL)
     assert form, page.text
     action = re.search(r'action="([^"]*)"', form[0])
     hidden = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
+    ticked = re.findall(r'<input [^>]*type="(?:checkbox|radio)" name="([^"]*)" value="([^"]*)" checked>', form[0])
     assert action
-    values = {name: unescape(value) for name, value in hidden} | fields
+    sent = {unescape(name): unescape(value) for name, value in (*hidden, *ticked)} | fields
+    values = {name: value for name, value in sent.items() if value is not None}
     return browser.post(urljoin(str(page.url), unescape(action[1])), data=values)
 
 

@@ -2,17 +2,18 @@
 
 import sys
 from dataclasses import asdict
+from datetime import timedelta
 
 import click
 
 from seller_platform.cli.output import Output
+from seller_platform.cli.service.applications import application
 from seller_platform.cli.service.csv_loads import products, rates
 from seller_platform.cli.service.doctor import doctor
 from seller_platform.cli.service.options import database_options, open_service, result_options, say
 from seller_platform.errors import RequestError
 from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.limits.policy import limits_of, report_limits_of
-from seller_platform.service.oauth.applications import add_application, add_public_application
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.service.users.store import (
@@ -33,6 +34,7 @@ def service() -> None:
     """Run the REST API, and manage its users, groups and applications."""
 
 
+service.add_command(application)
 service.add_command(rates)
 service.add_command(products)
 service.add_command(doctor)
@@ -84,6 +86,7 @@ def run(
         metrics=metrics,
         limits=limits_of(settings, host=host, has_public_url=settings.service_public_url is not None),
         log_format=settings.log_format,
+        grant_lifetime=timedelta(days=settings.service_grant_days),
     )
 
 
@@ -221,29 +224,6 @@ def group_remove(*, email: str, title: str, url: str, output: Output) -> None:
     with open_service(url) as database:
         remove_group(database, email, title)
     say(output, f"The group {title} of {email} is removed.", {"email": email, "title": title})
-
-
-@service.group()
-def application() -> None:
-    """Manage registered OAuth applications."""
-
-
-@application.command("add")
-@click.argument("name")
-@click.option("--redirect-uri", required=True, help="Where the user is sent back to, exactly.")
-@click.option("--public", is_flag=True, help="The application cannot keep a secret: it gets none, and must use PKCE.")
-@result_options
-def application_add(*, name: str, redirect_uri: str, public: bool, url: str, output: Output) -> None:
-    """Register an application and print its id and secret; the secret is printed only once."""
-    with open_service(url) as database:
-        if public:
-            client_id = add_public_application(database, name, redirect_uri)
-            document = {"client_id": client_id, "redirect_uri": redirect_uri}
-            say(output, f"client id: {client_id}\nIt has no secret, and must use PKCE.", document)
-            return
-        client_id, client_secret = add_application(database, name, redirect_uri)
-    text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
-    say(output, text, {"client_id": client_id, "client_secret": client_secret, "redirect_uri": redirect_uri})
 
 
 def _password() -> str:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from seller_platform.clocks import Clock
 from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import COST_PERIODS_PATH
 from seller_platform.errors import NotFoundError
 from seller_platform.service.access import ACCOUNT, SELECTION, authenticate, read_selector, select_accounts
@@ -40,7 +41,7 @@ def cost_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
 
     async def answer_write(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers)
+            caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
         body, query = await read_json(request), Query(request.scope["query_string"])
         query.join(body, (*SELECTION, SKU))
         selector, sku = read_selector(query), query.value(SKU)
@@ -60,7 +61,7 @@ def cost_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
 
     async def answer_delete(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers)
+            caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
         query = Query(request.scope["query_string"])
         query.join(await read_json(request), (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE))
         selector, product = read_selector(query), query.only_one(PRODUCT, "product", rule="must be named by")

@@ -1,6 +1,7 @@
 """Describes the endpoints of cost periods for the OpenAPI document."""
 
 from seller_platform.contract.cost_periods import LARGEST_AMOUNT, MOST_DECIMALS
+from seller_platform.contract.tokens import Scope
 from seller_platform.service.access import SELECTION
 from seller_platform.service.http.parameters import day_parameter
 from seller_platform.service.http.responses import JSON
@@ -138,6 +139,7 @@ WRITE = Description(
     ),
     (*SELECTION, SKU),
     (401, 403, 404, 413, 415, 422, 503),
+    scope=Scope.COSTS_WRITE,
     extra={"requestBody": {"required": True, "content": {JSON: {"schema": _INPUT}}}},
 )
 DELETE = Description(
@@ -151,4 +153,5 @@ DELETE = Description(
     success_schema(_DONE, {"deleted": (INTEGER, "How many periods were deleted.")}),
     (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE),
     (401, 403, 404, 413, 415, 422, 503),
+    scope=Scope.COSTS_WRITE,
 )

@@ -13,7 +13,7 @@ from seller_platform.errors import (
     UnreadableCodingError,
     WrongContentTypeError,
 )
-from seller_platform.service.http.parameters import parse_fields, shown
+from seller_platform.service.http.parameters import MOST_FIELDS, parse_fields, shown
 from seller_platform.service.http.responses import JSON
 
 FORM = "application/x-www-form-urlencoded"
@@ -23,7 +23,7 @@ _LONGEST_INT = 18
 _UTF_8 = ("utf-8", "utf8", "us-ascii")
 
 
-async def read_form(request: Request) -> dict[str, str]:
+async def read_form(request: Request, *, most_fields: int = MOST_FIELDS) -> dict[str, str]:
     """Return the fields of a form body.
 
     Fields without a value are left out (RFC 6749 section 3.2).
@@ -37,7 +37,7 @@ async def read_form(request: Request) -> dict[str, str]:
     _check_type(request, FORM)
     body = await read_body(request, _LARGEST_FORM_BYTES)
     try:
-        fields = parse_fields(body)
+        fields = parse_fields(body, most_fields)
     except ValueError as error:
         raise ApiError(f"the form {error}") from None
     return {name: text for name, text in fields.items() if text}

@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 LARGEST_INTEGER = 2**63 - 1
 _LONGEST_TEXT = 1_000
-_MOST_FIELDS = 200
+MOST_FIELDS = 200
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -135,29 +135,29 @@ class Query:
             raise InvalidParametersError(self._problems)
 
 
-def parse_form(raw: bytes) -> list[tuple[str, str]]:
+def parse_form(raw: bytes, most_fields: int = MOST_FIELDS) -> list[tuple[str, str]]:
     """Return the fields of a query string or a form body.
 
     Bytes that are not UTF-8 become lone surrogates.
 
     Raises:
-        ValueError: There are more than 200.
+        ValueError: There are more than allowed.
     """
     text = raw.decode("utf-8", "surrogateescape")
     try:
-        return parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=_MOST_FIELDS)
+        return parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=most_fields)
     except ValueError:
-        raise ValueError(f"has more than {_MOST_FIELDS} fields") from None
+        raise ValueError(f"has more than {most_fields} fields") from None
 
 
-def parse_fields(raw: bytes) -> dict[str, str]:
+def parse_fields(raw: bytes, most_fields: int = MOST_FIELDS) -> dict[str, str]:
     """Return the fields of a query string or a form body, refusing repeated ones.
 
     Raises:
-        ValueError: A field occurs twice, or is not UTF-8 without NUL characters, or there are more than 200.
+        ValueError: A field occurs twice, or is not UTF-8 without NUL characters, or there are more than allowed.
     """
     fields: dict[str, str] = {}
-    for name, text in parse_form(raw):
+    for name, text in parse_form(raw, most_fields):
         if name in fields:
             raise ValueError(f"has {shown(name)} more than once")
         if not is_storable(text):

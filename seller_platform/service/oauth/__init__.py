@@ -1,10 +1,14 @@
 """The OAuth 2.0 server (RFC 6749).
 
 - `authorize`: the authorization endpoint and the consent page
+- `consent_choices`: accounts and scopes that a user chooses on the consent page
 - `token_endpoint`: token, revocation and metadata endpoints
 - `issued_tokens`: codes and tokens as stored
-- `applications`: registered applications
+- `applications`: registered applications, for the operator and the endpoints
+- `own_applications`: applications of a user, for their owner
+- `registration_rules`: names and redirect URIs that may be registered
 - `developers_page`: where users register applications
+- `client_pages`: where users change an application and its secret
 - `approvals_page`: where users end an application's access
 - `temporary_access`: a temporary user and access token for `verify`
 - `openapi`: the description of these endpoints

@@ -1,85 +1,149 @@
-"""Registers and deletes OAuth applications, for the operator and for their owners."""
+"""Registered OAuth applications: how the operator manages them, and how the endpoints read them."""
 
-import ipaddress
-import re
+import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import urlsplit
 
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select, update
 
-from seller_platform.errors import InvalidApplicationError
+from seller_platform.errors import UnknownApplicationError
 from seller_platform.service.access import hash_of
-from seller_platform.service.pool import Connection, fetch_records
+from seller_platform.service.oauth.registration_rules import check_application, looks_like
+from seller_platform.service.pool import Connection, fetch_record
+from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.schema.service_tables import APPLICATIONS
+from seller_platform.warehouse.schema.service_tables import APPLICATIONS, USERS
 
-_LONGEST_NAME = 100
-_LONGEST_URI = 2_000
-# The host is written into the content security policy of the consent page, where other characters have a meaning.
-_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
-
-_OWN = """
-SELECT application.client_id, application.name, application.redirect_uri, application.created_at,
-       application.secret_hash IS NULL AS is_public,
-       (SELECT count(DISTINCT consent.user_id)
-        FROM service.authorizations AS consent
-        WHERE consent.client_id = application.client_id AND consent.revoked_at IS NULL) AS users
-FROM service.applications AS application
-WHERE application.owner_id = %s
-ORDER BY application.created_at DESC, application.client_id
+_FIND = """
+SELECT client_id, name, secret_hash, redirect_uri || further_redirect_uris AS redirect_uris, owner_id, verified_at,
+       CASE WHEN old_secret_ends_at > now() THEN old_secret_hash END AS old_secret_hash
+FROM service.applications
+WHERE client_id = %s
 """
 
-_REGISTER = """
-INSERT INTO service.applications (client_id, name, secret_hash, redirect_uri, owner_id)
-VALUES (%s, %s, %s, %s, %s)
-ON CONFLICT DO NOTHING
+# An imitation is registered after what it imitates, unless an operator has verified the other one since.
+_OTHERS = """
+SELECT other.name
+FROM service.applications AS this
+JOIN service.applications AS other
+  ON other.client_id <> this.client_id AND other.owner_id IS DISTINCT FROM this.owner_id
+ AND (other.verified_at IS NOT NULL OR other.created_at <= this.created_at)
+WHERE this.client_id = %s AND this.verified_at IS NULL
 """
 
 
 @dataclass(frozen=True)
-class OwnApplication:
-    """An application of a user.
+class RegisteredApplication:
+    """A registered application; without a secret it is a public client.
 
     Attributes:
-        is_public: Whether it has no secret, and must use PKCE.
-        users: How many users have approved it.
+        owner_id: The user who registered it; None: the operator did.
+        verified_at: When an operator verified it as it is now.
+        old_secret_hash: The hash of the secret before, while that still works.
     """
 
     client_id: str
     name: str
-    redirect_uri: str
-    created_at: datetime
+    secret_hash: bytes | None
+    redirect_uris: Sequence[str]
+    owner_id: int | None
+    verified_at: datetime | None
+    old_secret_hash: bytes | None
+
+    @property
+    def is_public(self) -> bool:
+        return self.secret_hash is None
+
+    def has_secret(self, secret: str) -> bool:
+        """Whether a secret is the application's, or the one before that still works."""
+        hashes = (self.secret_hash, self.old_secret_hash)
+        return any(hmac.compare_digest(stored, hash_of(secret)) for stored in hashes if stored is not None)
+
+
+@dataclass(frozen=True)
+class ApplicationSummary:
+    """A registered application as the operator's list shows it.
+
+    Attributes:
+        owner: The e-mail address of the user who registered it; None: the operator did.
+    """
+
+    client_id: str
+    name: str
+    owner: str | None
+    redirect_uris: Sequence[str]
     is_public: bool
-    users: int
+    verified_at: datetime | None
 
 
 def add_application(
-    database: Database, name: str, redirect_uri: str, *, owner_id: int | None = None
+    database: Database, name: str, *redirect_uris: str, owner_id: int | None = None, is_verified: bool = False
 ) -> tuple[str, str]:
     """Register an application and return its id and its secret.
 
     Only a hash of the secret is stored, so that it cannot be shown again.
 
     Raises:
-        InvalidApplicationError: The name or the redirect URI cannot be used.
+        InvalidApplicationError: The name or a redirect URI cannot be used.
     """
     secret = secrets.token_urlsafe(32)
-    return _add(database, name, redirect_uri, secret_hash=hash_of(secret), owner_id=owner_id), secret
+    values = {"secret_hash": hash_of(secret), "owner_id": owner_id}
+    return _add(database, name, redirect_uris, values, is_verified=is_verified), secret
 
 
-def add_public_application(database: Database, name: str, redirect_uri: str) -> str:
+def add_public_application(database: Database, name: str, *redirect_uris: str, is_verified: bool = False) -> str:
     """Register an application without a secret, which must use PKCE (RFC 7636).
 
     Returns:
         Its id.
 
     Raises:
-        InvalidApplicationError: The name or the redirect URI cannot be used.
+        InvalidApplicationError: The name or a redirect URI cannot be used.
     """
-    return _add(database, name, redirect_uri, secret_hash=None, owner_id=None)
+    return _add(database, name, redirect_uris, {}, is_verified=is_verified)
+
+
+def verify_application(database: Database, client_id: str) -> str:
+    """Mark an application as verified, as it is now, and return its name.
+
+    Raises:
+        UnknownApplicationError: No application has that id.
+    """
+    with database.begin() as connection:
+        verified = update(APPLICATIONS).where(APPLICATIONS.c.client_id == client_id).values(verified_at=func.now())
+        row = connection.execute(verified.returning(APPLICATIONS.c.name, APPLICATIONS.c.owner_id)).one_or_none()
+        if row is None:
+            raise UnknownApplicationError(client_id)
+        facts = {"name": row.name}
+        record_operator_event(
+            connection, EventKind.APPLICATION_VERIFIED, user_id=row.owner_id, client_id=client_id, details=facts
+        )
+    return str(row.name)
+
+
+def applications_of(database: Database) -> tuple[ApplicationSummary, ...]:
+    """Return all applications, by name."""
+    stored = APPLICATIONS.c
+    statement = (
+        select(
+            stored.client_id,
+            stored.name,
+            USERS.c.email,
+            stored.redirect_uri,
+            stored.further_redirect_uris,
+            stored.secret_hash.is_(None),
+            stored.verified_at,
+        )
+        .outerjoin(USERS, USERS.c.id == stored.owner_id)
+        .order_by(stored.name, stored.client_id)
+    )
+    with database.begin() as connection:
+        return tuple(
+            ApplicationSummary(client_id, name, owner, (first, *others), is_public, verified_at)
+            for client_id, name, owner, first, others, is_public, verified_at in connection.execute(statement)
+        )
 
 
 def knows_application(database: Database, client_id: str) -> bool:
@@ -89,82 +153,30 @@ def knows_application(database: Database, client_id: str) -> bool:
         return stored.first() is not None
 
 
-def check_application(name: str, redirect_uri: str) -> None:
-    """Return if an application may be registered with these values.
+async def find_application(connection: Connection, client_id: str) -> RegisteredApplication | None:
+    """Return the application of that id, or None where there is none."""
+    return await fetch_record(connection, RegisteredApplication, _FIND, (client_id,))
 
-    Raises:
-        InvalidApplicationError: A value cannot be used. Names hold no invisible characters, so that none looks like
-            another.
+
+async def is_lookalike(connection: Connection, application: RegisteredApplication) -> bool:
+    """Whether an application has a name that looks like that of another owner's.
+
+    The other one was registered before, or is verified; a verified application is never one.
     """
-    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise InvalidApplicationError("name", f"must have 1 to {_LONGEST_NAME} printable characters")
-    check_redirect_uri(redirect_uri)
+    others = await connection.execute(_OTHERS, (application.client_id,))
+    return any(looks_like(application.name, name) for (name,) in await others.fetchall())
 
 
-def check_redirect_uri(uri: str) -> None:
-    """Return if a redirect URI is absolute, without fragment, and https unless on loopback.
-
-    Raises:
-        InvalidApplicationError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 8.3).
-    """
-    if len(uri) > _LONGEST_URI or not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
-        raise _refused("must be a URI of at most 2000 ASCII characters without spaces", uri)
-    try:
-        parts = urlsplit(uri)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise _refused("must be a URI", uri) from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise _refused("must be an absolute http or https URI", uri)
-    if "#" in uri:
-        raise _refused("must have no fragment", uri)
-    if parts.username is not None or parts.password is not None:
-        raise _refused("must hold no user or password", uri)
-    if not _HOST.fullmatch(host):
-        raise _refused("must name a host in letters, digits, hyphens and dots, or an IP address", uri)
-    if parts.scheme == "http" and not _is_loopback(host):
-        raise _refused("must be https unless it is on the loopback interface", uri)
-
-
-async def own_applications(connection: Connection, owner_id: int) -> Sequence[OwnApplication]:
-    """Return the applications of a user, the newest first."""
-    return await fetch_records(connection, OwnApplication, _OWN, (owner_id,))
-
-
-async def register_application(
-    connection: Connection, client_id: str, secret: str | None, name: str, redirect_uri: str, *, owner_id: int
-) -> bool:
-    """Register a user's application unless its id exists, and return whether it was registered.
-
-    Args:
-        secret: None makes it public: it must use PKCE.
-    """
-    values = (client_id, name, hash_of(secret) if secret is not None else None, redirect_uri, owner_id)
-    return (await connection.execute(_REGISTER, values)).rowcount == 1
-
-
-async def delete_application(connection: Connection, client_id: str, *, owner_id: int) -> None:
-    """Delete a user's application, with all codes and tokens issued to it."""
-    await connection.execute(
-        "DELETE FROM service.applications WHERE client_id = %s AND owner_id = %s", (client_id, owner_id)
-    )
-
-
-def _add(database: Database, name: str, redirect_uri: str, *, secret_hash: bytes | None, owner_id: int | None) -> str:
-    check_application(name, redirect_uri)
+def _add(
+    database: Database, name: str, redirect_uris: Sequence[str], values: Mapping[str, object], *, is_verified: bool
+) -> str:
+    check_application(name, redirect_uris)
     client_id = secrets.token_urlsafe(16)
-    values = {"name": name, "secret_hash": secret_hash, "redirect_uri": redirect_uri, "owner_id": owner_id}
+    first, *others = redirect_uris
+    uris = {"redirect_uri": first, "further_redirect_uris": others}
+    registered = {"client_id": client_id, "name": name, **uris, **values}
     with database.begin() as connection:
-        connection.execute(insert(APPLICATIONS).values(client_id=client_id, **values))
+        verified_at = {"verified_at": func.now()} if is_verified else {}
+        connection.execute(insert(APPLICATIONS).values({**registered, **verified_at}))
+        record_operator_event(connection, EventKind.APPLICATION_REGISTERED, client_id=client_id, details={"name": name})
     return client_id
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _refused(problem: str, uri: str) -> InvalidApplicationError:
-    return InvalidApplicationError("redirect URI", f"{problem}; it is {uri!r}")

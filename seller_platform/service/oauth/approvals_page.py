@@ -1,11 +1,13 @@
 """The pages on which a user lists the applications with access, and ends it.
 
-An application that was approved several times is listed once. Ending its access revokes all of its consents and tokens.
+An application that was approved several times is listed once, with each different choice of accounts and scopes. Ending
+its access revokes all of its consents and tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import groupby
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
@@ -16,6 +18,7 @@ from seller_platform.service.pages.login import APPROVALS
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import SignedInRequest
 from seller_platform.service.pool import Connection, fetch_records
+from seller_platform.service.security_events import EventKind, record_event
 
 END = f"{APPROVALS}/{{client_id}}/end"
 
@@ -23,8 +26,10 @@ _NOTICES = {"ended": "The access is ended. The application can no longer read yo
 
 # A consent without a valid code or token has ended, though its rows may be stored for another hour.
 _APPROVED = """
-SELECT application.client_id, application.name, application.redirect_uri,
-       min(consent.created_at) AS since, max(consent.last_used_on) AS last_used_on
+SELECT application.client_id, application.name,
+       application.redirect_uri || application.further_redirect_uris AS redirect_uris, consent.scopes, consent.accounts,
+       min(consent.created_at) AS since, max(consent.last_used_on) AS last_used_on,
+       max(consent.expires_at) AS expires_at, min(min(consent.created_at)) OVER application AS first
 FROM service.authorizations AS consent
 JOIN service.applications AS application ON application.client_id = consent.client_id
 WHERE consent.user_id = %s AND consent.revoked_at IS NULL
@@ -36,8 +41,9 @@ WHERE consent.user_id = %s AND consent.revoked_at IS NULL
           SELECT FROM service.authorization_codes
           WHERE family = consent.family AND expires_at > now() AND used_at IS NULL
       ))
-GROUP BY application.client_id
-ORDER BY since DESC, application.client_id
+GROUP BY application.client_id, consent.scopes, consent.accounts
+WINDOW application AS (PARTITION BY application.client_id)
+ORDER BY first DESC, application.client_id, since DESC
 """
 
 _REVOKE = """
@@ -47,32 +53,69 @@ WHERE user_id = %s AND client_id = %s AND revoked_at IS NULL
 
 
 @dataclass(frozen=True)
-class ApprovedApplication:
-    """An application with access to all accounts of a user."""
+class Approval:
+    """What a user approved of an application, once or several times with the same choice.
+
+    Attributes:
+        accounts: The keys of the accounts; None: all of the user's, also later ones.
+        expires_at: When it ends by itself.
+        first: When the user first approved the application, with any choice.
+    """
 
     client_id: str
     name: str
-    redirect_uri: str
+    redirect_uris: Sequence[str]
+    scopes: Sequence[str]
+    accounts: Sequence[str] | None
     since: datetime
     last_used_on: date | None
+    expires_at: datetime
+    first: datetime
+
+
+@dataclass(frozen=True)
+class ApprovedApplication:
+    """An application with access to accounts of a user."""
+
+    approvals: Sequence[Approval]
 
     @property
-    def host(self) -> str:
-        """The host of its redirect URI."""
-        return urlsplit(self.redirect_uri).netloc
+    def client_id(self) -> str:
+        return self.approvals[0].client_id
+
+    @property
+    def name(self) -> str:
+        return self.approvals[0].name
+
+    @property
+    def since(self) -> datetime:
+        """When the user first approved it."""
+        return self.approvals[0].first
+
+    @property
+    def last_used_on(self) -> date | None:
+        """The last day on which a token of it was used."""
+        return max((each.last_used_on for each in self.approvals if each.last_used_on is not None), default=None)
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The hosts of its redirect URIs."""
+        return tuple(dict.fromkeys(urlsplit(uri).netloc for uri in self.approvals[0].redirect_uris))
 
 
 async def approved_applications(connection: Connection, user_id: int) -> Sequence[ApprovedApplication]:
     """Return the applications with access to a user's accounts, the newest consent first."""
-    return await fetch_records(connection, ApprovedApplication, _APPROVED, (user_id,))
+    approvals = await fetch_records(connection, Approval, _APPROVED, (user_id,))
+    return [ApprovedApplication(tuple(group)) for _, group in groupby(approvals, lambda each: each.client_id)]
 
 
 async def show_applications(request: SignedInRequest) -> Response:
     """Answer GET /admin/applications."""
+    accounts = await accounts_of(request.connection, request.user)
     return request.render(
         "applications.html",
         applications=await approved_applications(request.connection, request.user.id),
-        accounts=await accounts_of(request.connection, request.user),
+        accounts=accounts,
         notice=_NOTICES.get(request.http.query_params.get("notice", "")),
     )
 
@@ -85,7 +128,18 @@ async def show_end(request: SignedInRequest) -> Response:
 async def end_application(request: SignedInRequest) -> Response:
     """Answer POST /admin/applications/{client_id}/end."""
     application = await _approved_application(request)
-    await request.connection.execute(_REVOKE, (request.user.id, application.client_id))
+    user_id, client_id = request.user.id, application.client_id
+    facts: Mapping[str, object] = {"application": application.name}
+    async with request.connection.transaction():
+        await request.connection.execute(_REVOKE, (user_id, client_id))
+        await record_event(
+            request.connection,
+            EventKind.CONSENT_ENDED,
+            user_id=user_id,
+            client_id=client_id,
+            request=request.http,
+            details=facts,
+        )
     return redirect(f"{APPROVALS}?notice=ended")
 
 

@@ -1,35 +1,53 @@
-"""The authorization endpoint and its consent page (RFC 6749 section 4.1.1, RFC 7636).
+"""The authorization endpoint and its consent page (RFC 6749 section 4.1.1, RFC 7636, RFC 9207).
 
 GET shows the consent page, after the login where no user is logged in. The page's form posts to the same address, with
-the request in its query, and the fields `decision` (`approve` or `deny`) and the hidden `csrf_token`.
+the request in its query, and the fields `decision` (`approve` or `deny`), the hidden `csrf_token`, and the choices.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.clocks import utc_now
+from seller_platform.contract.tokens import Scope, scopes_of
 from seller_platform.contract.wire import AUTHORIZE
 from seller_platform.errors import ApiError
-from seller_platform.service.access import accounts_of
+from seller_platform.service.access import Caller, ServedAccount, accounts_of
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import parse_fields, shown
-from seller_platform.service.oauth.issued_tokens import RegisteredApplication, find_application, issue_code
+from seller_platform.service.http.responses import base_url_of
+from seller_platform.service.oauth.applications import RegisteredApplication, find_application, is_lookalike
+from seller_platform.service.oauth.consent_choices import MOST_FIELDS, Choices, offered_choices, read_choices
+from seller_platform.service.oauth.issued_tokens import Consent, issue_code
+from seller_platform.service.oauth.registration_rules import is_registered
 from seller_platform.service.pages.login import ForeignFormError, login_for
 from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.sessions import session_of, user_of
+from seller_platform.service.pages.sessions import BrowserSession, session_of, user_of
 from seller_platform.service.pool import Connection, Store
+from seller_platform.service.security_events import EventKind, record_event
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True)
 class AuthorizationRequest:
-    """A request whose answer goes to the application's redirect URI."""
+    """A request whose answer goes to the application's redirect URI.
+
+    Attributes:
+        redirect_uri: The one of the registered redirect URIs that the request names.
+        issuer: The URL of this service, which tells the application who answers.
+        scopes: What the application requests.
+    """
 
     application: RegisteredApplication
+    redirect_uri: str
+    issuer: str
+    scopes: Sequence[Scope]
     state: str | None
     code_challenge: str | None
     problem: str | None
@@ -38,62 +56,141 @@ class AuthorizationRequest:
         """Redirect the browser to the application."""
         if self.state is not None:
             parameters["state"] = self.state
-        uri = self.application.redirect_uri
-        separator = "&" if urlsplit(uri).query else "?"
-        return redirect(f"{uri.rstrip('?')}{separator}{urlencode(parameters, quote_via=quote)}")
+        parameters["iss"] = self.issuer
+        separator = "&" if urlsplit(self.redirect_uri).query else "?"
+        return redirect(f"{self.redirect_uri.rstrip('?')}{separator}{urlencode(parameters, quote_via=quote)}")
 
     def refuse(self, error: str, description: str) -> Response:
         """Redirect the browser to the application with an error (RFC 6749 section 4.1.2.1)."""
         return self.answer(error=error, error_description=description)
 
 
-async def show_consent(store: Store, request: Request) -> Response:
-    """Answer GET /oauth/authorize."""
-    session = session_of(request)
+@dataclass(frozen=True)
+class SignedInAuthorization:
+    """An authorization request of a browser in which a user is logged in.
+
+    Attributes:
+        lifetime: How long an approved access may last.
+    """
+
+    http: Request
+    connection: Connection
+    authorization: AuthorizationRequest
+    user: Caller
+    session: BrowserSession
+    lifetime: timedelta
+
+    async def ask(self, choices: Choices, accounts: Sequence[ServedAccount], problem: str | None = None) -> Response:
+        """Return the consent page."""
+        application, target = self.authorization.application, urlsplit(self.authorization.redirect_uri)
+        # A policy cannot name an IPv6 address, only its scheme.
+        form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
+        values = {
+            "application": application,
+            "is_lookalike": await is_lookalike(self.connection, application),
+            "accounts": accounts,
+            "requested": self.authorization.scopes,
+            "choices": choices,
+            "problem": problem,
+            "ends_on": (utc_now() + self.lifetime).date(),
+            "user": self.user,
+            "host": target.netloc,
+            "action": _own_address(self.http),
+            "csrf_token": self.session.csrf_token,
+        }
+        return render("consent.html", values, status=422 if problem else 200, form_target=form_target)
+
+    async def approve(self, choices: Choices) -> Response:
+        """Store the consent and send its code to the application."""
+        consent = Consent(self.user.id, choices.scopes, choices.accounts, self.lifetime)
+        facts = {
+            "scopes": [scope.value for scope in choices.scopes],
+            "accounts": "all" if consent.accounts is None else list(consent.accounts),
+        }
+        async with self.connection.transaction():
+            code = await issue_code(
+                self.connection,
+                self.authorization.application,
+                consent,
+                redirect_uri=self.authorization.redirect_uri,
+                code_challenge=self.authorization.code_challenge,
+            )
+            await self._record(EventKind.CONSENT_GIVEN, facts)
+        return self.authorization.answer(code=code)
+
+    async def deny(self) -> Response:
+        """Tell the application that the user denied the request."""
+        await self._record(EventKind.CONSENT_DENIED, {})
+        return self.authorization.refuse("access_denied", "the user denied the request")
+
+    async def _record(self, kind: EventKind, facts: Mapping[str, object]) -> None:
+        application = self.authorization.application
+        details = {"application": application.name, **facts}
+        await record_event(
+            self.connection,
+            kind,
+            user_id=self.user.id,
+            client_id=application.client_id,
+            request=self.http,
+            details=details,
+        )
+
+
+async def show_consent(store: Store, lifetime: timedelta, request: Request) -> Response:
+    """Answer GET /oauth/authorize.
+
+    Args:
+        lifetime: How long an approved access may last.
+    """
     async with store.connection() as connection:
-        authorization = await read_request(connection, request)
-        user = await user_of(connection, session)
+        signed_in = await _sign_in(connection, lifetime, request)
+        if isinstance(signed_in, Response):
+            return signed_in
         # Even an error is sent to the application only after the login: any user may register a redirect URI, and
         # a link to this service must not lead to another site by itself (RFC 9700 section 4.11.2).
-        if user is None or session is None:
-            return redirect(login_for(_own_address(request)))
-        if authorization.problem is not None:
-            return authorization.refuse("invalid_request", authorization.problem)
-        accounts = await accounts_of(connection, user)
-    target = urlsplit(authorization.application.redirect_uri)
-    # A policy cannot name an IPv6 address, only its scheme.
-    form_target = f"{target.scheme}:" if "[" in target.netloc else f"{target.scheme}://{target.netloc}"
-    values = {
-        "application": authorization.application,
-        "accounts": accounts,
-        "user": user,
-        "host": target.netloc,
-        "action": _own_address(request),
-        "csrf_token": session.csrf_token,
-    }
-    return render("consent.html", values, form_target=form_target)
+        if signed_in.authorization.problem is not None:
+            return signed_in.authorization.refuse("invalid_request", signed_in.authorization.problem)
+        accounts = await accounts_of(connection, signed_in.user)
+        return await signed_in.ask(offered_choices(signed_in.authorization.scopes, accounts), accounts)
 
 
-async def submit_consent(store: Store, request: Request) -> Response:
-    """Answer POST /oauth/authorize."""
-    session, form = session_of(request), await read_form(request)
+async def submit_consent(store: Store, lifetime: timedelta, request: Request) -> Response:
+    """Answer POST /oauth/authorize.
+
+    Args:
+        lifetime: How long an approved access may last.
+    """
+    form = await read_form(request, most_fields=MOST_FIELDS)
     async with store.connection() as connection:
-        authorization = await read_request(connection, request)
-        user = await user_of(connection, session)
-        if user is None or session is None:
-            return redirect(login_for(_own_address(request)))
-        if not session.owns(form.get("csrf_token", "")):
+        signed_in = await _sign_in(connection, lifetime, request)
+        if isinstance(signed_in, Response):
+            return signed_in
+        if not signed_in.session.owns(form.get("csrf_token", "")):
             raise ForeignFormError
-        if authorization.problem is not None:
-            return authorization.refuse("invalid_request", authorization.problem)
+        if signed_in.authorization.problem is not None:
+            return signed_in.authorization.refuse("invalid_request", signed_in.authorization.problem)
         match form.get("decision"):
             case "approve":
-                code = await issue_code(connection, authorization.application, user.id, authorization.code_challenge)
-                return authorization.answer(code=code)
+                accounts = await accounts_of(connection, signed_in.user)
+                choices = read_choices(form, signed_in.authorization.scopes, accounts)
+                problem = choices.problem(accounts)
+                if problem is not None:
+                    return await signed_in.ask(choices, accounts, problem)
+                return await signed_in.approve(choices)
             case "deny":
-                return authorization.refuse("access_denied", "the user denied the request")
+                return await signed_in.deny()
             case _:
                 raise ApiError("Choose either to approve or to deny.")
+
+
+async def _sign_in(connection: Connection, lifetime: timedelta, request: Request) -> SignedInAuthorization | Response:
+    """Return the request with its user, or a redirect to the login."""
+    session = session_of(request)
+    authorization = await read_request(connection, request)
+    user = await user_of(connection, session)
+    if user is None or session is None:
+        return redirect(login_for(_own_address(request)))
+    return SignedInAuthorization(request, connection, authorization, user, session, lifetime)
 
 
 async def read_request(connection: Connection, request: Request) -> AuthorizationRequest:
@@ -113,16 +210,18 @@ async def read_request(connection: Connection, request: Request) -> Authorizatio
     application = await find_application(connection, client_id)
     if application is None:
         raise ApiError(f"The link that led here names an application that is not registered: {shown(client_id)}.")
-    if redirect_uri != application.redirect_uri:
+    if not is_registered(redirect_uri, application.redirect_uris, is_public=application.is_public):
         raise ApiError(
-            f"The link that led here would send you to {shown(redirect_uri)}, which is not the address that "
+            f"The link that led here would send you to {shown(redirect_uri)}, which is not an address that "
             f"the application {application.name} has registered."
         )
     if fields.get("response_type") != "code":
         raise ApiError("The link that led here is wrong: response_type must be code.")
     challenge = fields.get("code_challenge") or None
     problem = _pkce_problem(application, challenge, fields.get("code_challenge_method"))
-    return AuthorizationRequest(application, fields.get("state"), challenge, problem)
+    scopes = scopes_of(fields.get("scope", ""))
+    issuer = base_url_of(request)
+    return AuthorizationRequest(application, redirect_uri, issuer, scopes, fields.get("state"), challenge, problem)
 
 
 def _pkce_problem(application: RegisteredApplication, challenge: str | None, method: str | None) -> str | None:

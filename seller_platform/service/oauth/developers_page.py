@@ -8,20 +8,22 @@ import hmac
 import re
 import secrets
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
 
 from seller_platform.errors import ApiError, InvalidApplicationError, NotFoundError
-from seller_platform.service.oauth.applications import (
+from seller_platform.service.oauth.own_applications import (
     OwnApplication,
-    check_application,
     delete_application,
     own_applications,
     register_application,
 )
+from seller_platform.service.oauth.registration_rules import check_application
 from seller_platform.service.pages.login import DEVELOPERS, ForeignFormError
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.signed_in import SignedInRequest
+from seller_platform.service.security_events import EventKind, record_event
 
 NEW = f"{DEVELOPERS}/new"
 DELETE = f"{DEVELOPERS}/{{client_id}}/delete"
@@ -29,9 +31,11 @@ MOST_APPLICATIONS = 50
 
 _FORM_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NOTICES = {
+    "changed": "The client is changed.",
     "deleted": "The client is deleted. Its tokens no longer work.",
-    "repeated": "This form has created its client already. Secrets are shown once; if you lost this one, delete the "
-    "client and create another.",
+    "ended": "The old secret is ended. Only the newest one works.",
+    "repeated": "This form has created its client already. Secrets are shown once; if you lost this one, make a new "
+    "secret.",
 }
 
 
@@ -51,15 +55,15 @@ async def show_form(request: SignedInRequest) -> Response:
 
 async def create_client(request: SignedInRequest) -> Response:
     """Answer POST /admin/developers/new."""
-    name, redirect_uri = request.form.get("name", "").strip(), request.form.get("redirect_uri", "").strip()
+    name, redirect_uris = read_registration(request)
     is_public = "public" in request.form
     form_id = request.form.get("form_id", "")
     if not _FORM_ID.fullmatch(form_id):
         raise ForeignFormError
     try:
-        check_application(name, redirect_uri)
+        check_application(name, redirect_uris)
     except InvalidApplicationError as error:
-        return _form(request, name, redirect_uri, is_public=is_public, error=error)
+        return _form(request, name, redirect_uris, is_public=is_public, error=error)
     # The id is derived from session and form: the same form gives the same id, and other users cannot choose it.
     digest = hmac.new(request.session.secret.encode(), b"client " + form_id.encode(), "sha256").digest()
     client_id = urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
@@ -69,50 +73,91 @@ async def create_client(request: SignedInRequest) -> Response:
         raise ApiError(
             f"You have {len(client_ids)} clients, and nobody may have more. Delete one that you no longer use."
         )
-    if not await register_application(
-        request.connection, client_id, secret, name, redirect_uri, owner_id=request.user.id
-    ):
-        return redirect(f"{DEVELOPERS}?notice=repeated")
+    async with request.connection.transaction():
+        is_registered = await register_application(
+            request.connection, client_id, secret, name, redirect_uris, owner_id=request.user.id
+        )
+        if not is_registered:
+            return redirect(f"{DEVELOPERS}?notice=repeated")
+        facts = {"redirect_uris": list(redirect_uris)}
+        await record_change(request, EventKind.APPLICATION_REGISTERED, client_id, name, facts)
     return request.render(
-        "developers_created.html", name=name, client_id=client_id, client_secret=secret, redirect_uri=redirect_uri
+        "developers_created.html",
+        heading=f"{name} is registered",
+        client_id=client_id,
+        client_secret=secret,
+        redirect_uris=redirect_uris,
     )
 
 
 async def show_deletion(request: SignedInRequest) -> Response:
     """Answer GET /admin/developers/{client_id}/delete."""
-    return request.render("developers_delete.html", application=await _own_application(request))
+    return request.render("developers_delete.html", application=await own_application(request))
 
 
 async def delete_client(request: SignedInRequest) -> Response:
     """Answer POST /admin/developers/{client_id}/delete."""
-    application = await _own_application(request)
-    await delete_application(request.connection, application.client_id, owner_id=request.user.id)
+    application = await own_application(request)
+    async with request.connection.transaction():
+        await delete_application(request.connection, application.client_id, owner_id=request.user.id)
+        await record_change(request, EventKind.APPLICATION_DELETED, application.client_id, application.name)
     return redirect(f"{DEVELOPERS}?notice=deleted")
 
 
-async def _own_application(request: SignedInRequest) -> OwnApplication:
+async def own_application(request: SignedInRequest) -> OwnApplication:
+    """Return the user's application that the path names.
+
+    Raises:
+        NotFoundError: There is none, or it belongs to another user.
+    """
     for application in await own_applications(request.connection, request.user.id):
         if application.client_id == request.http.path_params["client_id"]:
             return application
     raise NotFoundError("There is no such client among yours. It may be deleted already.")
 
 
+def read_registration(request: SignedInRequest) -> tuple[str, Sequence[str]]:
+    """Return the name and the redirect URIs in a form, which has one on each line."""
+    lines = (line.strip() for line in request.form.get("redirect_uri", "").splitlines())
+    return request.form.get("name", "").strip(), tuple(dict.fromkeys(line for line in lines if line))
+
+
+async def record_change(
+    request: SignedInRequest,
+    kind: EventKind,
+    client_id: str,
+    name: str,
+    facts: Mapping[str, object] | None = None,
+) -> None:
+    """Record a change of a user's application."""
+    details = {"application": name, **(facts or {})}
+    user_id, connection = request.user.id, request.connection
+    await record_event(connection, kind, user_id=user_id, client_id=client_id, request=request.http, details=details)
+
+
+def problem_of(error: InvalidApplicationError | None) -> dict[str, str | None]:
+    """Return which field of the form is wrong, and the problem, for the template."""
+    if error is None:
+        return {"wrong": None, "problem": None}
+    is_name = error.field == "name"
+    problem = f"{'The name' if is_name else 'The redirect URL'} {error.problem}."
+    return {"wrong": "name" if is_name else "redirect_uri", "problem": problem}
+
+
 def _form(
     request: SignedInRequest,
     name: str = "",
-    redirect_uri: str = "",
+    redirect_uris: Sequence[str] = (),
     *,
     is_public: bool = False,
     error: InvalidApplicationError | None = None,
 ) -> Response:
-    is_name = error is not None and error.field == "name"
     return request.render(
         "developers_new.html",
         status=422 if error else 200,
         form_id=secrets.token_urlsafe(16),
         name=name,
-        redirect_uri=redirect_uri,
+        redirect_uris=redirect_uris,
         is_public=is_public,
-        wrong=("name" if is_name else "redirect_uri") if error else None,
-        problem=f"{'The name' if is_name else 'The redirect URL'} {error.problem}." if error else None,
+        **problem_of(error),
     )

@@ -2,52 +2,78 @@
 
 import secrets
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import LiteralString
 
 from psycopg import sql
 
-from seller_platform.contract.tokens import code_challenge
+from seller_platform.contract.tokens import Scope, code_challenge
 from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZATION_CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from seller_platform.service.access import hash_of
-from seller_platform.service.pool import Connection, fetch_record
+from seller_platform.service.oauth.applications import RegisteredApplication
+from seller_platform.service.pool import Connection
 
 _RANDOM_BYTES = 32
 
 
 @dataclass(frozen=True)
-class RegisteredApplication:
-    """A registered application; without a secret it is a public client."""
+class Consent:
+    """What a user approves.
 
-    client_id: str
-    name: str
-    secret_hash: bytes | None
-    redirect_uri: str
+    Attributes:
+        accounts: The keys of the accounts; None: all of the user's, also later ones.
+        lifetime: How long any token of it may be valid.
+    """
 
-    @property
-    def is_public(self) -> bool:
-        return self.secret_hash is None
+    user_id: int
+    scopes: Sequence[Scope]
+    accounts: Sequence[str] | None
+    lifetime: timedelta
 
 
 @dataclass(frozen=True)
 class IssuedTokens:
-    """An access token and the refresh token that came with it."""
+    """An access token and the refresh token that came with it.
 
-    access_token: str
-    refresh_token: str
+    Attributes:
+        user_id: The user for whom the access token acts.
+        scopes: What the access token may do.
+    """
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    user_id: int
+    scopes: Sequence[str]
+    expires_in_seconds: int
 
 
-_FIND = "SELECT client_id, name, secret_hash, redirect_uri FROM service.applications WHERE client_id = %s"
+@dataclass(frozen=True)
+class RefusedUse:
+    """A code or refresh token that gives no tokens.
+
+    Attributes:
+        user_id: The user whose consent it belonged to; None if it is unknown.
+        is_repeated: Whether it was used before, so that its consent was revoked now.
+        ended_at: When its consent came to its absolute end; None if it did not.
+        exceeded_scopes: The scopes of its consent, where others were requested.
+    """
+
+    user_id: int | None = None
+    is_repeated: bool = False
+    ended_at: datetime | None = None
+    exceeded_scopes: Sequence[str] | None = None
+
 
 _CONSENT = """
 WITH consent AS (
-    INSERT INTO service.authorizations (family, client_id, user_id) VALUES (%(family)s, %(client_id)s, %(user_id)s)
-    RETURNING family
+    INSERT INTO service.authorizations (family, client_id, user_id, scopes, accounts, expires_at)
+    VALUES (%(family)s, %(client_id)s, %(user_id)s, %(scopes)s, %(accounts)s, now() + %(consent_lifetime)s)
+    RETURNING family, expires_at
 )
 INSERT INTO service.authorization_codes (code_hash, family, redirect_uri, code_challenge, expires_at)
-SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, now() + %(lifetime)s FROM consent
+SELECT %(code_hash)s, family, %(redirect_uri)s, %(code_challenge)s, least(now() + %(lifetime)s, expires_at) FROM consent
 """
 
 
@@ -80,17 +106,20 @@ WITH used AS (
     JOIN service.users AS users ON users.id = consent.user_id AND users.status = 'active'
     WHERE once.{hash} = %(hash)s AND once.used_at IS NULL AND once.expires_at > now() AND {condition}
       AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
-    RETURNING once.family
+      AND consent.expires_at > now() AND coalesce(%(scopes)s::text[] <@ consent.scopes, true)
+    RETURNING once.family, consent.user_id, consent.scopes, consent.expires_at
 ),
 access AS (
-    INSERT INTO service.access_tokens (token_hash, family, expires_at)
-    SELECT %(access_hash)s, family, now() + %(access_lifetime)s FROM used
+    INSERT INTO service.access_tokens (token_hash, family, expires_at, scopes)
+    SELECT %(access_hash)s, family, least(now() + %(access_lifetime)s, expires_at), %(scopes)s FROM used
 ),
 refresh AS (
     INSERT INTO service.refresh_tokens (token_hash, family, expires_at)
-    SELECT %(refresh_hash)s, family, now() + %(refresh_lifetime)s FROM used
+    SELECT %(refresh_hash)s, family, least(now() + %(refresh_lifetime)s, expires_at) FROM used
 )
-SELECT family FROM used
+SELECT user_id, coalesce(%(scopes)s::text[], scopes),
+       extract(epoch FROM least(%(access_lifetime)s, expires_at - now()))::integer
+FROM used
 """
 
 _REVOKE_CONSENT = """
@@ -99,6 +128,15 @@ SET revoked_at = now()
 FROM {table} AS once
 WHERE once.{hash} = %(hash)s AND {condition}
   AND consent.family = once.family AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
+RETURNING consent.user_id
+"""
+
+_WHY_REFUSED = """
+SELECT consent.user_id, CASE WHEN consent.expires_at <= now() THEN consent.expires_at END AS ended_at,
+       CASE WHEN NOT %(scopes)s::text[] <@ consent.scopes THEN consent.scopes END AS exceeded_scopes
+FROM {table} AS once
+JOIN service.authorizations AS consent USING (family)
+WHERE once.{hash} = %(hash)s AND consent.client_id = %(client_id)s AND consent.revoked_at IS NULL
 """
 
 _END_ACCESS = """
@@ -108,24 +146,27 @@ WHERE token.token_hash = %(hash)s AND consent.family = token.family AND consent.
 """
 
 
-async def find_application(connection: Connection, client_id: str) -> RegisteredApplication | None:
-    """Return the application of that id, or None where there is none."""
-    return await fetch_record(connection, RegisteredApplication, _FIND, (client_id,))
-
-
 async def issue_code(
-    connection: Connection, application: RegisteredApplication, user_id: int, code_challenge: str | None
+    connection: Connection,
+    application: RegisteredApplication,
+    consent: Consent,
+    *,
+    redirect_uri: str,
+    code_challenge: str | None,
 ) -> str:
-    """Record a user's consent and return the code for it."""
+    """Store a user's consent and return the code for it."""
     code = secrets.token_urlsafe(_RANDOM_BYTES)
     await connection.execute(
         _CONSENT,
         {
             "family": uuid.uuid4(),
             "client_id": application.client_id,
-            "user_id": user_id,
+            "user_id": consent.user_id,
+            "scopes": [scope.value for scope in consent.scopes],
+            "accounts": None if consent.accounts is None else list(consent.accounts),
+            "consent_lifetime": consent.lifetime,
             "code_hash": hash_of(code),
-            "redirect_uri": application.redirect_uri,
+            "redirect_uri": redirect_uri,
             "code_challenge": code_challenge,
             "lifetime": timedelta(seconds=AUTHORIZATION_CODE_SECONDS),
         },
@@ -135,8 +176,8 @@ async def issue_code(
 
 async def exchange_code(
     connection: Connection, application: RegisteredApplication, code: str, redirect_uri: str, code_verifier: str | None
-) -> IssuedTokens | None:
-    """Use a code and return the first tokens issued for it; None if invalid.
+) -> IssuedTokens | RefusedUse:
+    """Use a code and return the first tokens issued for it.
 
     A second use of a code revokes the consent, with all tokens issued for it.
     """
@@ -145,51 +186,76 @@ async def exchange_code(
         "client_id": application.client_id,
         "redirect_uri": redirect_uri,
         "code_challenge": code_challenge(code_verifier) if code_verifier is not None else None,
+        "scopes": None,
     }
     return await _use_once(connection, _CODE, values)
 
 
-async def rotate(connection: Connection, application: RegisteredApplication, refresh_token: str) -> IssuedTokens | None:
-    """Use a refresh token and return the next tokens; None if invalid.
+async def rotate(
+    connection: Connection,
+    application: RegisteredApplication,
+    refresh_token: str,
+    scopes: Sequence[Scope] | None = None,
+) -> IssuedTokens | RefusedUse:
+    """Use a refresh token and return the next tokens.
 
     A second use of a refresh token revokes the consent, with its token family.
+
+    Args:
+        scopes: What the next access token may do; by default what its consent permits (RFC 6749 section 6).
     """
-    values = {"hash": hash_of(refresh_token), "client_id": application.client_id}
+    values = {
+        "hash": hash_of(refresh_token),
+        "client_id": application.client_id,
+        "scopes": None if scopes is None else [scope.value for scope in scopes],
+    }
     return await _use_once(connection, _REFRESH_TOKEN, values)
 
 
-async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> None:
+async def revoke(connection: Connection, application: RegisteredApplication, token: str) -> int | None:
     """Revoke a token of an application.
 
     A refresh token revokes the consent, with its token family (RFC 7009 section 2.1).
+
+    Returns:
+        The user whose consent was revoked; None if none was.
     """
     values = {"hash": hash_of(token), "client_id": application.client_id}
     async with connection.transaction():
-        await _revoke_consent(connection, _REFRESH_TOKEN, values)
+        user_id = await _revoke_consent(connection, _REFRESH_TOKEN, values)
         await connection.execute(_END_ACCESS, values)
+    return user_id
 
 
-async def _use_once(connection: Connection, once: _SingleUse, values: Mapping[str, object]) -> IssuedTokens | None:
-    tokens = IssuedTokens(secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
+async def _use_once(
+    connection: Connection, once: _SingleUse, values: Mapping[str, object]
+) -> IssuedTokens | RefusedUse:
+    tokens = (secrets.token_urlsafe(_RANDOM_BYTES), secrets.token_urlsafe(_RANDOM_BYTES))
     token_values = {
-        "access_hash": hash_of(tokens.access_token),
-        "refresh_hash": hash_of(tokens.refresh_token),
+        "access_hash": hash_of(tokens[0]),
+        "refresh_hash": hash_of(tokens[1]),
         "access_lifetime": timedelta(seconds=ACCESS_TOKEN_SECONDS),
         "refresh_lifetime": timedelta(seconds=REFRESH_TOKEN_SECONDS),
     }
     used = await connection.execute(_statement(_USE, once, once.condition), {**values, **token_values})
-    if await used.fetchone() is not None:
-        return tokens
-    await _revoke_consent(connection, once, values, only_used=True)
-    return None
+    row = await used.fetchone()
+    if row is not None:
+        return IssuedTokens(*tokens, *row)
+    user_id = await _revoke_consent(connection, once, values, only_used=True)
+    if user_id is not None:
+        return RefusedUse(user_id, is_repeated=True)
+    reason = await (await connection.execute(_statement(_WHY_REFUSED, once, "true"), values)).fetchone()
+    return RefusedUse() if reason is None else RefusedUse(reason[0], ended_at=reason[1], exceeded_scopes=reason[2])
 
 
 async def _revoke_consent(
     connection: Connection, once: _SingleUse, values: Mapping[str, object], *, only_used: bool = False
-) -> None:
-    """Revoke the consent of a code or refresh token; with `only_used`, only after its use."""
+) -> int | None:
+    """Revoke the consent of a code or refresh token, and return its user; with `only_used`, only after its use."""
     condition: LiteralString = "once.used_at IS NOT NULL" if only_used else "true"
-    await connection.execute(_statement(_REVOKE_CONSENT, once, condition), values)
+    revoked = await connection.execute(_statement(_REVOKE_CONSENT, once, condition), values)
+    row = await revoked.fetchone()
+    return None if row is None else int(row[0])
 
 
 def _statement(template: LiteralString, once: _SingleUse, condition: LiteralString) -> sql.Composed:

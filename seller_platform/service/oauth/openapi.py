@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import (
     ACCESS_TOKEN_SECONDS,
     AUTHORIZATION_CODE_SECONDS,
@@ -13,19 +14,23 @@ from seller_platform.contract.wire import (
 )
 from seller_platform.service.http.bodies import FORM
 from seller_platform.service.http.responses import JSON
-from seller_platform.service.openapi.operations import ERROR_SCHEMA, TEXT, object_schema
+from seller_platform.service.openapi.operations import ERROR_SCHEMA, INTEGER, TEXT, object_schema
 
 _HTML = {"text/html": {"schema": TEXT}}
 _TOKEN_PAIR = object_schema(
     "TokenPair",
     {
         "token_type": ({"const": "Bearer"}, "Always `Bearer`."),
-        "expires_in": ({"const": ACCESS_TOKEN_SECONDS}, "Seconds for which the access token works."),
+        "expires_in": (
+            {**INTEGER, "minimum": 0, "maximum": ACCESS_TOKEN_SECONDS, "examples": [ACCESS_TOKEN_SECONDS]},
+            f"Seconds for which the access token works: {ACCESS_TOKEN_SECONDS}, unless the whole access ends before.",
+        ),
         "access_token": (TEXT, "Send it as `Authorization: Bearer ACCESS_TOKEN`."),
         "refresh_token": (TEXT, "Works once, for the next pair; store the new one each time before you use it."),
+        "scope": (TEXT, "What the access token may do: names of scopes with spaces between (RFC 6749 section 5.1)."),
     },
 )
-_KINDS = {"enum": ["invalid_request", "invalid_client", "invalid_grant", "unsupported_grant_type"]}
+_KINDS = {"enum": ["invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "unsupported_grant_type"]}
 _REFUSAL = object_schema(
     "TokenError",
     {
@@ -33,6 +38,7 @@ _REFUSAL = object_schema(
         "error_description": (TEXT, "What is wrong, in a sentence."),
     },
 )
+_SCOPE = {**TEXT, "examples": [" ".join(Scope)]}
 _CLIENT = {
     "client_id": (TEXT, "The client's id; here or by HTTP Basic."),
     "client_secret": (TEXT, "The client's secret; here or by HTTP Basic."),
@@ -55,6 +61,7 @@ _REFRESH = {"type": "object"} | object_schema(
         "grant_type": ({"const": "refresh_token"}, "Exchanges a refresh token for the next pair."),
         **_CLIENT,
         "refresh_token": (TEXT, "The newest refresh token. An older one ends the whole grant."),
+        "scope": (_SCOPE, "Scopes of the next access token, out of those that the user approved; by default all."),
     },
     required=("grant_type", "refresh_token"),
 )
@@ -76,12 +83,17 @@ _SERVER = object_schema(
         "authorization_endpoint": (_ADDRESS, "Where the user's browser is sent."),
         "token_endpoint": (_ADDRESS, "Where codes and refresh tokens are exchanged."),
         "revocation_endpoint": (_ADDRESS, "Where tokens are revoked."),
+        "scopes_supported": (_WORDS, "What `scope` may name."),
         "response_types_supported": (_WORDS, "What `response_type` may be."),
         "response_modes_supported": (_WORDS, "How the answer comes back to `redirect_uri`."),
         "grant_types_supported": (_WORDS, "What `grant_type` may be."),
         "token_endpoint_auth_methods_supported": (_WORDS, "How a client tells who it is."),
         "revocation_endpoint_auth_methods_supported": (_WORDS, "The same, to revoke."),
         "code_challenge_methods_supported": (_WORDS, "What `code_challenge_method` may be."),
+        "authorization_response_iss_parameter_supported": (
+            {"type": "boolean"},
+            "Whether `iss` comes back with the code (RFC 9207).",
+        ),
         "service_documentation": (_ADDRESS, "The documentation for people."),
     },
     required=(),
@@ -96,8 +108,9 @@ _SERVER = object_schema(
 }
 _QUERY = (
     ("client_id", True, "The client's id.", TEXT),
-    ("redirect_uri", True, "The redirect URL that the client has registered, exactly.", TEXT),
+    ("redirect_uri", True, "One of the redirect URLs that the client has registered, exactly.", TEXT),
     ("response_type", True, "Always `code`.", {"type": "string", "enum": ["code"]}),
+    ("scope", False, "Scopes that the user may approve, with spaces between; by default all.", _SCOPE),
     ("state", False, "Comes back unchanged with the code; check it against cross-site request forgery.", TEXT),
     ("code_challenge", False, "PKCE challenge (RFC 7636).", {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"}),
     ("code_challenge_method", False, "Goes with `code_challenge`.", {"type": "string", "enum": ["S256"]}),
@@ -112,10 +125,13 @@ def oauth_paths() -> dict[str, dict[str, Any]]:
                 "authorize",
                 "Send the user's browser here, to log in and to approve.",
                 "It comes back to `redirect_uri` with `code` and `state`, or with `error` when the user denies or the "
-                "request is wrong. Where the client or its redirect URL is not known, the user sees a page and is "
+                "request is wrong; and with `iss`, the issuer of the metadata, which the client compares (RFC 9207). "
+                "Where the client or its redirect URL is not known, the user sees a page and is "
                 f"sent nowhere. A code works once, for {AUTHORIZATION_CODE_SECONDS // 60} minutes. PKCE is optional, "
-                "but required of a client without a secret; the method is S256. `scope` is ignored: an approval is "
-                "for everything that the user may do.",
+                "but required of a client without a secret; the method is S256.\n\nThe user chooses "
+                "accounts and scopes on the page: the token reads the ticked accounts, or all of the user's, also "
+                "later ones. `read` is always given; unknown values of `scope` are ignored. For a client without a "
+                "secret, the port of a redirect URL on 127.0.0.1 or [::1] may vary.",
                 parameters=[
                     {"name": name, "in": "query", "required": required, "description": doc, "schema": dict(schema)}
                     for name, required, doc, schema in _QUERY
@@ -140,7 +156,9 @@ def oauth_paths() -> dict[str, dict[str, Any]]:
                 "exactly one gets a pair, and the second use of a code or of a refresh token ends the whole grant. "
                 "So store the new refresh token before you use it.\n\nA client tells who it is by HTTP Basic or in "
                 "the body, not both. A public client sends its `client_id` alone, and the `code_verifier` of its "
-                "challenge.",
+                "challenge.\n\nThe whole access ends a year after the approval, unless the service is set otherwise. "
+                "Then no token of it works any longer, and the answer to a refresh is `invalid_grant`: send the user "
+                "through the authorization again.",
                 {"oneOf": [_EXCHANGE, _REFRESH]},
                 _TOKEN_PAIR,
             )

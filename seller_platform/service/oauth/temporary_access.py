@@ -8,8 +8,10 @@ from datetime import timedelta
 
 from sqlalchemy import delete, func, insert, select
 
+from seller_platform.contract.tokens import Scope
 from seller_platform.service.access import hash_of
 from seller_platform.service.oauth.applications import add_application
+from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.store import add_user, grant_accounts
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import ACCESS_TOKENS, AUTHORIZATIONS, USERS
@@ -39,8 +41,13 @@ def temporary_access(database: Database, account_keys: Sequence[str]) -> Iterato
         family, token = uuid.uuid4(), secrets.token_urlsafe(32)
         issued = {"token_hash": hash_of(token), "family": family, "expires_at": func.now() + _LONGEST_ACCESS}
         with database.begin() as connection:
-            connection.execute(insert(AUTHORIZATIONS).values(family=family, client_id=client_id, user_id=user_id))
+            consent = {"family": family, "client_id": client_id, "user_id": user_id, "scopes": [Scope.READ.value]}
+            connection.execute(insert(AUTHORIZATIONS).values({**consent, "accounts": list(account_keys)}))
             connection.execute(insert(ACCESS_TOKENS).values(issued))
+            facts = {"accounts": list(account_keys)}
+            record_operator_event(
+                connection, EventKind.TEMPORARY_ACCESS_GIVEN, user_id=user_id, client_id=client_id, details=facts
+            )
         yield token
     finally:
         with database.begin() as connection:

@@ -2,29 +2,31 @@
 
 import base64
 import binascii
-import hmac
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from urllib.parse import unquote_plus
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seller_platform.contract.wire import ACCESS_TOKEN_SECONDS, AUTHORIZE, DOCS, REVOKE, TOKEN
+from seller_platform.contract.tokens import Scope, scopes_of
+from seller_platform.contract.wire import AUTHORIZE, DOCS, REVOKE, TOKEN
 from seller_platform.errors import ApiError, BodyTooLargeError, TokenEndpointError, UnreadableCodingError
-from seller_platform.service.access import hash_of
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.http.parameters import is_storable, shown
 from seller_platform.service.http.responses import base_url_of, json_answer, token_answer
-from seller_platform.service.oauth.issued_tokens import (
-    RegisteredApplication,
-    exchange_code,
-    find_application,
-    revoke,
-    rotate,
-)
+from seller_platform.service.oauth.applications import RegisteredApplication, find_application
+from seller_platform.service.oauth.issued_tokens import IssuedTokens, RefusedUse, exchange_code, revoke, rotate
 from seller_platform.service.pool import Connection, Store
+from seller_platform.service.security_events import EventKind, record_event
 
+_REFUSED_LATELY = """
+SELECT FROM service.security_events
+WHERE at > now() - interval '1 minute' AND kind = %s AND client_id = %s
+  AND address IS NOT DISTINCT FROM %s
+LIMIT 1
+"""
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
@@ -44,25 +46,35 @@ async def issue_tokens(store: Store, request: Request) -> Response:
                 if verifier is not None and not _VERIFIER.fullmatch(verifier):
                     problem = "code_verifier is not 43 to 128 unreserved characters"
                     raise TokenEndpointError("invalid_request", problem)
-                pair = await exchange_code(connection, application, code, redirect_uri, verifier)
+                async with connection.transaction():
+                    issued = await exchange_code(connection, application, code, redirect_uri, verifier)
+                    await _record_use(connection, request, application, issued, EventKind.CODE_REPLAYED)
+                    if isinstance(issued, IssuedTokens):
+                        user_id, facts = issued.user_id, {"scopes": list(issued.scopes)}
+                        kind = EventKind.GRANT_ISSUED
+                        await _record(connection, request, application, kind, user_id=user_id, facts=facts)
                 problem = (
                     "the code is unknown, expired or was used before, or redirect_uri or code_verifier do not "
                     "belong to it"
                 )
             case "refresh_token":
-                pair = await rotate(connection, application, _required(form, "refresh_token"))
+                scopes = scopes_of(form["scope"]) if "scope" in form else None
+                async with connection.transaction():
+                    issued = await rotate(connection, application, _required(form, "refresh_token"), scopes)
+                    await _record_use(connection, request, application, issued, EventKind.REFRESH_TOKEN_REUSED)
                 problem = "the refresh token is unknown, expired, revoked or was used before"
             case other:
                 problem = f"grant_type is {shown(other)}; it must be authorization_code or refresh_token"
                 raise TokenEndpointError("unsupported_grant_type", problem)
-    if pair is None:
-        raise TokenEndpointError("invalid_grant", problem)
+    if isinstance(issued, RefusedUse):
+        raise _refusal(issued, problem)
     return token_answer(
         {
             "token_type": "Bearer",
-            "expires_in": ACCESS_TOKEN_SECONDS,
-            "access_token": pair.access_token,
-            "refresh_token": pair.refresh_token,
+            "expires_in": issued.expires_in_seconds,
+            "access_token": issued.access_token,
+            "refresh_token": issued.refresh_token,
+            "scope": " ".join(issued.scopes),
         }
     )
 
@@ -76,8 +88,49 @@ async def revoke_token(store: Store, request: Request) -> Response:
     form = await _read_token_form(request)
     async with store.connection() as connection:
         application = await _authenticate_application(connection, request, form)
-        await revoke(connection, application, _required(form, "token"))
+        token = _required(form, "token")
+        async with connection.transaction():
+            user_id = await revoke(connection, application, token)
+            if user_id is not None:
+                await _record(connection, request, application, EventKind.GRANT_REVOKED, user_id=user_id)
     return token_answer({})
+
+
+def _refusal(refused: RefusedUse, problem: str) -> TokenEndpointError:
+    """Return the error for a code or refresh token that gives no tokens."""
+    if refused.ended_at is not None:
+        day = f"{refused.ended_at.astimezone(UTC):%Y-%m-%d}"
+        problem = f"the access that the user approved ended on {day}; send the user through the authorization again"
+    elif refused.exceeded_scopes is not None:
+        problem = f"scope may name only what the user approved: {' '.join(refused.exceeded_scopes)}"
+        return TokenEndpointError("invalid_scope", problem)
+    return TokenEndpointError("invalid_grant", problem)
+
+
+async def _record_use(
+    connection: Connection,
+    request: Request,
+    application: RegisteredApplication,
+    issued: IssuedTokens | RefusedUse,
+    repeated: EventKind,
+) -> None:
+    """Record the second use of a code or refresh token."""
+    if isinstance(issued, RefusedUse) and issued.is_repeated:
+        await _record(connection, request, application, repeated, user_id=issued.user_id)
+
+
+async def _record(
+    connection: Connection,
+    request: Request,
+    application: RegisteredApplication,
+    kind: EventKind,
+    *,
+    user_id: int | None,
+    facts: Mapping[str, object] | None = None,
+) -> None:
+    details = {"application": application.name, **(facts or {})}
+    client_id = application.client_id
+    await record_event(connection, kind, user_id=user_id, client_id=client_id, request=request, details=details)
 
 
 async def _read_token_form(request: Request) -> dict[str, str]:
@@ -99,12 +152,24 @@ async def _authenticate_application(
     elif "client_secret" in form or form.get("client_id", client_id) != client_id:
         raise TokenEndpointError("invalid_request", "authenticate by the Authorization header or by the body, not both")
     application = await find_application(connection, client_id) if is_storable(client_id) else None
-    known_hash = application.secret_hash if application is not None else None
     if application is not None and application.is_public and secret is None:
         return application
-    if application is None or known_hash is None or not hmac.compare_digest(known_hash, hash_of(secret or "")):
+    if application is None or not application.has_secret(secret or ""):
+        if application is not None and not await _was_refused_lately(connection, request, application):
+            owner_id = application.owner_id
+            await _record(connection, request, application, EventKind.SECRET_REFUSED, user_id=owner_id)
         raise TokenEndpointError("invalid_client", "client_id or client_secret is wrong or missing", status=401)
     return application
+
+
+async def _was_refused_lately(connection: Connection, request: Request, application: RegisteredApplication) -> bool:
+    """Whether a refused secret of the application was recorded in the last minute for the same address.
+
+    Client ids are public, so that anyone can send wrong secrets; they must not fill the table of events.
+    """
+    values = (EventKind.SECRET_REFUSED.value, application.client_id, request.client.host if request.client else None)
+    recorded = await connection.execute(_REFUSED_LATELY, values)
+    return await recorded.fetchone() is not None
 
 
 def _basic_credentials(request: Request) -> tuple[str | None, str | None]:
@@ -140,12 +205,14 @@ async def answer_metadata(request: Request) -> Response:
             "authorization_endpoint": f"{base}{AUTHORIZE}",
             "token_endpoint": f"{base}{TOKEN}",
             "revocation_endpoint": f"{base}{REVOKE}",
+            "scopes_supported": [scope.value for scope in Scope],
             "response_types_supported": ["code"],
             "response_modes_supported": ["query"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
             "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
             "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": True,
             "service_documentation": f"{base}{DOCS}",
         }
     )

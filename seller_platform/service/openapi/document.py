@@ -6,6 +6,7 @@ from typing import Any
 
 from seller_platform.contract import DATASETS
 from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS
+from seller_platform.contract.tokens import SCOPES
 from seller_platform.contract.wire import API_VERSION, AUTHORIZE, COMPUTED_BY, TOKEN
 from seller_platform.service.openapi.operations import row_title
 from seller_platform.service.openapi.routes import Route
@@ -38,7 +39,13 @@ _HEADERS = {
     COMPUTED_BY: "`replica` where an account is a copy of another service's and the rows were computed here, not read "
     "from there; else absent.",
 }
-_HEADERS_OF = {"401": ("WWW-Authenticate",), "409": ("Retry-After",), "429": ("Retry-After",), "503": ("Retry-After",)}
+_HEADERS_OF = {
+    "401": ("WWW-Authenticate",),
+    "403": ("WWW-Authenticate",),
+    "409": ("Retry-After",),
+    "429": ("Retry-After",),
+    "503": ("Retry-After",),
+}
 _RATE_HEADERS = ("RateLimit-Policy", "RateLimit")
 _TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}
 _SCHEMAS = "#/components/schemas/"
@@ -68,6 +75,7 @@ _EXAMPLES: Mapping[str, object] = {
     "refresh_token": "REFRESH_TOKEN",
     "token": "REFRESH_TOKEN",
     "token_type_hint": "refresh_token",
+    "scope": "read costs:write reports",
     "error_description": "the code is unknown, expired or was used before",
     "CodeExchange.code": "CODE",
     "User.status": "active",
@@ -113,7 +121,7 @@ def openapi_document(
                             "authorizationUrl": f"{base_url}{AUTHORIZE}",
                             "tokenUrl": f"{base_url}{TOKEN}",
                             "refreshUrl": f"{base_url}{TOKEN}",
-                            "scopes": {},
+                            "scopes": {scope.value: doc for scope, doc in SCOPES.items()},
                         }
                     },
                 },

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seller_platform.contract import Column, Dataset, Kind
+from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import (
     CODE,
     CURRENT_PAGE,
@@ -42,7 +43,7 @@ _SCHEMAS: Mapping[Kind, Mapping[str, object]] = {
 
 _REFUSALS = {
     401: "The bearer token is missing, malformed, expired or revoked.",
-    403: "The rows come from another service; change them there.",
+    403: "The token lacks the scope. With the reason `replica`: the rows come from another service; change them there.",
     404: "What was asked for does not exist or is not the caller's.",
     409: "The report is not ready; where `Retry-After` is sent, it will be.",
     413: "The body is too large.",
@@ -121,6 +122,7 @@ class Description:
     Attributes:
         rules: What a caller must know beside parameters and fields; an empty line separates paragraphs.
         refusals: The statuses of its error answers; with a token also 429.
+        scope: The scope that the token needs.
         headers: The headers that only some answers of this operation carry; the document describes them.
         extra: Keys of the operation object that replace the generated ones or follow them.
     """
@@ -133,6 +135,7 @@ class Description:
     parameters: Sequence[Parameter[Any]] = ()
     refusals: Sequence[int] = ()
     needs_token: bool = True
+    scope: Scope = Scope.READ
     headers: Sequence[str] = ()
     extra: Mapping[str, object] = field(default_factory=dict)
 
@@ -149,7 +152,7 @@ class Description:
             "description": self.rules,
             "parameters": [parameter.described for parameter in self.parameters],
             "responses": responses,
-            "security": [{"oauth2": []}, {"bearer": []}] if self.needs_token else [],
+            "security": [{"oauth2": [self.scope.value]}, {"bearer": []}] if self.needs_token else [],
         }
         return {**operation, **self.extra}
 

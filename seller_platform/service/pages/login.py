@@ -41,7 +41,7 @@ _VERIFIED_AT_ONCE = 2  # each takes memory and a core
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
 _NEEDS_LOGIN = re.compile(
-    rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/delete)?|{APPROVALS}(/[A-Za-z0-9_-]+/end)?"
+    rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret|secret/end))?|{APPROVALS}(/[A-Za-z0-9_-]+/end)?"
 )
 
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from seller_platform.clocks import Clock
+from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
 from seller_platform.errors import InvalidParametersError, ReportNotReadyError
 from seller_platform.service.access import (
@@ -55,7 +56,7 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
 
     async def answer_request(request: Request) -> Response:
         async with store.connection() as connection:
-            caller = await authenticate(connection, request.headers)
+            caller = await authenticate(connection, request.headers, Scope.REPORTS)
         query = Query(request.scope["query_string"])
         query.join(await read_json(request), (*SELECTION, *SELECTORS))
         selector, report = read_selector(query), query.only_one(SELECTORS, "selector")

@@ -12,7 +12,7 @@ jobs back, which is no failure.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import cache
 from typing import LiteralString
@@ -187,7 +187,9 @@ async def find_open_report(connection: Connection, report_id: int) -> ReportRequ
 
 
 async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
-    """Return the user who requested a report.
+    """Return the user who requested a report, restricted to its accounts.
+
+    The token that requested it may have been for some of the user's accounts only.
 
     Raises:
         NotFoundError: The user may no longer use the service.
@@ -195,7 +197,7 @@ async def find_owner(connection: Connection, job: ReportRequestJob) -> Caller:
     owner = await fetch_record(connection, Caller, _OWNER, (job.user_id,))
     if owner is None:
         raise NotFoundError("the user who requested the report may no longer use the service")
-    return owner
+    return replace(owner, consented_accounts=job.accounts)
 
 
 async def note_progress(connection: Connection, report_id: int, percent: int) -> None:

@@ -105,6 +105,7 @@ def request_description(limits: ReportLimits) -> Description:
             },
         ),
         _FIELDS,
-        (401, 404, 413, 415, 422, 503),
+        (401, 403, 404, 413, 415, 422, 503),
+        scope=Scope.REPORTS,
         extra={"requestBody": {"content": {JSON: {"schema": _REQUEST}}}},
     )

@@ -1,7 +1,5 @@
 """The endpoints of the token's user and their accounts."""
 
-from dataclasses import asdict
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -34,7 +32,8 @@ _USER = object_schema(
 _ME = success_schema("What the answer holds.", {"user": _USER})
 _OWN = "A token acts for the one user who approved its application, and reads what that user may read."
 _ALL = (
-    "Every account that the user may read, in one answer without pages. Two may have the same title: then select "
+    "Every account that the token may read, in one answer without pages: all of the user's, or those that the user "
+    "ticked on the consent page. Two may have the same title: then select "
     "them by `seller_id` with `marketplace_id`, which is the field `marketplace` here. Groups are not listed; "
     "whoever runs the service makes them, and `group_title` selects one."
 )
@@ -48,7 +47,9 @@ def user_routes(store: Store) -> tuple[Route, ...]:
     async def answer_me(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers)
-        return success_answer("The user of this token.", user={**asdict(caller), "active": caller.status == "active"})
+        user = {name: getattr(caller, name) for name in ("id", "name", "email", "status")}
+        user["active"] = caller.status == "active"
+        return success_answer("The user of this token.", user=user)
 
     async def answer_accounts(request: Request) -> Response:
         async with store.connection() as connection:

@@ -83,6 +83,17 @@ APPLICATIONS = Table(
     Column("redirect_uri", Text, nullable=False),
     Column("owner_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), comment="Null: made by the operator."),
     _now("created_at"),
+    Column(
+        "further_redirect_uris",
+        ARRAY(Text),
+        nullable=False,
+        server_default="{}",
+        comment="Other addresses where users are sent back to.",
+    ),
+    Column("verified_at", DateTime(timezone=True), comment="When an operator verified it as it is now; null: never."),
+    Column("secret_created_at", DateTime(timezone=True), comment="When the secret was created; null: with the client."),
+    Column("old_secret_hash", LargeBinary, comment="SHA-256 of the secret before, which works until it ends."),
+    Column("old_secret_ends_at", DateTime(timezone=True), comment="When the secret before ends."),
     schema=SERVICE,
     comment="Registered OAuth clients (RFC 6749 section 2).",
 )
@@ -99,6 +110,23 @@ AUTHORIZATIONS = Table(
         "last_used_on",
         Date,
         comment="The last day (UTC) on which a token of it was used to read or write; null: never.",
+    ),
+    Column(
+        "scopes",
+        ARRAY(Text),
+        nullable=False,
+        server_default="{read,costs:write,reports}",
+        comment="What its tokens may do.",
+    ),
+    Column(
+        "accounts", ARRAY(Text), comment="Keys of the accounts it is for; null: all of the user's, also later ones."
+    ),
+    Column(
+        "expires_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=text("now() + '365 days'::interval"),
+        comment="The absolute end: no token of it is valid longer.",
     ),
     schema=SERVICE,
     comment="One consent: the family of the code and all tokens that came of it; revoked as a whole.",
@@ -128,6 +156,7 @@ ACCESS_TOKENS = Table(
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token."),
     _family(),
     Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("scopes", ARRAY(Text), comment="What it may do; null: what its consent permits."),
     schema=SERVICE,
     comment="Bearer tokens (RFC 6750).",
 )

@@ -86,7 +86,10 @@ def test_an_application_is_listed_once_with_days_and_the_users_accounts(service:
     facts = dict(re.findall(r"<dt>([^<]+)</dt>\s*<dd[^>]*>(.*?)</dd>", used.text, re.DOTALL))
     assert "<dt>Last used</dt><dd>not yet</dd>" in before.text
     assert (facts["Access since"], facts["Last used"]) == (today, f"{today} (UTC)")
-    assert " ".join(facts["Accounts"].split()) == "all of yours: Shop US (US), Shop DE (DE), Twin (FR), Twin (IT)"
+    assert (
+        " ".join(facts["Accounts"].split())
+        == "all of yours, also later ones: Shop US (US), Shop DE (DE), Twin (FR), Twin (IT)"
+    )
     assert facts["Sends people to"] == "127.0.0.1:9"
 
 

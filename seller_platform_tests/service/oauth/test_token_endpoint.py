@@ -47,7 +47,7 @@ def test_a_code_becomes_a_token_pair_that_opens_the_api(reading: Served) -> None
         answer = reading.exchange(browser, reading.code(browser))
 
     pair = answer.json()
-    assert list(pair) == ["token_type", "expires_in", "access_token", "refresh_token"]
+    assert list(pair) == ["token_type", "expires_in", "access_token", "refresh_token", "scope"]
     assert (pair["token_type"], pair["expires_in"]) == ("Bearer", 1_296_000)
     assert answer.headers["cache-control"] == "no-store"
     assert _works(reading, pair["access_token"])
@@ -71,7 +71,7 @@ def test_a_request_without_state_comes_back_without(reading: Served) -> None:
         page = submit(browser, page, email=ANN.upper(), password=PASSWORD)
         answer = submit(browser, browser.get(page.headers["location"]), decision="approve")
 
-    assert set(callback_of(answer)) == {"tenant", "code"}
+    assert set(callback_of(answer)) == {"tenant", "code", "iss"}
 
 
 def test_a_denied_request_comes_back_as_access_denied(reading: Served) -> None:

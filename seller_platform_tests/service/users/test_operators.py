@@ -15,7 +15,8 @@ from seller_platform.errors import (
     UnknownGroupError,
     UnknownUserError,
 )
-from seller_platform.service.oauth.applications import add_application, check_redirect_uri, knows_application
+from seller_platform.service.oauth.applications import add_application, knows_application
+from seller_platform.service.oauth.registration_rules import check_redirect_uri
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.service.users.store import (

@@ -1,0 +1,81 @@
+"""`seller-platform service application`: registers, lists and verifies OAuth applications."""
+
+from dataclasses import asdict
+
+import click
+
+from seller_platform.cli.output import Output
+from seller_platform.cli.service.options import open_service, result_options, say
+from seller_platform.service.oauth.applications import (
+    add_application,
+    add_public_application,
+    applications_of,
+    verify_application,
+)
+
+
+@click.group()
+def application() -> None:
+    """Manage registered OAuth applications."""
+
+
+@application.command("add")
+@click.argument("name")
+@click.option(
+    "--redirect-uri",
+    "redirect_uris",
+    required=True,
+    multiple=True,
+    help="Where the user is sent back to, exactly; repeat it for several.",
+)
+@click.option("--public", is_flag=True, help="The application cannot keep a secret: it gets none, and must use PKCE.")
+@click.option("--verified", is_flag=True, help="Mark it as verified, as `verify` does.")
+@result_options
+def application_add(
+    *, name: str, redirect_uris: tuple[str, ...], public: bool, verified: bool, url: str, output: Output
+) -> None:
+    """Register an application and print its id and secret; the secret is printed only once."""
+    document = {"redirect_uri": redirect_uris[0]} if len(redirect_uris) == 1 else {"redirect_uris": redirect_uris}
+    with open_service(url) as database:
+        if public:
+            client_id = add_public_application(database, name, *redirect_uris, is_verified=verified)
+            text = f"client id: {client_id}\nIt has no secret, and must use PKCE."
+            say(output, text, {"client_id": client_id, **document})
+            return
+        client_id, client_secret = add_application(database, name, *redirect_uris, is_verified=verified)
+    text = f"client id:     {client_id}\nclient secret: {client_secret}\nThe secret is not shown again."
+    say(output, text, {"client_id": client_id, "client_secret": client_secret, **document})
+
+
+@application.command("list")
+@result_options
+def application_list(*, url: str, output: Output) -> None:
+    """List the applications, whose they are, and whether they are verified."""
+    with open_service(url) as database:
+        applications = applications_of(database)
+    output.document({"applications": [asdict(each) for each in applications]})
+    rows = [
+        (
+            each.client_id,
+            each.name,
+            each.owner or "the operator",
+            f"{each.verified_at:%Y-%m-%d}" if each.verified_at else "no",
+            " ".join(each.redirect_uris),
+        )
+        for each in applications
+    ]
+    output.table("Applications", ("client id", "name", "owner", "verified", "redirect URIs"), rows)
+
+
+@application.command("verify")
+@click.argument("client_id")
+@result_options
+def application_verify(*, client_id: str, url: str, output: Output) -> None:
+    """Mark an application as verified, until its name or a redirect URI changes.
+
+    The consent page warns of applications that are not verified. Check who runs it, and that its redirect URIs are
+    theirs.
+    """
+    with open_service(url) as database:
+        name = verify_application(database, client_id)
+    say(output, f"{name} is verified.", {"client_id": client_id, "name": name})

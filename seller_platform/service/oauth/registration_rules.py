@@ -1,0 +1,121 @@
+"""Checks names and redirect URIs of applications, and compares them."""
+
+import ipaddress
+import re
+import unicodedata
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlsplit
+
+from seller_platform.errors import InvalidApplicationError
+
+MOST_REDIRECT_URIS = 10
+_LONGEST_NAME = 100
+_LONGEST_URI = 2_000
+# The host is written into the content security policy of the consent page, where other characters have a meaning.
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+# The answer to an authorization request adds these parameters to the redirect URI.
+_ANSWERED = ("code", "state", "iss", "error", "error_description", "error_uri")
+# Letters of other scripts and digits that look like a Latin letter, after the case is folded; `i` becomes `l`.
+_ALIKE = str.maketrans(
+    "авекмнорстухіјѕԁԛԝһӏαβγεηικνορτυχωօսոհցզյ01|ıi",
+    "abekmhopctyxljsdqwhlabyenlkvoptuxwounhgqjollll",
+)
+_PAIRS = (("rn", "m"), ("vv", "w"))
+
+
+def check_application(name: str, redirect_uris: Sequence[str]) -> None:
+    """Return if an application may be registered with these values.
+
+    Raises:
+        InvalidApplicationError: A value cannot be used. Names hold no invisible characters, so that none looks like
+            another.
+    """
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidApplicationError("name", f"must have 1 to {_LONGEST_NAME} printable characters")
+    if not redirect_uris:
+        check_redirect_uri("")
+    if len(redirect_uris) > MOST_REDIRECT_URIS:
+        problem = f"must be one of at most {MOST_REDIRECT_URIS}; there are {len(redirect_uris)}"
+        raise InvalidApplicationError("redirect URI", problem)
+    for uri in redirect_uris:
+        check_redirect_uri(uri)
+
+
+def check_redirect_uri(uri: str) -> None:
+    """Return if a redirect URI is absolute, without fragment, and https unless on loopback.
+
+    Raises:
+        InvalidApplicationError: It is not (RFC 6749 section 3.1.2, RFC 8252 section 8.3), or has a parameter that the
+            answer to an authorization request adds.
+    """
+    if len(uri) > _LONGEST_URI or not uri.isascii() or not uri.isprintable() or " " in uri or "\\" in uri:
+        raise _refused("must be a URI of at most 2000 ASCII characters without spaces", uri)
+    try:
+        parts = urlsplit(uri)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise _refused("must be a URI", uri) from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise _refused("must be an absolute http or https URI", uri)
+    if "#" in uri:
+        raise _refused("must have no fragment", uri)
+    if parts.username is not None or parts.password is not None:
+        raise _refused("must hold no user or password", uri)
+    if not _HOST.fullmatch(host):
+        raise _refused("must name a host in letters, digits, hyphens and dots, or an IP address", uri)
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise _refused("must be https unless it is on the loopback interface", uri)
+    for name, _ in parse_qsl(parts.query.replace(";", "&"), keep_blank_values=True):
+        if name.lower() in _ANSWERED:
+            raise _refused(f"must have no parameter {name}, which the answer adds to it", uri)
+
+
+def is_registered(redirect_uri: str, redirect_uris: Sequence[str], *, is_public: bool) -> bool:
+    """Whether a redirect URI is one of those registered, exactly.
+
+    The port of a loopback address of a public client may vary (RFC 8252 section 7.3).
+    """
+    if redirect_uri in redirect_uris:
+        return True
+    sent = _without_port(redirect_uri) if is_public else None
+    return sent is not None and sent in map(_without_port, redirect_uris)
+
+
+def looks_like(name: str, other: str) -> bool:
+    """Whether people may take one name for the other."""
+    return _skeleton(name) == _skeleton(other)
+
+
+def _skeleton(name: str) -> str:
+    """Return a text that is equal for names that look alike."""
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
+    letters = "".join(character for character in decomposed if character.isalnum() or character == "|")
+    alike = letters.translate(_ALIKE)
+    for pair, letter in _PAIRS:
+        alike = alike.replace(pair, letter)
+    return alike
+
+
+def _without_port(uri: str) -> str | None:
+    """Return a loopback redirect URI without its port; None for any other."""
+    try:
+        parts = urlsplit(uri)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return None
+    authority = f"[{host}]" if host == "::1" else host or ""
+    port = parts.netloc.removeprefix(authority)
+    if parts.scheme != "http" or host not in ("127.0.0.1", "::1") or not re.fullmatch(r"(:[0-9]{1,5})?", port):
+        return None
+    return f"{authority}{uri.partition(parts.netloc)[2]}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _refused(problem: str, uri: str) -> InvalidApplicationError:
+    return InvalidApplicationError("redirect URI", f"{problem}; it is {uri!r}")
