@@ -189,18 +189,24 @@ def callback_of(answer: httpx.Response) -> dict[str, str]:
     return {name: values[0] for name, values in query.items()}
 
 
-def issue_token(database: Database, email: str, *, expires_in: timedelta = timedelta(hours=1)) -> str:
-    """Return an access token of a user, stored without the pages."""
+def issue_token(
+    database: Database,
+    email: str,
+    *,
+    expires_in: timedelta = timedelta(hours=1),
+    accounts: Sequence[str] | None = None,
+) -> str:
+    """Return an access token of a user, stored without the pages; `accounts` are those ticked."""
     token = secrets.token_urlsafe(32)
     with database.begin() as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         driver.execute(
-            "WITH consent AS (INSERT INTO service.authorizations (family, client_id, user_id) "
-            "SELECT gen_random_uuid(), client_id, users.id FROM service.applications, service.users "
+            "WITH consent AS (INSERT INTO service.authorizations (family, client_id, user_id, accounts) "
+            "SELECT gen_random_uuid(), client_id, users.id, %s::text[] FROM service.applications, service.users "
             "WHERE users.email = %s LIMIT 1 RETURNING family) "
             "INSERT INTO service.access_tokens SELECT %s, family, now() + %s FROM consent",
-            (email, hash_of(token), expires_in),
+            (None if accounts is None else list(accounts), email, hash_of(token), expires_in),
         )
     return token
 

@@ -93,7 +93,7 @@ def _skeleton(name: str) -> str:
     alike = letters.translate(_ALIKE)
     for pair, letter in _PAIRS:
         alike = alike.replace(pair, letter)
-    return alike
+    return alike or name  # a name may consist of signs only
 
 
 def _without_port(uri: str) -> str | None:

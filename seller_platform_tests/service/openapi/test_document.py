@@ -21,6 +21,7 @@ from seller_platform.contract.wire import AUTHORIZE, DOCS, METADATA, OPENAPI, RE
 from seller_platform.service.app import create_app
 from seller_platform.service.lists.endpoints import SERVED, ListParameters
 from seller_platform.service.oauth.approvals_page import END
+from seller_platform.service.oauth.client_pages import EDIT, END_SECRET, SECRET
 from seller_platform.service.oauth.developers_page import DELETE, NEW
 from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
 from seller_platform.service.openapi.operations import Description
@@ -40,7 +41,8 @@ _TYPES = {
     Kind.TIMESTAMP: "string",
 }
 _FORMATS = {Kind.DATE: "date", Kind.TIMESTAMP: "date-time"}
-_PAGES = {HOME, LOGIN, LOGOUT, DEVELOPERS, NEW, DELETE, APPROVALS, END, STYLE, SCRIPT, OPENAPI, DOCS}
+_OWN_PAGES = {DEVELOPERS, NEW, DELETE, EDIT, SECRET, END_SECRET, APPROVALS, END}
+_PAGES = {HOME, LOGIN, LOGOUT, *_OWN_PAGES, STYLE, SCRIPT, OPENAPI, DOCS}
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,27 @@ def test_every_route_is_described_but_those_of_pages(document: dict[str, Any]) -
     assert {("POST", TOKEN), ("POST", REVOKE), ("GET", AUTHORIZE)} <= described
     # The form of the consent page is sent to this path.
     assert {path for method, path in served - described if (method, path) != ("POST", AUTHORIZE)} == _PAGES
+
+
+def test_every_operation_names_the_scope_that_it_needs(document: dict[str, Any]) -> None:
+    scopes = {
+        (method, path): operation["security"][0]["oauth2"]
+        for method, path, operation in operations(document)
+        if operation["security"]
+    }
+    flow = document["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
+
+    assert list(flow["scopes"]) == ["read", "costs:write", "reports"]
+    assert {endpoint: needed for endpoint, needed in scopes.items() if needed != ["read"]} == {
+        ("POST", "/cogs/cost-periods"): ["costs:write"],
+        ("DELETE", "/cogs/cost-periods"): ["costs:write"],
+        ("POST", "/reports/request"): ["reports"],
+    }
+    assert all(
+        "403" in document["paths"][path][method.lower()]["responses"]
+        for method, path in scopes
+        if scopes[method, path] != ["read"]
+    )
 
 
 def test_every_operation_has_a_name_an_area_and_its_errors(document: dict[str, Any]) -> None:

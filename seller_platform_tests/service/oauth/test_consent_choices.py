@@ -1,0 +1,330 @@
+"""Tests the choices of the consent page: accounts, scopes, and the end of the access."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from seller_platform_tests.support.served import (
+    ACCOUNTS,
+    ANN,
+    CALLBACK,
+    OF_ANN,
+    PASSWORD,
+    Served,
+    callback_of,
+    execute,
+    issue_token,
+    submit,
+)
+from seller_platform_tests.support.waiting import wait_for
+
+_ALL = "read costs:write reports"
+_WRITE = {"scope:costs:write": None, "scope:reports": None}
+_PERIOD = {
+    "dates": {"from_date": "2030-01-01", "to_date": "2030-12-31"},
+    "cost_elements": [{"cost_element": "Goods", "currency": "USD", "amount": 1}],
+}
+
+
+def _ticked(*keys: str) -> dict[str, str | None]:
+    """Return the fields of a form in which only these of Ann's accounts are ticked."""
+    return {"accounts": "ticked", **{f"account:{key}": "on" if key in keys else None for key in OF_ANN}}
+
+
+def _decide(
+    service: Served, browser: httpx.Client, choices: Mapping[str, str | None], **parameters: str
+) -> httpx.Response:
+    """Log in as Ann, and approve with these choices."""
+    page = submit(browser, service.request_code(browser, **parameters), email=ANN, password=PASSWORD)
+    return submit(browser, browser.get(page.headers["location"]), decision="approve", **choices)
+
+
+def _pair(service: Served, choices: Mapping[str, str | None], **parameters: str) -> dict[str, Any]:
+    with service.client() as browser:
+        code = callback_of(_decide(service, browser, choices, **parameters))["code"]
+        pair: dict[str, Any] = service.exchange(browser, code).json()
+        return pair
+
+
+def _client(service: Served, pair: Mapping[str, Any]) -> httpx.Client:
+    return httpx.Client(
+        base_url=service.base_url, headers={"Authorization": f"Bearer {pair['access_token']}"}, timeout=30
+    )
+
+
+def _titles(client: httpx.Client) -> list[str]:
+    return [account["account_title"] for account in client.get("/user/accounts").json()["accounts"]]
+
+
+def test_a_token_reads_the_ticked_accounts_and_no_others(filled: Served) -> None:
+    pair = _pair(filled, _ticked("S1.DE", "S4.IT"))
+    listed = {"per_page": "500"}
+
+    with _client(filled, pair) as client:
+        titles = _titles(client)
+        answers = {
+            name: client.get("/inventory/list", params={**listed, **selection})
+            for name, selection in {
+                "ticked": {"account_title": "Shop DE"},
+                "unticked": {"account_title": "Shop US"},
+                "unknown": {"account_title": "No shop"},
+                "partly ticked": {"group_title": "World"},
+                "twin": {"account_title": "Twin"},
+            }.items()
+        }
+        of_group = client.get("/inventory/list", params={**listed, "group_title": "World"}).json()["data"]
+    hidden = issue_token(filled.database, ANN, accounts=["S4.IT"])
+    with _client(filled, {"access_token": hidden}) as client:
+        groups = [
+            client.get("/inventory/list", params={**listed, "group_title": title})
+            for title in ("World", "No such", "Empty")
+        ]
+
+    assert titles == ["Shop DE", "Twin"]
+    assert {name: answer.status_code for name, answer in answers.items()} == {
+        "ticked": 200,
+        "unticked": 404,
+        "unknown": 404,
+        "partly ticked": 200,
+        "twin": 200,
+    }
+    assert answers["unticked"].text.replace("Shop US", "No shop") == answers["unknown"].text
+    assert of_group == answers["ticked"].json()["data"]
+    assert [answer.status_code for answer in groups] == [404, 404, 404]
+
+
+def test_all_accounts_include_later_ones_and_ticked_ones_do_not(service: Served) -> None:
+    everything, ticked = _pair(service, {}), _pair(service, _ticked(*OF_ANN))
+    grant = (
+        "INSERT INTO service.user_accounts (user_id, account) SELECT id, 'S2.GB' FROM service.users WHERE email = %s"
+    )
+    execute(service.database, grant, ANN)
+
+    with _client(service, everything) as wide, _client(service, ticked) as narrow:
+        assert "Bob's" in _titles(wide)
+        assert _titles(narrow) == [ACCOUNTS[key].title for key in OF_ANN]
+
+
+def test_a_token_without_the_scopes_reads_but_writes_no_costs_and_requests_no_reports(filled: Served) -> None:
+    pair = _pair(filled, _WRITE)
+    body = {"account_title": "Shop US", "sku": "A", "data": [_PERIOD]}
+
+    with _client(filled, pair) as client:
+        read = client.get("/user/me")
+        refused = {
+            "costs:write": client.post("/cogs/cost-periods", json=body),
+            "reports": client.post("/reports/request", json={"account_title": "Shop US", "dps_date": "2026-03-01"}),
+        }
+        deleted = client.delete("/cogs/cost-periods", params={"account_title": "Shop US", "sku": "A"})
+
+    assert (pair["scope"], read.status_code) == ("read", 200)
+    for scope, answer in (*refused.items(), ("costs:write", deleted)):
+        assert answer.status_code == 403
+        assert f"this needs {scope}" in answer.json()["message"]
+        challenge = answer.headers["www-authenticate"]
+        assert challenge.startswith("Bearer ")
+        assert 'error="insufficient_scope"' in challenge
+        assert f'scope="{scope}"' in challenge
+
+
+@pytest.mark.parametrize(
+    ("requested", "offered", "granted"),
+    [
+        ("", {"costs:write", "reports"}, _ALL),
+        ("read", set(), "read"),
+        ("reports", {"reports"}, "read reports"),
+        ("costs:write openid", {"costs:write"}, "read costs:write"),
+        ("openid profile", {"costs:write", "reports"}, _ALL),
+    ],
+)
+def test_the_page_offers_and_the_token_has_what_was_requested(
+    reading: Served, requested: str, offered: set[str], granted: str
+) -> None:
+    with reading.client() as browser:
+        page = submit(browser, reading.request_code(browser, scope=requested), email=ANN, password=PASSWORD)
+        page = browser.get(page.headers["location"])
+        code = callback_of(submit(browser, page, decision="approve", **{"scope:costs:write": "on"}))["code"]
+        pair = reading.exchange(browser, code).json()
+
+    assert set(re.findall(r'name="scope:([^"]+)"', page.text)) == offered
+    assert pair["scope"] == granted
+
+
+@pytest.mark.parametrize(
+    ("choices", "problem"),
+    [
+        ({"account:S1.DE": None}, "You chose all accounts, but Shop DE is not ticked."),
+        (_ticked(), "Tick at least one account"),
+    ],
+    ids=["contradictory", "nothing ticked"],
+)
+def test_a_choice_that_is_unclear_is_asked_again(reading: Served, choices: dict[str, str | None], problem: str) -> None:
+    with reading.client() as browser:
+        asked_again = _decide(reading, browser, choices)
+        kept = submit(browser, asked_again, decision="approve", accounts="ticked", **{"account:S1.US": "on"})
+
+    assert asked_again.status_code == 422
+    assert problem in asked_again.text
+    assert 'name="account:S1.DE" value="on">' in asked_again.text
+    assert "code" in callback_of(kept)
+
+
+def test_a_form_without_choices_approves_what_was_requested(reading: Served) -> None:
+    with reading.client() as browser:
+        page = submit(browser, reading.request_code(browser), email=ANN, password=PASSWORD)
+        page = browser.get(page.headers["location"])
+        token = re.search('name="csrf_token" value="([0-9a-f]+)"', page.text)
+        assert token
+        answer = browser.post(page.url, data={"csrf_token": token[1], "decision": "approve"})
+        pair = reading.exchange(browser, callback_of(answer)["code"]).json()
+
+    assert pair["scope"] == _ALL
+    with _client(reading, pair) as client:
+        assert _titles(client) == [ACCOUNTS[key].title for key in OF_ANN]
+
+
+def test_a_refresh_may_ask_for_fewer_scopes_but_not_for_more(reading: Served) -> None:
+    pair = _pair(reading, {"scope:reports": None})
+
+    with reading.client() as browser:
+        wider = reading.refresh(browser, pair["refresh_token"], scope="read reports")
+        narrower = reading.refresh(browser, pair["refresh_token"], scope="read").json()
+        again = reading.refresh(browser, narrower["refresh_token"]).json()
+    with _client(reading, narrower) as client:
+        refused = client.delete("/cogs/cost-periods", params={"account_title": "Shop US", "sku": "A"})
+
+    assert pair["scope"] == "read costs:write"
+    assert (wider.status_code, wider.json()["error"]) == (400, "invalid_scope")
+    assert "read costs:write" in wider.json()["error_description"]
+    assert (narrower["scope"], refused.status_code, again["scope"]) == ("read", 403, "read costs:write")
+
+
+def test_the_access_ends_a_year_after_its_approval_and_no_token_lasts_longer(service: Served) -> None:
+    pair = _pair(service, {})
+    with service.database.begin() as connection:
+        days = connection.exec_driver_sql("SELECT expires_at - created_at FROM service.authorizations").scalar_one()
+    execute(service.database, "UPDATE service.authorizations SET expires_at = now() + interval '1 hour'")
+    with service.client() as browser:
+        last = service.refresh(browser, pair["refresh_token"]).json()
+        execute(service.database, "UPDATE service.authorizations SET expires_at = now()")
+        after = service.refresh(browser, last["refresh_token"])
+    with _client(service, last) as client, service.database.begin() as connection:
+        ends = connection.exec_driver_sql("SELECT max(expires_at) - now() < '1 hour' FROM service.refresh_tokens")
+
+        assert client.get("/user/me").status_code == 401
+        assert days.days == 365
+        assert (pair["expires_in"], 3590 < last["expires_in"] <= 3600) == (1_296_000, True)
+        # The refresh token of the first pair was issued for longer, and is used.
+        assert ends.scalar_one() is False
+    assert (after.status_code, after.json()["error"]) == (400, "invalid_grant")
+    assert "send the user through the authorization again" in after.json()["error_description"]
+    assert "ended on" in after.json()["error_description"]
+
+
+def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served) -> None:
+    wide, narrow = _pair(filled, {}), _pair(filled, _ticked("S1.DE"))
+    world = {"group_title": "World"}
+    with _client(filled, wide) as of_all, _client(filled, narrow) as of_one:
+        both, one = (
+            client.post("/reports/request", params={**world, "last_updated_date": "2026-03-01"}).json()["report_id"]
+            for client in (of_all, of_one)
+        )
+        for client, report in ((of_all, both), (of_one, one)):
+            asked = {**world, "report_id": report}
+            wait_for(lambda c=client, a=asked: c.get("/reports/status", params=a).json()["status"] != "processing")
+        hidden = of_one.get("/reports/download", params={**world, "report_id": both})
+        rows = of_one.get("/reports/download", params={**world, "report_id": one})
+        same = of_all.get("/reports/download", params={**world, "report_id": one})
+
+    assert hidden.status_code == 404
+    assert rows.status_code == 200
+    assert same.json() == rows.json()
+    assert not any("-08:00" in json.dumps(row) for row in rows.json())  # the offset of the account that is not ticked
+
+
+def test_answers_name_the_issuer(reading: Served) -> None:
+    with reading.client() as browser:
+        approved = callback_of(_decide(reading, browser, {}))
+        page = reading.request_code(browser)
+        denied = callback_of(submit(browser, page, decision="deny"))
+        wrong = callback_of(browser.get("/oauth/authorize", params=_wrong(reading)))
+        metadata = browser.get("/.well-known/oauth-authorization-server").json()
+
+    assert {answer["iss"] for answer in (approved, denied, wrong)} == {metadata["issuer"]}
+    assert metadata["authorization_response_iss_parameter_supported"] is True
+    assert metadata["scopes_supported"] == _ALL.split()
+
+
+def _wrong(service: Served) -> dict[str, str]:
+    return {
+        "client_id": service.client_id,
+        "redirect_uri": CALLBACK,
+        "response_type": "code",
+        "code_challenge": "short",
+        "code_challenge_method": "S256",
+    }
+
+
+def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
+    with service.client() as browser:
+        code = callback_of(_decide(service, browser, {**_ticked("S1.US"), **_WRITE}))["code"]
+        service.exchange(browser, "unknown")
+        service.exchange(browser, code)
+        service.exchange(browser, code)
+        service.exchange(browser, code)
+        submit(browser, service.request_code(browser), decision="deny")
+        approved = submit(browser, service.request_code(browser), decision="approve")
+        pair = service.exchange(browser, callback_of(approved)["code"]).json()
+        service.refresh(browser, pair["refresh_token"])
+        service.refresh(browser, "unknown")
+        service.refresh(browser, pair["refresh_token"])
+        approved = submit(browser, service.request_code(browser), decision="approve")
+        pair = service.exchange(browser, callback_of(approved)["code"]).json()
+        browser.post("/oauth/revoke", data={"token": pair["refresh_token"], **service.credentials})
+        for _ in range(3):
+            service.refresh(browser, pair["refresh_token"], client_secret="wrong")
+    with service.database.begin() as connection:
+        events = connection.exec_driver_sql(
+            "SELECT kind, user_id, client_id, address, details FROM service.security_events "
+            "WHERE kind NOT LIKE 'login%%' AND address IS NOT NULL ORDER BY id"
+        ).all()
+        ann = connection.exec_driver_sql("SELECT id FROM service.users WHERE email = %s", (ANN,)).scalar_one()
+
+    assert [event.kind for event in events] == [
+        *("consent_given", "grant_issued", "code_replayed"),
+        "consent_denied",
+        *("consent_given", "grant_issued", "refresh_token_reused"),
+        *("consent_given", "grant_issued", "grant_revoked"),
+        "secret_refused",
+    ]
+    assert {(event.user_id, event.client_id) for event in events[:-1]} == {(ann, service.client_id)}
+    assert (events[-1].user_id, events[-1].client_id) == (None, service.client_id)
+    assert events[0].details == {"application": "Reader <1>", "scopes": ["read"], "accounts": ["S1.US"]}
+    assert events[4].details["accounts"] == "all"
+
+
+def test_the_applications_page_shows_accounts_scopes_and_end_of_each_choice(service: Served) -> None:
+    _pair(service, {**_ticked("S1.US"), **_WRITE})
+    _pair(service, {"scope:reports": None})
+    with service.client() as browser:
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        page = browser.get("/admin/applications")
+        ended = submit(browser, browser.get(f"/admin/applications/{service.client_id}/end"))
+    with service.database.begin() as connection:
+        ends = connection.exec_driver_sql("SELECT expires_at FROM service.authorizations").scalars().all()
+        kinds = connection.exec_driver_sql("SELECT kind FROM service.security_events ORDER BY id DESC").scalars()
+
+        assert kinds.first() == "consent_ended"
+    facts: dict[str, list[str]] = {}
+    for name, value in re.findall(r"<dt>([^<]+)</dt>\s*<dd[^>]*>(.*?)</dd>", page.text, re.DOTALL):
+        facts.setdefault(name, []).append(" ".join(value.split()))
+
+    assert ended.status_code == 303
+    assert facts["May"] == ["read, change the costs of your products", "read"]
+    assert facts["Accounts"][0].startswith("all of yours, also later ones: Shop US (US)")
+    assert facts["Accounts"][1] == "Shop US (US)"
+    assert facts["Ends"] == [f"on {end:%Y-%m-%d} at the latest" for end in sorted(ends)]
