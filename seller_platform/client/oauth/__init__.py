@@ -1,5 +1,6 @@
 """OAuth 2.0 (RFC 6749): token requests and the redirect.
 
 - `tokens`: exchanges codes and refresh tokens, and signs requests
+- `issuer`: reads the issuer from the metadata
 - `callback`: receives the redirect on a loopback port
 """

@@ -70,13 +70,17 @@ class CallbackServer:
         self._thread.join()
         self._server.server_close()
 
-    def wait(self, state: str, timeout_seconds: float) -> str:
+    def wait(self, state: str, timeout_seconds: float, *, issuer: str | None = None) -> str:
         """Return the authorisation code, when the callback receives it with the expected state.
 
+        Args:
+            issuer: The issuer that the answer must name (RFC 9207); by default any or none.
+
         Raises:
-            AuthorizationDeniedError: The upstream sent an error instead, or nothing in time.
+            AuthorizationDeniedError: The upstream sent an error instead, or nothing in time; or another issuer
+                answered.
         """
-        self._server.state = state
+        self._server.state, self._server.issuer = state, issuer
         self._server.is_awaited.set()
         try:
             result = self._server.results.get(timeout=max(0.0, timeout_seconds))
@@ -89,7 +93,9 @@ class CallbackServer:
         return result
 
 
-def _judged(query: Mapping[str, list[str]], state: str) -> tuple[_Page, str | AuthorizationDeniedError | None]:
+def _judged(
+    query: Mapping[str, list[str]], state: str, issuer: str | None
+) -> tuple[_Page, str | AuthorizationDeniedError | None]:
     """Return the page that answers a callback, and the result of the authorisation if it has our state.
 
     A parameter counts if it was sent exactly once.
@@ -97,6 +103,9 @@ def _judged(query: Mapping[str, list[str]], state: str) -> tuple[_Page, str | Au
     sent = {name: values[0] for name, values in query.items() if len(values) == 1}
     code, error = sent.get("code"), sent.get("error")
     has_our_state = hmac.compare_digest(sent.get("state", "").encode(), state.encode())
+    if has_our_state and issuer is not None and sent.get("iss") != issuer:
+        answered = shortened(sent.get("iss", "")) or "an unnamed issuer"
+        return _DENIED, AuthorizationDeniedError(f"the answer came from {answered}, not from {issuer}")
     if has_our_state and error:
         message = f"{error}: {sent.get('error_description', '')}".strip(": ")
         return _DENIED, AuthorizationDeniedError(f"the upstream answered {shortened(message)}")
@@ -130,6 +139,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def __init__(self, address: tuple[str, int], path: str) -> None:
         self.path, self.state = path, ""
+        self.issuer: str | None = None
         self.is_awaited = threading.Event()
         self.results: queue.Queue[str | AuthorizationDeniedError] = queue.Queue()
         if ":" in address[0]:
@@ -153,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         query = parse_qs(target.query, keep_blank_values=True, max_num_fields=100)
         is_awaited = self.server.is_awaited.wait(_AWAITED_WITHIN_SECONDS)
-        page, result = _judged(query, self.server.state) if is_awaited else (_LATE, None)
+        page, result = _judged(query, self.server.state, self.server.issuer) if is_awaited else (_LATE, None)
         try:
             self._send(page)
         finally:  # only now, because the program may end right after

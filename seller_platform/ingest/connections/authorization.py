@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 
 from seller_platform.client.oauth.callback import CallbackServer
+from seller_platform.client.oauth.issuer import issuer_of
 from seller_platform.client.oauth.tokens import authorization_url, code_verifier
 from seller_platform.contract.tokens import code_challenge
 from seller_platform.ingest.connections.token_rotation import GrantKeeper
@@ -32,7 +33,7 @@ def authorize(
     """
     state, verifier = secrets.token_urlsafe(32), code_verifier()
     with CallbackServer(upstream.redirect_uri) as callback:
-        challenge = code_challenge(verifier)
+        challenge, issuer = code_challenge(verifier), issuer_of(upstream.auth_url)
         show(authorization_url(upstream.auth_url, upstream.client_id, upstream.redirect_uri, state, challenge))
-        code = callback.wait(state, timeout_seconds)
+        code = callback.wait(state, timeout_seconds, issuer=issuer)
     keeper.adopt(upstream.token_endpoint.exchange(code, verifier), register=register)

@@ -20,8 +20,8 @@ def free_port() -> int:
 class Waiting:
     """A callback server, and a thread that waits for its code."""
 
-    def __init__(self, server: CallbackServer, address: str) -> None:
-        self.address = address
+    def __init__(self, server: CallbackServer, address: str, issuer: str | None) -> None:
+        self.address, self._issuer = address, issuer
         self.result: str | Exception | None = None
         self._server = server
         self._thread = threading.Thread(target=self._wait)
@@ -36,16 +36,16 @@ class Waiting:
 
     def _wait(self) -> None:
         try:
-            self.result = self._server.wait("right", 5)
+            self.result = self._server.wait("right", 5, issuer=self._issuer)
         except AuthorizationDeniedError as error:
             self.result = error
 
 
 @contextmanager
-def waiting() -> Iterator[Waiting]:
+def waiting(issuer: str | None = None) -> Iterator[Waiting]:
     address = f"http://127.0.0.1:{free_port()}"
     with CallbackServer(f"{address}/callback") as server:
-        callback = Waiting(server, address)
+        callback = Waiting(server, address, issuer)
         yield callback
         callback.end()
 
@@ -58,6 +58,22 @@ def test_the_code_arrives_with_our_state_whatever_else_is_sent() -> None:
 
     assert answer.status_code == 200 and "close this window" in answer.text
     assert "the-code" not in answer.text and answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("issuer", "sent", "expected"),
+    [
+        ("https://api.example", "&iss=https%3A%2F%2Fapi.example", "the-code"),
+        ("https://api.example", "&iss=https%3A%2F%2Fevil.example", "the answer came from https://evil.example"),
+        ("https://api.example", "", "the answer came from an unnamed issuer, not from https://api.example"),
+        (None, "&iss=https%3A%2F%2Fany.example", "the-code"),
+    ],
+)
+def test_the_answer_must_come_from_the_issuer_where_it_is_known(issuer: str | None, sent: str, expected: str) -> None:
+    with waiting(issuer) as callback:
+        callback.get(f"/callback?code=the-code&state=right{sent}")
+
+        assert expected in str(callback.end())
 
 
 def test_a_callback_with_another_state_is_refused_and_waiting_goes_on() -> None:
