@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from seller_platform.contract.tokens import Scope
 from seller_platform.service.access import SELECTION
 from seller_platform.service.http.parameters import (
     Parameter,

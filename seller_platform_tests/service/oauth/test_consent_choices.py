@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import httpx
@@ -225,6 +226,10 @@ def test_the_access_ends_a_year_after_its_approval_and_no_token_lasts_longer(ser
     assert "ended on" in after.json()["error_description"]
 
 
+def _is_written(client: httpx.Client, asked: dict[str, str]) -> bool:
+    return bool(client.get("/reports/status", params=asked).json()["status"] != "processing")
+
+
 def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served) -> None:
     wide, narrow = _pair(filled, {}), _pair(filled, _ticked("S1.DE"))
     world = {"group_title": "World"}
@@ -235,7 +240,7 @@ def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served)
         )
         for client, report in ((of_all, both), (of_one, one)):
             asked = {**world, "report_id": report}
-            wait_for(lambda c=client, a=asked: c.get("/reports/status", params=a).json()["status"] != "processing")
+            wait_for(partial(_is_written, client, asked))
         hidden = of_one.get("/reports/download", params={**world, "report_id": both})
         rows = of_one.get("/reports/download", params={**world, "report_id": one})
         same = of_all.get("/reports/download", params={**world, "report_id": one})
