@@ -1060,7 +1060,7 @@ class CheckFailedError(SellerPlatformError):
 
 
 class ImplausibleReadingError(CheckFailedError):
-    """A reading cannot be true beside what is stored; nothing was stored, and it is read once more."""
+    """A reading contradicts the stored rows; nothing was stored, and it is read once more."""
 
     next_step = "Nothing was stored; the slice is read once more."
 
@@ -1070,7 +1070,7 @@ class ImplausibleReadingError(CheckFailedError):
 
 
 class ReadingHeldError(CheckFailedError):
-    """A reading that cannot be true was not published, and the stored rows stay."""
+    """A reading that contradicts the stored rows was not published, and these stay."""
 
     next_step = (
         "Compare with the upstream; publish the reading with `seller-platform accept`, or wait: the next refresh reads "

@@ -17,6 +17,7 @@ from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import load_slice
 from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, connections
 from seller_platform.warehouse.history.reverts import receipt_of
+from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import forget_refusal
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, held_readings, slice_of
@@ -28,7 +29,7 @@ _LARGEST_LOAD = 2**63 - 1
 @click.command()
 @json_option
 def held(*, output: Output) -> None:
-    """List the readings that were not published, because they cannot be true beside what is stored.
+    """List the readings that were not published, because they contradict the stored rows.
 
     Publish one with `seller-platform accept LOAD`. Each refresh reads these slices again.
     """
@@ -123,7 +124,18 @@ def _read_again(installation: Installation, accepted: Receipt, slice_: Slice) ->
         if dataset.source is Source.PRODUCT_LOOKUP:
             return load_costs(api, database, account, now=now, run_id=None, accepted=accepted)
         window = slice_.window if dataset.is_dated else Window.day(now.astimezone(account.zone).date())
-        return load_slice(api, database, account, dataset, window, run_id=None, accepted=accepted)
+        adaptive = installation.settings.lookback == "adaptive"
+        changing = lookbacks(database, [dataset], [account.key], adaptive=adaptive)
+        return load_slice(
+            api,
+            database,
+            account,
+            dataset,
+            window,
+            run_id=None,
+            lookback_days=changing[dataset.name, account.key],  # as by a refresh, so that both judge by one rule
+            accepted=accepted,
+        )
 
 
 def report_receipt(installation: Installation, receipt: Receipt) -> None:

@@ -38,8 +38,8 @@ def load_costs(
         accepted: A held reading; one that says the same is published.
 
     Raises:
-        ImplausibleReadingError: The reading cannot be true, and is not the second one. Nothing was stored.
-        ReadingHeldError: The second reading cannot be true either. Only its receipt was stored.
+        ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
+        ReadingHeldError: The second reading contradicts them, too. Only its receipt was stored.
         ProductsUnknownError: Neither inventory nor sales of the account were ever loaded.
         UpstreamUnavailableError: The API did not answer for a product. Nothing was stored.
         RequestRefusedError: The API refused a request. Nothing was stored.

@@ -14,7 +14,6 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import (
     ImplausibleReadingError,
     NotOfferedError,
-    ReadingHeldError,
     RequestRefusedError,
     SellerPlatformError,
     UpstreamUnavailableError,
@@ -26,7 +25,7 @@ from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.loads.plausibility import Judge
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
-from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load, slice_of
+from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, held_error, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 SLICES_AT_ONCE = 4
@@ -118,7 +117,7 @@ def load_slice(
 ) -> Receipt:
     """Make a stored slice equal to the API's present list.
 
-    A reading that cannot be true beside what is stored is not published: the caller reads the slice once more after a
+    A reading that contradicts the stored rows is not published: the caller reads the slice once more after a
     pause, and the second such reading is held.
 
     Args:
@@ -129,8 +128,8 @@ def load_slice(
         accepted: A held reading; one that says the same is published.
 
     Raises:
-        ImplausibleReadingError: The reading cannot be true, and is not the second one. Nothing was stored.
-        ReadingHeldError: The second reading cannot be true either. Only its receipt was stored.
+        ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
+        ReadingHeldError: The second reading contradicts them, too. Only its receipt was stored.
         ListChangedError: The list changed during every attempt. Nothing was stored.
         ContractViolationError: An answer breaks the contract. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
@@ -165,7 +164,7 @@ def published(receipt: Receipt) -> Receipt:
         ReadingHeldError: The reading is held.
     """
     if receipt.verdict is CountVerdict.HELD:
-        raise ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
+        raise held_error(receipt)
     return receipt
 
 

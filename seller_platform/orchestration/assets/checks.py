@@ -17,7 +17,7 @@ from seller_platform.errors import ContractViolationError, ListChangedError, Rea
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
-from seller_platform.warehouse.loads.slices import Receipt, doubt_of, slice_of
+from seller_platform.warehouse.loads.slices import Receipt, held_error
 
 # A settled month may still be corrected by a few rows; a larger share than this is reported.
 RESTATEMENT_PERCENT = Decimal(1)
@@ -321,8 +321,7 @@ def evaluations_of_connections(
 
 
 def _held(receipt: Receipt) -> Judgement:
-    error = ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
-    return Judgement(passed=False, description=str(error))
+    return Judgement(passed=False, description=str(held_error(receipt)))
 
 
 def evaluations_of_hold(

@@ -4,7 +4,7 @@
 - `spool`: the rows of a slice between reading and storing
 - `difference`: compares a reading with the stored rows
 - `profiles`: rows by day and sums of amounts
-- `plausibility`: says why a reading cannot be true
+- `plausibility`: says why a reading contradicts the stored rows
 - `copy_format`: rows as lines of COPY
 - `receipts`: the receipt of each load
 - `history_start`: the first day of history

@@ -12,11 +12,10 @@ from sqlalchemy import Select, func, select, text
 from seller_platform.contract import LOCAL_DAY, REFRESHED, Dataset, Slicing, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import ReadingHeldError
 from seller_platform.warehouse.connections.accounts import accounts, connections
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import Refusal, refusals
-from seller_platform.warehouse.loads.slices import Receipt, doubt_of, slice_of
+from seller_platform.warehouse.loads.slices import Receipt, held_error
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import table_for
 
@@ -134,7 +133,7 @@ def _state_of(pair: tuple[str, str], stored: _Pairs, refused: _Pairs, held: _Pai
 
 def _refusal_of(receipt: Receipt) -> Refusal:
     """Return the refusal of a held reading."""
-    held = ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
+    held = held_error(receipt)
     name, moment = type(held).__name__, receipt.finished_at
     return Refusal("", name, str(held), since=moment, refused_at=moment, run_id=receipt.run_id)
 

@@ -1,4 +1,4 @@
-"""Compares a reading with what is stored, and says why it cannot be true."""
+"""Compares a reading with what is stored, and says why it contradicts the stored rows."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -31,7 +31,7 @@ class DoubtKind(StrEnum):
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why a reading cannot be true.
+    """Why a reading contradicts the stored rows.
 
     Attributes:
         reason: A part of a sentence, such as "no row was read".
@@ -81,7 +81,7 @@ class Judge:
     def doubt(
         self, dataset: Dataset, stored: Profile, read: Spool, *, announced_before: bool, announces: bool
     ) -> Doubt | None:
-        """Return why a reading cannot be true; None if it can.
+        """Return why a reading contradicts the stored rows; None if it does not.
 
         Args:
             stored: The profile of the stored rows; of a first snapshot of a day, of the newest snapshot before.

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, RowMapping, func, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
-from seller_platform.errors import ContractViolationError, ImplausibleReadingError
+from seller_platform.errors import ContractViolationError, ImplausibleReadingError, ReadingHeldError
 from seller_platform.failpoints import reach
 from seller_platform.warehouse.loads.copy_format import RowDigest, copy_statement
 from seller_platform.warehouse.loads.difference import Difference, PendingRows, ctid_of, difference, stored_rows
@@ -414,6 +414,11 @@ class Load:
 def doubt_of(receipt: Receipt) -> Doubt:
     """Return why a reading was held."""
     return Doubt.of_note((receipt.notes or {})["held"])
+
+
+def held_error(receipt: Receipt) -> ReadingHeldError:
+    """Return the error that reports a held reading."""
+    return ReadingHeldError(str(slice_of(receipt)), doubt_of(receipt).reason, receipt.id)
 
 
 def slice_of(receipt: Receipt) -> Slice:

@@ -1,4 +1,4 @@
-"""Tests that readings which cannot be true are held, and that true ones are published."""
+"""Tests that readings which contradict the stored rows are held, and that others are published."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -80,7 +80,7 @@ def _count(database: Database, table: str = "seller.transactions") -> int:
     ],
     ids=["empty", "settled days shrink", "days shrink", "days shrink beside growth", "zeros", "settled zeros", "nulls"],
 )
-def test_what_cannot_be_true_is_held_and_the_stored_rows_stay(
+def test_what_contradicts_the_stored_rows_is_held_and_the_stored_rows_stay(
     database: Database, before: list[Row], after: list[Row], settled: frozenset[date], reason: str
 ) -> None:
     stored = _load(database, before)

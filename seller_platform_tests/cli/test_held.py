@@ -1,0 +1,114 @@
+"""`seller-platform held` and `accept`: a month of orders of which rows are missing upstream."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Window, dataset_named
+from seller_platform.orchestration.partitions import partition_key
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import MONTHS, Platform, open_platform
+from seller_platform_tests.support.processes import document, environment, run
+
+pytestmark = pytest.mark.slow
+
+ORDERS = dataset_named("orders")
+ACCOUNT = independent_upstream.KEYS["A1FOREIGN"]
+FEBRUARY = partition_key(ACCOUNT, MONTHS[1])
+
+
+@pytest.fixture
+def platform(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Platform]:
+    """A warehouse with the orders of February, which were read on 20 March."""
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    with open_platform(database, database_url, tmp_path) as opened:
+        opened.discover()
+        opened.run([ORDERS], FEBRUARY, FEBRUARY)
+        with database.begin() as connection:
+            read = "UPDATE platform.loads SET started_at = '2026-03-20', digest = '\\x00' WHERE dataset = 'orders'"
+            connection.execute(text(read))
+        yield opened
+
+
+@pytest.fixture
+def variables(platform: Platform, tmp_path: Path) -> dict[str, str]:
+    return environment(
+        tmp_path,
+        SELLER_PLATFORM_DATABASE_URL=platform.database.url,
+        SELLER_API_BASE_URL=f"{platform.upstream.url}/api",
+        SELLER_API_CLIENT_ID=independent_upstream.CLIENT_ID,
+        SELLER_API_CLIENT_SECRET=independent_upstream.CLIENT_SECRET,
+    )
+
+
+def _store_extra(database: Database, rows: int, day: int) -> None:
+    """Store rows on a day of February that the upstream does not list."""
+    statement = """
+        INSERT INTO seller.orders (platform_order_id, purchase_date, sku, local_day, account, load_id, page)
+        SELECT 'extra-' || number, CAST(:day AS date), 'SKU', CAST(:day AS date), :account, 1, 1
+        FROM generate_series(1, :rows) AS number
+    """
+    with database.begin() as connection:
+        connection.execute(text(statement), {"day": date(2026, 2, day), "account": ACCOUNT, "rows": rows})
+
+
+def _observe_no_changes(database: Database) -> None:
+    """Store two equal readings of a recent month: a refresh then reads no more than three days again."""
+    month = Window.month_of(datetime.now(UTC).date() - timedelta(days=65))
+    statement = """
+        INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows,
+                                    digest, verdict, changed, sums, started_at, finished_at)
+        SELECT 'orders', :account, :first, :last, 1, 1, 1, 100, '\\x01', 'match', false,
+               '{"order_total EUR": "100"}', moment, moment
+        FROM unnest(ARRAY[now() - interval '60 days', now() - interval '1 day']) AS moment
+    """
+    with database.begin() as connection:
+        connection.execute(text(statement), {"account": ACCOUNT, "first": month.start, "last": month.end})
+
+
+def test_a_held_load_is_listed_accepted_once_and_then_held_no_more(
+    platform: Platform, variables: dict[str, str]
+) -> None:
+    _store_extra(platform.database, 500, day=20)
+    platform.run([ORDERS], FEBRUARY, FEBRUARY)
+
+    (reading,) = document(run(["held", "--json"], variables))["held"]
+    listed = run(["held"], variables).stdout
+    accepted = document(run(["accept", str(reading["load"]), "--json"], variables))
+    again = run(["accept", str(reading["load"]), "--json"], variables)
+
+    assert (reading["dataset"], reading["account"], reading["rows_stored"]) == ("orders", ACCOUNT, 1203)
+    assert reading["reason"] == "500 of 710 rows are missing on days that had them"
+    assert f"load {reading['load']}: orders of {ACCOUNT}" in listed
+    assert (accepted["accepted"], accepted["rows"]) == (reading["load"], 703)
+    assert (again.returncode, json.loads(again.stdout)["error"]) == (2, "NotHeldError")
+    assert document(run(["held", "--json"], variables))["held"] == []
+
+
+def test_accepting_judges_by_the_days_that_a_refresh_reads_again(platform: Platform, variables: dict[str, str]) -> None:
+    _observe_no_changes(platform.database)
+    _store_extra(platform.database, 10, day=20)
+    platform.run([ORDERS], FEBRUARY, FEBRUARY)
+    (reading,) = document(run(["held", "--json"], variables))["held"]
+
+    _store_extra(platform.database, 8, day=21)
+    worse = run(["accept", str(reading["load"]), "--json"], variables)
+
+    assert reading["reason"] == "10 of 713 rows are missing on settled days that had them"
+    assert (worse.returncode, json.loads(worse.stdout)["error"]) == (5, "ReadingHeldError")
+    with platform.database.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM seller.orders")).scalar_one() == 721
+
+
+@pytest.mark.parametrize("load", ["0", "-1", "one", "9223372036854775808", "9223372036854775807"])
+def test_a_load_that_does_not_exist_is_a_usage_error(database_url: str, tmp_path: Path, load: str) -> None:
+    result = run(["accept", "--json", "--", load], environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url))
+
+    assert result.returncode == 2
