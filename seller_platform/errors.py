@@ -533,6 +533,32 @@ class ReportNotReadyError(ApiError):
     status = 409
 
 
+class IdempotencyKeyReusedError(ApiError):
+    """Another request was sent with the same Idempotency-Key."""
+
+    next_step = "Send this request with a key of its own."
+    status = 422
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        problem = f"is {key[:40]!r}, with which another request was sent to this endpoint; send a key of its own"
+        super().__init__(f"Idempotency-Key {problem}", parameters={"Idempotency-Key": [problem]})
+
+
+class IdempotencyKeyBusyError(ApiError):
+    """A request with the same Idempotency-Key is under way."""
+
+    next_step = "Wait as long as `Retry-After` says, and send the same request again: it gets the answer."
+    status = 409
+
+    def __init__(self, key: str, retry_after_seconds: int) -> None:
+        self.key = key
+        super().__init__(
+            f"a request with the Idempotency-Key {key[:40]!r} is under way; send it again in {retry_after_seconds} s",
+            retry_after_seconds=retry_after_seconds,
+        )
+
+
 class BodyTooLargeError(ApiError):
     """The body is larger than the endpoint accepts."""
 

@@ -59,19 +59,20 @@ def plan(*, source: str, out: Path | None, output: Output) -> None:
     to_date          last day of the period
     cost_element     the part of the costs, such as Freight
     amount           what one unit costs, as 1234.50
-    currency         ISO 4217 code, such as EUR
+    currency         ISO 4217 code, such as EUR; of total_amount, where that is given
     \b
     Optional columns:
     total_amount     in place of amount: what `units` units cost
     units            how many units total_amount is for; 1 where empty
-    conversion_rate  from the currency of total_amount; 1 where empty
+    conversion_rate  from that currency to the account's, in which amount then is; 1 where empty
     provider, notes  texts
     remove           yes: remove the costs of the SKU (all else empty)
 
     A line with only account and sku also removes the costs of the SKU.
     """  # noqa: D301  # click reads the backspaces, which keep the lines of a paragraph apart
     with open_installation() as installation, open_apis(installation) as apis:
-        target = read_costs(installation.database, source, [account.key for account in accounts(installation.database)])
+        currencies = {each.key: each.account.currency_code for each in accounts(installation.database)}
+        target = read_costs(installation.database, source, currencies)
         planned = make_plan(apis, installation.database, target, source=source, made_by=user_name())
     _show(planned, out, output)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import date
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from operator import attrgetter
 
 SKU, DATA, DATES = "sku", "data", "dates"
@@ -25,8 +25,10 @@ class CostElement:
     """One part of the cost of one unit of a product.
 
     Attributes:
-        amount: The cost of one unit. Where `total_amount` is given it is computed, and the upstream computes its own.
+        amount: The cost of one unit, in `currency`. Where `total_amount` is given it is computed, and the upstream
+            computes its own.
         total_amount: The cost of `units` units, in the currency that `conversion_rate` converts from.
+        total_currency: That currency; None where it is `currency`.
     """
 
     cost_element: str
@@ -37,17 +39,16 @@ class CostElement:
     total_amount: Decimal | None = None
     units: Decimal | None = None
     conversion_rate: Decimal | None = None
+    total_currency: str | None = None
 
     def agrees_with(self, other: "CostElement") -> bool:
-        """Whether both are equal; an empty text equals a missing one.
+        """Whether both are equal to the cent; an empty text equals a missing one."""
+        return self._texts == other._texts and in_cents(self.amount) == in_cents(other.amount)
 
-        Amounts that are computed from a total need to agree to the cent only.
-        """
-        if self._texts != other._texts:
-            return False
-        if self.total_amount is None and other.total_amount is None:
-            return self.amount == other.amount
-        return in_cents(self.amount) == in_cents(other.amount)
+    @property
+    def is_converted(self) -> bool:
+        """Whether the amount is in the account's currency, into which the rate converts."""
+        return self.conversion_rate is not None and self.conversion_rate != 1
 
     @property
     def _texts(self) -> tuple[str, ...]:
@@ -136,7 +137,7 @@ def _element_sent(element: CostElement) -> dict[str, object]:
         COST_ELEMENT: element.cost_element,
         PROVIDER: element.provider,
         NOTES: element.notes,
-        CURRENCY: element.currency,
+        CURRENCY: element.total_currency or element.currency,
         TOTAL_AMOUNT: element.total_amount,
         UNITS: element.units,
         CONVERSION_RATE: None if element.conversion_rate is None else format(element.conversion_rate, "f"),
@@ -146,9 +147,8 @@ def _element_sent(element: CostElement) -> dict[str, object]:
 
 
 def unit_amount(total_amount: Decimal, conversion_rate: Decimal, units: Decimal) -> Decimal:
-    """Return the cost of one unit, with ten decimals at most."""
-    amount = Context(prec=60).divide(_WIDE.multiply(total_amount, conversion_rate), units)
-    return with_cents(amount.quantize(Decimal(1).scaleb(-MOST_DECIMALS), ROUND_HALF_EVEN, _WIDE))
+    """Return the cost of one unit, rounded to the cent."""
+    return in_cents(Context(prec=60).divide(_WIDE.multiply(total_amount, conversion_rate), units))
 
 
 def with_cents(amount: Decimal) -> Decimal:

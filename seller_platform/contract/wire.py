@@ -50,6 +50,8 @@ MESSAGE = "message"
 PARAMETERS = "errors"
 REASON = "reason"
 REPLICA = "replica"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+"""The header by which a repeated request is recognised (draft-ietf-httpapi-idempotency-key-header)."""
 COMPUTED_BY = "X-Computed-By"
 """The header of answers whose rows a replica computed; its value is `REPLICA`."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from functools import partial
+from uuid import uuid4
 
 import msgspec
 
@@ -187,7 +188,13 @@ def write_periods(api: SellerApi, account: Account, sku: str, periods: Periods) 
         UpstreamUnavailableError: It gave no good answer, and may have stored them.
     """
     with _naming(sku):
-        api.post(COST_PERIODS.path, account.selection, periods_sent(sku, periods), twice_is_harmless=True)
+        api.post(
+            COST_PERIODS.path,
+            account.selection,
+            periods_sent(sku, periods),
+            twice_is_harmless=True,
+            idempotency_key=str(uuid4()),
+        )
 
 
 def delete_periods(api: SellerApi, account: Account, sku: str, period: CostPeriod | None = None) -> bool:

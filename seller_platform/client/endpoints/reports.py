@@ -51,10 +51,13 @@ class ReportStatus:
     message: str | None
 
 
-def request_report(api: SellerApi, account: Account, selector: str, value: str) -> str:
+def request_report(api: SellerApi, account: Account, selector: str, value: str, *, idempotency_key: str) -> str:
     """Request a report and return its number.
 
     The parameters are sent in the query and in the body, because some upstreams read only one of them.
+
+    Args:
+        idempotency_key: With the same key, an upstream that knows such keys makes no second report.
 
     Raises:
         ContractViolationError: The answer has no report number.
@@ -62,7 +65,8 @@ def request_report(api: SellerApi, account: Account, selector: str, value: str) 
         UpstreamUnavailableError: There was no good answer; a report may have been requested all the same.
     """
     parameters = {**account.selection, selector: value}
-    body = json_object(api.post(REPORT_REQUEST, parameters, parameters).body)
+    answer = api.post(REPORT_REQUEST, parameters, parameters, idempotency_key=idempotency_key)
+    body = json_object(answer.body)
     report_id = body.get("report_id")
     if isinstance(report_id, int) and not isinstance(report_id, bool):
         return str(report_id)

@@ -14,9 +14,9 @@ import msgspec
 from opentelemetry.trace import Span, SpanKind
 
 from seller_platform.client.http.concurrency import RequestBudget
-from seller_platform.client.http.responses import PassingFault, RawAnswer, check_answer, fault_of
+from seller_platform.client.http.responses import PassingFault, RawAnswer, check_answer, check_not_busy, fault_of
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
-from seller_platform.contract.wire import COMPUTED_BY, REPLICA
+from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
 from seller_platform.traces import mark_failed, span, trace_headers
 
@@ -173,10 +173,12 @@ class SellerApi:
         json: object = None,
         *,
         twice_is_harmless: bool = False,
+        idempotency_key: str | None = None,
     ) -> Answer:
         """Return the JSON answer to a POST request; Decimals in its body are sent exactly.
 
         Args:
+            idempotency_key: Identifies the request, however often it is sent; some upstreams ignore it.
             twice_is_harmless: Whether the upstream may act upon the request twice. If not, it is sent again only
                 where the upstream certainly did not act upon it.
 
@@ -185,7 +187,15 @@ class SellerApi:
             RequestRefusedError: The upstream refused the request for good.
             ReauthorizationRequiredError: The upstream does not honour the grant any more.
         """
-        return self.request("POST", path, params, json, decode=bytes, twice_is_harmless=twice_is_harmless)[0]
+        return self.request(
+            "POST",
+            path,
+            params,
+            json,
+            decode=bytes,
+            twice_is_harmless=twice_is_harmless,
+            idempotency_key=idempotency_key,
+        )[0]
 
     def request(
         self,
@@ -196,6 +206,7 @@ class SellerApi:
         *,
         decode: Callable[[bytes], Decoded],
         twice_is_harmless: bool = True,
+        idempotency_key: str | None = None,
     ) -> tuple[Answer, Decoded]:
         """Return the answer to a request, and its decoded body.
 
@@ -204,6 +215,7 @@ class SellerApi:
         Args:
             decode: Raises `UnreadableBodyError` for a body that is not JSON.
             twice_is_harmless: Whether the upstream may act upon the request twice.
+            idempotency_key: Identifies the request, however often it is sent; some upstreams ignore it.
 
         Raises:
             UpstreamUnavailableError: No attempt brought a good answer.
@@ -212,11 +224,15 @@ class SellerApi:
         """
         tally, name = count(), f"{method} {path}"
         request = self._built(method, path, params, json, tally)
+        if idempotency_key is not None:
+            request.headers[IDEMPOTENCY_KEY] = f'"{idempotency_key}"'
 
         def attempt() -> tuple[RawAnswer, Decoded]:
             with self.budget.request(), open_answer(self._http, request, name) as (response, current):
                 raw = read_answer(response, name, self._limits, self._clock)
                 current.set_attribute("http.response.body.size", len(raw.body))
+            if idempotency_key is not None:
+                check_not_busy(raw, self._clock.now)
             self._check(raw, name)
             self.budget.grow()
             try:

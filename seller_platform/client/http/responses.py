@@ -18,6 +18,7 @@ _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNTOUCHED_STATUSES = frozenset({429, 503})
 """With these, the upstream did not act upon the request: it may be sent again even where it must not happen twice."""
 
+_BUSY_STATUS = 409
 _LONGEST_MESSAGE = 300
 _JSON_STARTS = {b"{": b"}", b"[": b"]"}
 
@@ -108,6 +109,17 @@ def check_passing(answer: RawAnswer, now: Clock) -> None:
             was_untouched=answer.status in _UNTOUCHED_STATUSES,
             retry_after_seconds=answer.retry_after_seconds(now()),
         )
+
+
+def check_not_busy(answer: RawAnswer, now: Clock) -> None:
+    """Return unless a request with the same idempotency key is under way.
+
+    Raises:
+        PassingFault: It is, and the upstream did not act upon this one.
+    """
+    pause = answer.retry_after_seconds(now())
+    if answer.status == _BUSY_STATUS and pause is not None:
+        raise PassingFault(f"status {answer.status}", was_untouched=True, retry_after_seconds=pause)
 
 
 def check_looks_like_json(body: bytes) -> None:

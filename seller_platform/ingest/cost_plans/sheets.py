@@ -4,7 +4,8 @@ A sheet has one line for each cost element. The lines of a SKU together are all 
 stays unchanged. All problems are reported together, by line and column, before a request is sent to the upstream.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -48,12 +49,12 @@ ProductCosts = Mapping[Product, Periods]
 """All target cost periods of products, by account and SKU; no periods where the costs are to be removed."""
 
 
-def read_costs(database: Database, source: str, accounts: Collection[str]) -> ProductCosts:
+def read_costs(database: Database, source: str, accounts: Mapping[str, str | None]) -> ProductCosts:
     """Return the target costs of a CSV file, or of a table or view.
 
     Args:
         source: The path of the file, or the name of the table with its schema.
-        accounts: The keys of all accounts.
+        accounts: The currency of each account by its key; None where it is unknown.
 
     Raises:
         UnknownTableError: There is no such file or table.
@@ -71,7 +72,7 @@ def read_costs(database: Database, source: str, accounts: Collection[str]) -> Pr
     for line in lines:
         if _is_product(line, accounts, problems):
             lines_of.setdefault((line[ACCOUNT].strip(), line[SKU]), []).append(line)
-    costs = {product: _periods(of_product, problems) for product, of_product in lines_of.items()}
+    costs = {product: _periods(of_product, accounts[product[0]], problems) for product, of_product in lines_of.items()}
     if not lines_of and not problems.lines:
         problems.add("it has no lines")
     problems.check()
@@ -108,7 +109,7 @@ def _cells(source: str, number: int, columns: Sequence[str], row: Sequence[objec
     return cells
 
 
-def _is_product(line: Line, accounts: Collection[str], problems: Problems) -> bool:
+def _is_product(line: Line, accounts: Mapping[str, str | None], problems: Problems) -> bool:
     account = line[ACCOUNT].strip()
     if account not in accounts:
         listed = ", ".join(sorted(accounts)) or "none yet; run `seller-platform connect`"
@@ -120,7 +121,7 @@ def _is_product(line: Line, accounts: Collection[str], problems: Problems) -> bo
     return True
 
 
-def _periods(lines: Sequence[Line], problems: Problems) -> Periods:
+def _periods(lines: Sequence[Line], account_currency: str | None, problems: Problems) -> Periods:
     """Return the periods of one product from its lines."""
     removals = [line for line in lines if _is_removal(line, problems)]
     if removals:
@@ -137,14 +138,22 @@ def _periods(lines: Sequence[Line], problems: Problems) -> Periods:
         first, last, element = (
             day_in(line, FROM_DATE, problems),
             day_in(line, TO_DATE, problems),
-            _element(line, problems),
+            _element(line, account_currency, problems),
         )
         if first is None or last is None or element is None:
             continue
         if first > last:
             problems.add_cell(line, FROM_DATE, f"{first} lies after to_date {last}")
             continue
-        key = (first, last, element.cost_element, element.currency, element.provider, element.notes)
+        key = (
+            first,
+            last,
+            element.cost_element,
+            line[CURRENCY].strip(),
+            element.currency,
+            element.provider,
+            element.notes,
+        )
         if key in line_of:
             problems.add(f"{line.position}: the same element of the same period stands in {line_of[key]}; keep one")
             continue
@@ -182,7 +191,18 @@ def _is_removal(line: Line, problems: Problems) -> bool:
     return marked in _YES or not filled
 
 
-def _element(line: Line, problems: Problems) -> CostElement | None:
+def _element(line: Line, account_currency: str | None, problems: Problems) -> CostElement | None:
+    """Return the element of a line; a converted amount is in the account's currency."""
+    element = _element_sent(line, problems)
+    if element is None or not element.is_converted:
+        return element
+    if account_currency is None:
+        problems.add_cell(line, CONVERSION_RATE, "the currency of the account, to which it converts, is not known")
+        return None
+    return replace(element, currency=account_currency, total_currency=element.currency)
+
+
+def _element_sent(line: Line, problems: Problems) -> CostElement | None:
     before = len(problems.lines)
     name, currency = line[COST_ELEMENT].strip(), line[CURRENCY].strip()
     if not name:

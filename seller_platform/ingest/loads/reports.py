@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from uuid import NAMESPACE_OID, uuid5
 
 from seller_platform.client.endpoints.reports import Standing, download_report, fetch_status
 from seller_platform.client.endpoints.reports import request_report as ask_for_report
@@ -207,7 +208,9 @@ def pause_after(polls: int) -> timedelta:
 
 def _requested(api: SellerApi, account: KnownAccount, job: ReportJob, now: datetime) -> ReportJob:
     try:
-        report_id = ask_for_report(api, account.account, job.selector, job.value)
+        # A job without an answer is requested again with the same key, and an attempt has a key of its own.
+        key = uuid5(NAMESPACE_OID, f"{job.requested_at.isoformat()} {job.id} {job.attempt}")
+        report_id = ask_for_report(api, account.account, job.selector, job.value, idempotency_key=str(key))
     except (RequestRefusedError, ContractViolationError) as error:
         return _failed(job, str(error))
     except SellerPlatformError as error:

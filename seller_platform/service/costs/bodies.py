@@ -14,7 +14,6 @@ from seller_platform.contract.cost_periods import (
     decimals_of,
     in_cents,
     unit_amount,
-    with_cents,
 )
 from seller_platform.contract.currencies import CURRENCIES
 from seller_platform.service.http.parameters import Query, is_storable, read_day, shown
@@ -99,7 +98,7 @@ class _Reader:
         amount = self._amount(path, fields)
         if not name or not currency or amount is None:
             return None
-        return CostElement(name, amount, currency, provider, notes)
+        return CostElement(name, amount, currency, provider, notes, conversion_rate=self._rate(path, fields))
 
     def _amount(self, path: str, fields: Mapping[str, object]) -> Decimal | None:
         before = self._problems
@@ -112,17 +111,17 @@ class _Reader:
         if self._problems > before:
             return None
         if total is None:
-            return with_cents(amount) if amount is not None else None
+            return in_cents(amount) if amount is not None else None
         computed = unit_amount(total, rate or Decimal(1), units or Decimal(1))
         if computed >= LARGEST_AMOUNT:
             self.refuse(f"{path}.total_amount", f"times conversion_rate by units is {LARGEST_AMOUNT} or more")
             return None
         if amount is None:
             return computed
-        if in_cents(amount) != in_cents(computed):
+        if in_cents(amount) != computed:
             problem = f"is {amount:f}, but total_amount * conversion_rate / units is {computed:f}"
             self.refuse(f"{path}.amount", f"{problem}; they must agree to the cent")
-        return with_cents(amount)
+        return in_cents(amount)
 
     def _number(self, path: str, fields: Mapping[str, object], name: str) -> Decimal | None:
         sent = fields.get(name)

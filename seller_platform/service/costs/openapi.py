@@ -1,15 +1,17 @@
 """Describes the endpoints of cost periods for the OpenAPI document."""
 
-from seller_platform.contract.cost_periods import LARGEST_AMOUNT, MOST_DECIMALS
+from seller_platform.contract.cost_periods import LARGEST_AMOUNT
 from seller_platform.contract.tokens import Scope
 from seller_platform.service.access import SELECTION
-from seller_platform.service.http.parameters import day_parameter
+from seller_platform.service.http.idempotency import KEY
+from seller_platform.service.http.parameters import day_parameter, flag_parameter
 from seller_platform.service.http.responses import JSON
 from seller_platform.service.lists.products import PRODUCT, SKU
 from seller_platform.service.openapi.operations import INTEGER, TEXT, Description, object_schema, success_schema
 
 FROM_DATE = day_parameter("from_date", "First day of the one period to delete; goes with `to_date`.")
 TO_DATE = day_parameter("to_date", "Last day of the one period to delete; goes with `from_date`.")
+DRY_RUN = flag_parameter("dry_run", "Delete nothing, and answer how many periods would be deleted.")
 
 _DAY = {"type": "string", "format": "date"}
 _MONEY = {"type": ["number", "null"], "minimum": 0, "exclusiveMaximum": int(LARGEST_AMOUNT)}
@@ -21,6 +23,7 @@ _CURRENCY = {"type": "string", "pattern": "^[A-Z]{3}$"}
 _DOCS = {
     "cost_element": "A cost category, such as Manufacturing.",
     "currency": "ISO 4217 code of `amount`.",
+    "total_currency": "ISO 4217 code of `total_amount`; with a `conversion_rate` of 1, also of `amount`.",
     "provider": "Who is paid.",
     "notes": "Anything worth remembering.",
     "cost_elements": "What the costs are made of.",
@@ -42,7 +45,12 @@ _PERIOD = object_schema(
         "from_date": (_DAY, "First day on which the costs hold."),
         "to_date": ({**_DAY, "type": ["string", "null"]}, "Last day on which they hold."),
         "cost_elements": ({"type": "array", "items": _ELEMENT}, _DOCS["cost_elements"]),
+        "account_title": (TEXT, "Title of the account; of a group only."),
+        "seller_id": (_TEXT, "Seller of the account; of a group only."),
+        "marketplace_id": (_TEXT, "Marketplace of the account; of a group only."),
+        "sku": (TEXT, "The product; of a group, or where an ASIN names the product."),
     },
+    required=("from_date", "to_date", "cost_elements"),
 )
 _PERIODS = object_schema(
     "", {"data": {"type": "array", "description": "The periods of each product, by their days.", "items": _PERIOD}}
@@ -53,14 +61,18 @@ _ELEMENT_INPUT = object_schema(
         "cost_element": (_NAME, _DOCS["cost_element"]),
         "provider": (_TEXT, _DOCS["provider"]),
         "notes": (_TEXT, _DOCS["notes"]),
-        "currency": (_CURRENCY, _DOCS["currency"]),
+        "currency": (_CURRENCY, _DOCS["total_currency"]),
         "total_amount": (_MONEY, "What all units cost; from it follows `amount`."),
         "conversion_rate": (
             _RATE,
-            'What `total_amount` is multiplied by: a positive decimal number; by default "1".',
+            'What `total_amount` is multiplied by: a positive decimal number; by default "1". With any other, `amount` '
+            "is in the account's currency.",
         ),
         "units": (_UNITS, "How many units `total_amount` is for; by default 1."),
-        "amount": (_MONEY, "total_amount * conversion_rate / units; sent with it, both must agree to the cent."),
+        "amount": (
+            _MONEY,
+            "total_amount * conversion_rate / units, in cents; sent with it, both must agree to the cent.",
+        ),
     },
     required=("cost_element", "currency"),
 )
@@ -114,7 +126,8 @@ READ = Description(
     "List the cost periods of a product.",
     "The product is named by exactly one of `sku`, `asin` and `parent_asin`; an ASIN stands for every SKU that "
     "offers it. Its cost on a day is the sum of the elements of the periods that hold on that day, for one unit. "
-    "There are no pages. A group answers with the periods of all its accounts.",
+    "There are no pages. A group answers with the periods of all its accounts, each with its account and its SKU; a "
+    "product named by an ASIN with the SKU of each.",
     _PERIODS,
     (*SELECTION, *PRODUCT),
     (401, 404, 422, 503),
@@ -126,8 +139,10 @@ WRITE = Description(
     "Everything in the body is stored or nothing. Both ends of a period are included. A period with the same dates "
     "as a stored one replaces it; one that overlaps another with other dates is refused, and the answer names both. "
     "Periods that the body does not name stay. A group stores in all of its accounts, or in none. Statistics follow "
-    "at once.\n\n`amount` is for one unit. Where it is not sent it is `total_amount` * `conversion_rate` / `units`, to "
-    f"{MOST_DECIMALS} decimals at most; where both are sent they must agree to the cent, and `amount` is stored.\n\n"
+    "at once.\n\n`amount` is for one unit, and rounded to the cent. Where it is not sent it is `total_amount` * "
+    "`conversion_rate` / `units`; where both are sent they must agree to the cent. `currency` is that of "
+    "`total_amount`. With a `conversion_rate` other than 1 the amount is in the account's currency, and is read back "
+    "with it; a group whose accounts keep several currencies is then refused.\n\n"
     "The product must be known to the account. An account whose rows are copied from another service takes no costs "
     "(403): the next copy would undo them.",
     success_schema(
@@ -137,8 +152,8 @@ WRITE = Description(
             "periods": (INTEGER, "How many periods were stored, in all accounts together."),
         },
     ),
-    (*SELECTION, SKU),
-    (401, 403, 404, 413, 415, 422, 503),
+    (*SELECTION, SKU, KEY),
+    (401, 403, 404, 409, 413, 415, 422, 503),
     scope=Scope.COSTS_WRITE,
     extra={"requestBody": {"required": True, "content": {JSON: {"schema": _INPUT}}}},
 )
@@ -147,11 +162,12 @@ DELETE = Description(
     "costs",
     "Delete the cost periods of a product, or the one with the given dates.",
     "The product is named by exactly one of `sku`, `asin` and `parent_asin`. `from_date` and `to_date` go together "
-    "and name one period by exactly its dates; without them all periods of the product are deleted. Where none is "
+    "and name one period by exactly its dates; without them all periods of the product are deleted. A parameter or "
+    "a field of the body that is not listed here is refused. Where no period is "
     "found the answer is 404, and nothing was deleted. Statistics follow at once. An account whose rows are copied "
     "from another service keeps its costs (403).",
-    success_schema(_DONE, {"deleted": (INTEGER, "How many periods were deleted.")}),
-    (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE),
+    success_schema(_DONE, {"deleted": (INTEGER, "How many periods were deleted, or with `dry_run` would be.")}),
+    (*SELECTION, *PRODUCT, FROM_DATE, TO_DATE, DRY_RUN),
     (401, 403, 404, 413, 415, 422, 503),
     scope=Scope.COSTS_WRITE,
 )

@@ -10,6 +10,8 @@ of this database lists it, or ever listed it; receipts do not decide that.
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import islice
+from typing import LiteralString
 
 import msgspec
 from psycopg import sql
@@ -25,10 +27,12 @@ from seller_platform.warehouse.postgres.advisory_locks import LOCK
 
 ELEMENT_FIELDS = ("cost_element", "amount", "currency", "provider", "notes")
 
+_MOST_PROBLEMS = 20
+
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 _READ = """
-SELECT period.from_date, period.to_date, period.cost_elements::text
+SELECT requested.account, requested.sku, period.from_date, period.to_date, period.cost_elements::text
 FROM unnest(%(accounts)s::text[], %(skus)s::text[]) AS requested (account, sku)
 JOIN seller.cost_periods AS period ON period.account = requested.account AND period.sku = requested.sku
 WHERE period.local_day = {newest_day}
@@ -63,25 +67,46 @@ FROM unnest(%(first_days)s::date[], %(last_days)s::date[], %(elements)s::jsonb[]
      AS sent (first_day, last_day, elements)
 """
 
-_DELETE = """
-DELETE FROM seller.cost_periods
+_CHOSEN: LiteralString = """
+FROM seller.cost_periods
 WHERE account = %(account)s AND local_day = %(snapshot)s AND sku = ANY(%(skus)s)
   AND (%(first_day)s::date IS NULL OR (from_date, to_date) = (%(first_day)s, %(last_day)s))
 """
+_DELETE: LiteralString = f"DELETE {_CHOSEN}"
+_COUNT: LiteralString = f"SELECT {_CHOSEN}"
 
 
-async def read_stored(connection: Connection, selected: SelectedAccounts, skus: Mapping[str, Sequence[str]]) -> bytes:
+async def read_stored(
+    connection: Connection,
+    selected: SelectedAccounts,
+    skus: Mapping[str, Sequence[str]],
+    *,
+    with_accounts: bool,
+    with_skus: bool,
+) -> bytes:
     """Return the periods of products, as comma-separated JSON objects.
 
     Args:
         skus: The products of each account, by its key.
+        with_accounts: Name the account of each period.
+        with_skus: Name its SKU.
     """
     pairs = [(account.key, sku) for account in selected.accounts for sku in skus.get(account.key, ())]
     values = {"accounts": [account for account, _ in pairs], "skus": [sku for _, sku in pairs]}
     cursor = await connection.execute(sql.SQL(_READ).format(newest_day=newest_day(COST_PERIODS)), values)
+    owners = {
+        account.key: {
+            "account_title": account.account_title,
+            "seller_id": account.seller_id,
+            "marketplace_id": account.marketplace,
+        }
+        for account in selected.accounts
+    }
     periods = [
         {"from_date": first, "to_date": last, "cost_elements": _elements(elements)}
-        for first, last, elements in await cursor.fetchall()
+        | (owners[account] if with_accounts else {})
+        | ({"sku": sku} if with_skus else {})
+        for account, sku, first, last, elements in await cursor.fetchall()
     ]
     return b",".join(map(_ENCODER.encode, periods))
 
@@ -95,24 +120,21 @@ async def write_periods(
 
     Raises:
         ReplicaError: An account is a replica. Nothing was stored.
-        InvalidParametersError: A period overlaps a stored one with other dates. Nothing was stored.
+        InvalidParametersError: A period overlaps a stored one with other dates, or a conversion has no currency or
+            several. Nothing was stored.
     """
+    _refuse_conversions(selected, periods)
     values = {
         "sku": sku,
         "first_days": [period.from_date for period in periods],
         "last_days": [period.to_date for period in periods],
-        "elements": [
-            _ENCODER.encode(
-                [{name: getattr(each, name) for name in ELEMENT_FIELDS} for each in period.cost_elements]
-            ).decode()
-            for period in periods
-        ],
     }
     async with connection.transaction():
         await _reserve(connection, selected)
         for account in selected.accounts:
             snapshot = await _snapshot(connection, account) or account.today(now)
             snapshot_of = {"account": account.key, "snapshot": snapshot}
+            elements = [_encoded(period, account) for period in periods]
             overlaps = await (await connection.execute(_OVERLAP, {**values, **snapshot_of})).fetchall()
             problems: dict[str, list[str]] = {}
             for position, first, last in overlaps:
@@ -124,7 +146,7 @@ async def write_periods(
             if problems:
                 raise InvalidParametersError(problems)
             await connection.execute(_REPLACE, {**values, **snapshot_of})
-            await connection.execute(_INSERT, {**values, **snapshot_of})
+            await connection.execute(_INSERT, {**values, **snapshot_of, "elements": elements})
     return len(periods) * len(selected.accounts)
 
 
@@ -133,11 +155,14 @@ async def delete_periods(
     selected: SelectedAccounts,
     skus: Mapping[str, Sequence[str]],
     dates: tuple[date, date] | None,
+    *,
+    is_dry: bool,
 ) -> int:
     """Delete the periods of products, and return how many were deleted.
 
     Args:
         dates: First and last day of the one period to delete; None deletes all.
+        is_dry: Delete nothing, and return how many would be deleted.
 
     Raises:
         ReplicaError: An account is a replica. Nothing was deleted.
@@ -147,9 +172,10 @@ async def delete_periods(
     async with connection.transaction():
         await _reserve(connection, selected)
         for account in selected.accounts:
-            snapshot = await _snapshot(connection, account)
+            snapshot = await (_newest if is_dry else _snapshot)(connection, account)
             values = {"account": account.key, "snapshot": snapshot, "skus": list(skus.get(account.key, ()))}
-            deleted += (await connection.execute(_DELETE, {**values, "first_day": first, "last_day": last})).rowcount
+            chosen = {**values, "first_day": first, "last_day": last}
+            deleted += (await connection.execute(_COUNT if is_dry else _DELETE, chosen)).rowcount
     return deleted
 
 
@@ -167,11 +193,44 @@ async def _reserve(connection: Connection, selected: SelectedAccounts) -> None:
 
 async def _snapshot(connection: Connection, account: ServedAccount) -> date | None:
     """Return the day of the newest snapshot after deleting older ones; None without any."""
-    newest = await (await connection.execute(_SNAPSHOT, (account.key,))).fetchone()
-    day: date | None = newest[0] if newest else None
+    day = await _newest(connection, account)
     if day is not None:
         await connection.execute(_DELETE_OLDER, (account.key, day))
     return day
+
+
+async def _newest(connection: Connection, account: ServedAccount) -> date | None:
+    newest = await (await connection.execute(_SNAPSHOT, (account.key,))).fetchone()
+    return newest[0] if newest else None
+
+
+def _refuse_conversions(selected: SelectedAccounts, periods: Sequence[CostPeriod]) -> None:
+    """Return if each conversion is to the one currency of the accounts.
+
+    Raises:
+        InvalidParametersError: The accounts keep several currencies, or one that is not known.
+    """
+    if len(selected.currencies) == 1 and selected.accounts[0].currency_code:
+        return
+    allowed = f"converts to the currency of the account, but the accounts keep {', '.join(selected.currencies)}"
+    problems = {
+        f"data[{number}].cost_elements[{position}].conversion_rate": [f"{allowed}; write to one account at a time"]
+        for number, period in enumerate(periods)
+        for position, element in enumerate(period.cost_elements)
+        if element.is_converted
+    }
+    if problems:
+        raise InvalidParametersError(dict(islice(problems.items(), _MOST_PROBLEMS)))
+
+
+def _encoded(period: CostPeriod, account: ServedAccount) -> str:
+    """Return the elements of a period as an account stores them."""
+    elements = [
+        {name: getattr(element, name) for name in ELEMENT_FIELDS}
+        | ({"currency": account.currency_code} if element.is_converted else {})
+        for element in period.cost_elements
+    ]
+    return _ENCODER.encode(elements).decode()
 
 
 def _elements(stored: str | None) -> object:

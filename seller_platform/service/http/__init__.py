@@ -5,6 +5,7 @@
 - `responses`: answers and errors
 - `connections`: bounds for connections
 - `public_url`: the URL of the service, and the refusal of other hosts
+- `idempotency`: answers that are given again to a repeated request
 - `middleware`: request ids, access log, answers to unexpected errors
 - `compression`: gzip
 """

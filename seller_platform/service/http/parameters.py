@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from seller_platform.errors import InvalidParametersError
@@ -13,6 +13,7 @@ Value = TypeVar("Value")
 
 LARGEST_INTEGER = 2**63 - 1
 _LONGEST_TEXT = 1_000
+_LONGEST_NAME = 40
 MOST_FIELDS = 200
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _CURRENCY = re.compile(r"[A-Z]{3}")
@@ -26,6 +27,7 @@ class Parameter(Generic[Value]):
     Attributes:
         read: Returns the value of a text, or raises ValueError with what is allowed.
         schema: Its JSON schema in the OpenAPI document.
+        place: Where it is sent.
     """
 
     name: str
@@ -33,13 +35,14 @@ class Parameter(Generic[Value]):
     read: Callable[[str], Value]
     schema: Mapping[str, object] = field(default_factory=dict)
     required: bool = False
+    place: Literal["query", "header"] = "query"
 
     @property
     def described(self) -> dict[str, object]:
         """The parameter as an OpenAPI document describes it."""
         return {
             "name": self.name,
-            "in": "query",
+            "in": self.place,
             "required": self.required,
             "description": self.doc,
             "schema": dict(self.schema),
@@ -76,10 +79,12 @@ class Query:
 
     def join(self, sent: Mapping[str, object], parameters: Sequence[Parameter[Any]]) -> None:
         """Add parameters from a JSON body; a value sent twice must be equal."""
-        for name in (parameter.name for parameter in parameters):
-            value = sent.get(name)
+        for parameter in parameters:
+            name, value = parameter.name, sent.get(parameter.name)
             if value is None:
                 continue
+            if isinstance(value, bool) and parameter.schema.get("type") == "boolean":
+                value = str(value).lower()
             texts = self._texts.setdefault(name, [value if isinstance(value, str) else ""])
             if not isinstance(value, str):
                 self.refuse(name, "must be a string")
@@ -120,6 +125,15 @@ class Query:
             names = ", ".join(parameter.name for parameter in sent) or "none of them"
             self.refuse(subject, f"{rule} exactly one of {allowed}; {names} was sent")
         return SentParameter(sent[0].name, values[0]) if sent else SentParameter(parameters[0].name, "")
+
+    def refuse_others(self, parameters: Sequence[Parameter[Any]], body: Mapping[str, object]) -> None:
+        """Add a problem for each parameter, and each field of the body, that is none of these."""
+        allowed = [parameter.name for parameter in parameters]
+        for place, names in (("parameter", self._texts), ("field of the body", body)):
+            for name in names:
+                if name not in allowed:
+                    known = name if is_storable(name) and len(name) <= _LONGEST_NAME else shown(name)
+                    self.refuse(known, f"is no {place} of this endpoint; allowed are {', '.join(allowed)}")
 
     def refuse(self, name: str, problem: str) -> None:
         """Add a problem with a parameter."""
@@ -221,6 +235,17 @@ def count_parameter(name: str, doc: str) -> Parameter[int]:
         return number
 
     return Parameter(name, doc, read, {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER})
+
+
+def flag_parameter(name: str, doc: str) -> Parameter[bool]:
+    """Return a parameter that takes true or false."""
+
+    def read(text: str) -> bool:
+        if text not in ("true", "false"):
+            raise ValueError(f"must be true or false; it is {shown(text)}")
+        return text == "true"
+
+    return Parameter(name, doc, read, {"type": "boolean"})
 
 
 def day_parameter(name: str, doc: str) -> Parameter[date]:

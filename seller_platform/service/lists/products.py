@@ -29,10 +29,24 @@ _BY_ASIN = """
 SELECT account, sku FROM service.products WHERE account = ANY(%(accounts)s) AND asin = %(value)s
 UNION
 SELECT account, sku FROM seller.inventory WHERE account = ANY(%(accounts)s) AND asin = %(value)s
+UNION
+SELECT account, sku FROM seller.daily_product_sales WHERE account = ANY(%(accounts)s) AND asin = %(value)s
 """
 
+# As in the statistics, a product without a parent stands for its own, and one without a row for its stock or sales.
 _BY_PARENT_ASIN = """
-SELECT account, sku FROM service.products WHERE account = ANY(%(accounts)s) AND parent_asin = %(value)s
+SELECT account, sku FROM service.products
+WHERE account = ANY(%(accounts)s) AND coalesce(parent_asin, asin) = %(value)s
+UNION
+SELECT account, sku
+FROM (
+    SELECT account, sku FROM seller.inventory WHERE account = ANY(%(accounts)s) AND asin = %(value)s
+    UNION
+    SELECT account, sku FROM seller.daily_product_sales WHERE account = ANY(%(accounts)s) AND asin = %(value)s
+) AS stored
+WHERE NOT EXISTS (
+    SELECT FROM service.products AS product WHERE product.account = stored.account AND product.sku = stored.sku
+)
 """
 
 _WITHOUT_PRODUCTS = """
@@ -53,18 +67,25 @@ async def find_skus(
         UnknownToReplicaError: An account is a replica, of which the parents of products are not stored.
     """
     values = {"accounts": selected.keys, "value": product.value}
+    needs_parents = product.name == PARENT_ASIN.name and not await knows_parents(connection, selected)
+    if needs_parents and selected.has_replicas:
+        raise _unknown_parents()
     skus: dict[str, list[str]] = {}
     for account, sku in await (await connection.execute(_STATEMENTS[product.name], values)).fetchall():
         skus.setdefault(account, []).append(sku)
     if skus:
         return skus
-    if product.name == PARENT_ASIN.name and not await knows_parents(connection, selected):
-        problem = (
-            "is not known here: the rows come from another service, which does not list parents of products; the "
-            "operator can load them with `seller-platform service products load`"
-        )
-        raise UnknownToReplicaError(PARENT_ASIN.name, problem)
+    if needs_parents:
+        raise _unknown_parents()
     raise NotFoundError(f"there is no product with {product.name} {shown(product.value)} in the accounts selected")
+
+
+def _unknown_parents() -> UnknownToReplicaError:
+    problem = (
+        "is not known here: the rows come from another service, which does not list parents of products; the "
+        "operator can load them with `seller-platform service products load`"
+    )
+    return UnknownToReplicaError(PARENT_ASIN.name, problem)
 
 
 async def knows_parents(connection: Connection, selected: SelectedAccounts) -> bool:

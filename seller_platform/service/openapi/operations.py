@@ -45,7 +45,8 @@ _REFUSALS = {
     401: "The bearer token is missing, malformed, expired or revoked.",
     403: "The token lacks the scope. With the reason `replica`: the rows come from another service; change them there.",
     404: "What was asked for does not exist or is not the caller's.",
-    409: "The report is not ready; where `Retry-After` is sent, it will be.",
+    409: "The report is not ready, or a request with the same `Idempotency-Key` is under way; where `Retry-After` is "
+    "sent, try again then.",
     413: "The body is too large.",
     415: "The body is not JSON, or is compressed, or in another charset than UTF-8.",
     422: "A parameter is missing, unknown in value, out of range or contradictory. With the reason `replica` it asks "

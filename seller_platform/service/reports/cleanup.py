@@ -1,4 +1,4 @@
-"""Deletes expired consents, sessions, login attempts and reports.
+"""Deletes expired consents, sessions, login attempts, idempotency keys and reports.
 
 Rows are kept an hour longer than they are valid, so that requests under way can still read them. A used refresh token
 is kept until it would have expired, and a code as long as any token issued for it: a second use of either must still
@@ -10,6 +10,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import LiteralString
 
+from seller_platform.service.http.idempotency import KEPT_HOURS
 from seller_platform.service.pool import Connection
 from seller_platform.service.reports.jobs import KEPT_LONGER
 
@@ -30,6 +31,9 @@ _DELETIONS: Mapping[str, LiteralString] = MappingProxyType(
         """,
         "sessions": "DELETE FROM service.sessions WHERE expires_at <= now() - %(longer)s",
         "login attempts": "DELETE FROM service.login_attempts WHERE expires_at <= now() - %(longer)s",
+        "idempotency keys": """
+            DELETE FROM service.idempotency_keys WHERE stored_at <= now() - %(keys_kept)s - %(longer)s
+        """,
         "reports": "DELETE FROM service.report_jobs WHERE requested_at <= now() - %(report_kept)s - %(longer)s",
     }
 )
@@ -41,5 +45,9 @@ async def delete_expired(connection: Connection, *, kept_days: int) -> dict[str,
     Args:
         kept_days: For how many days reports are kept.
     """
-    values = {"longer": KEPT_LONGER, "report_kept": timedelta(days=kept_days)}
+    values = {
+        "longer": KEPT_LONGER,
+        "report_kept": timedelta(days=kept_days),
+        "keys_kept": timedelta(hours=KEPT_HOURS),
+    }
     return {kind: (await connection.execute(statement, values)).rowcount for kind, statement in _DELETIONS.items()}

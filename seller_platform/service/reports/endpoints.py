@@ -3,7 +3,9 @@
 Status and download need a selection that includes all accounts of the report.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -15,11 +17,13 @@ from seller_platform.errors import InvalidParametersError, ReportNotReadyError
 from seller_platform.service.access import (
     GROUP_TITLE,
     SELECTION,
+    Caller,
     authenticate,
     read_selector,
     select_accounts,
 )
 from seller_platform.service.http.bodies import read_json
+from seller_platform.service.http.idempotency import RepeatableRequest, answer_once
 from seller_platform.service.http.parameters import Query, SentParameter
 from seller_platform.service.http.responses import JSON, json_answer
 from seller_platform.service.limits.policy import ReportLimits
@@ -28,7 +32,7 @@ from seller_platform.service.lists.products import SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.routes import Cost, Route
-from seller_platform.service.pool import Store
+from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.csv import csv_parts
 from seller_platform.service.reports.jobs import (
     COMPLETED,
@@ -48,34 +52,16 @@ _CSV = "text/csv; charset=utf-8; header=present"
 
 def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Route, ...]:
     """Return the endpoints of reports."""
-    kept_days = limits.kept_days
-    messages = {
-        PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
-        COMPLETED: f"The report is ready. Download it within {kept_days} days of its request.",
-    }
+    kept_days, messages = limits.kept_days, _messages(limits)
 
     async def answer_request(request: Request) -> Response:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers, Scope.REPORTS)
-        query = Query(request.scope["query_string"])
-        query.join(await read_json(request), (*SELECTION, *SELECTORS))
-        selector, report = read_selector(query), query.only_one(SELECTORS, "selector")
-        query.check()
-        dataset, chosen = DATASET_OF[report.name], chosen_rows(report.name, report.value)
-        async with store.connection() as connection:
-            selected = await select_accounts(connection, caller, selector)
-            if len(selected.currencies) > 1 and keeps_own_currency(dataset):
-                problem = (
-                    f"selects accounts that keep {', '.join(selected.currencies)}; request a report for each currency"
-                )
-                raise InvalidParametersError({GROUP_TITLE.name: [problem]})
-            # Of a product, all days since the first that was read are needed; earlier days are unknown.
-            days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)
-            await require_read(connection, selected, [Need(dataset, report.name, days)], clock())
-            if chosen.sku is not None:
-                await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
-            report_id = await request_report(connection, caller, selector, selected, report=report, limits=limits)
-        return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": messages[PROCESSING]})
+        body, query = await read_json(request), request.scope["query_string"]
+        endpoint = f"POST {REPORT_REQUEST}"
+        repeatable = RepeatableRequest.of(request.headers, user_id=caller.id, endpoint=endpoint, query=query, body=body)
+        work = partial(_request, caller=caller, query=Query(query), body=body, now=clock(), limits=limits)
+        return await answer_once(store, repeatable, work)
 
     async def answer_status(request: Request) -> Response:
         _, job = await _find(store, request, kept_days)
@@ -103,6 +89,42 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
         Route(REPORT_STATUS, answer_status, STATUS, cost=Cost.CHEAP),
         Route(REPORT_DOWNLOAD, answer_download, DOWNLOAD, cost=Cost.DOWNLOAD),
     )
+
+
+def _messages(limits: ReportLimits) -> Mapping[str, str]:
+    """Return the messages of reports by their state."""
+    return {
+        PROCESSING: "The report is being written. Ask for its status again in a few seconds.",
+        COMPLETED: f"The report is ready. Download it within {limits.kept_days} days of its request.",
+    }
+
+
+async def _request(
+    connection: Connection,
+    *,
+    caller: Caller,
+    query: Query,
+    body: Mapping[str, object],
+    now: datetime,
+    limits: ReportLimits,
+) -> Response:
+    """Store a report to be written, and return the answer with its number."""
+    query.join(body, (*SELECTION, *SELECTORS))
+    selector, report = read_selector(query), query.only_one(SELECTORS, "selector")
+    query.check()
+    dataset, chosen = DATASET_OF[report.name], chosen_rows(report.name, report.value)
+    selected = await select_accounts(connection, caller, selector)
+    if len(selected.currencies) > 1 and keeps_own_currency(dataset):
+        problem = f"selects accounts that keep {', '.join(selected.currencies)}; request a report for each currency"
+        raise InvalidParametersError({GROUP_TITLE.name: [problem]})
+    # Of a product, all days since the first that was read are needed; earlier days are unknown.
+    days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)
+    await require_read(connection, selected, [Need(dataset, report.name, days)], now)
+    if chosen.sku is not None:
+        await find_skus(connection, selected, SentParameter(SKU.name, chosen.sku))
+    report_id = await request_report(connection, caller, selector, selected, report=report, limits=limits)
+    message = _messages(limits)[PROCESSING]
+    return json_answer({"report_id": str(report_id), "status": PROCESSING, "message": message})
 
 
 async def _find(store: Store, request: Request, kept_days: int) -> tuple[str, ReportRequestJob]:

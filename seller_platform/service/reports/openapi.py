@@ -5,6 +5,7 @@ from typing import Any
 
 from seller_platform.contract.tokens import Scope
 from seller_platform.service.access import SELECTION
+from seller_platform.service.http.idempotency import KEY
 from seller_platform.service.http.parameters import (
     Parameter,
     choice_parameter,
@@ -88,12 +89,12 @@ def request_description(limits: ReportLimits) -> Description:
         "Request a report: parameters in the query or as fields of a JSON body.",
         "Exactly one of `dps_date`, `product_sku` and `last_updated_date` says what the report holds. It is "
         f"written in the background; ask for its status, download it when it is completed, within {limits.kept_days} "
-        "days of the request. Its rows are those of one moment and never change. A request is not repeated by "
-        "itself: sent twice, it makes two reports.\n\n"
+        "days of the request. Its rows are those of one moment and never change. A request that is sent "
+        "twice makes two reports, unless both have the same `Idempotency-Key`.\n\n"
         f"A user may have {limits.open_reports} reports that are not yet completed, and "
         f"{limits.stored_bytes >> 20} MiB of stored ones; a request beyond is answered 429. Users take turns: one with "
-        "many reports does not keep others waiting.\n\nAmounts are not converted: a group whose accounts keep "
-        "several currencies can have a report only of rows that name theirs, the orders.",
+        "many reports does not keep others waiting.\n\nAmounts are not converted. Where the "
+        "accounts of a group keep several currencies, each row of daily product sales has `currency`, too.",
         object_schema(
             "",
             {
@@ -105,8 +106,8 @@ def request_description(limits: ReportLimits) -> Description:
                 "message": _MESSAGE,
             },
         ),
-        _FIELDS,
-        (401, 403, 404, 413, 415, 422, 503),
+        (*_FIELDS, KEY),
+        (401, 403, 404, 409, 413, 415, 422, 503),
         scope=Scope.REPORTS,
         extra={"requestBody": {"content": {JSON: {"schema": _REQUEST}}}},
     )

@@ -192,7 +192,7 @@ def periods_of_document(document: object) -> Periods:
     return msgspec.convert(document, Periods)
 
 
-_TEXTS = ("cost_element", "currency", "provider", "notes")
+_TEXTS = ("cost_element", "currency", "provider", "notes", "total_currency")
 _NUMBERS = ("amount", "total_amount", "units", "conversion_rate")
 
 

@@ -293,6 +293,22 @@ REPORT_CHUNKS = Table(
     comment="The rows of completed reports, which never change.",
 )
 
+IDEMPOTENCY_KEYS = Table(
+    "idempotency_keys",
+    METADATA,
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("endpoint", Text, primary_key=True, comment="Method and path."),
+    Column("key", Text, primary_key=True, comment="The value of the header Idempotency-Key."),
+    Column("fingerprint", LargeBinary, nullable=False, comment="SHA-256 of the query and the body."),
+    Column("status", Integer, nullable=False, comment="The HTTP status of the answer."),
+    Column("media_type", Text, comment="The type of its body."),
+    Column("body", LargeBinary, nullable=False),
+    _now("stored_at"),
+    Index(None, "stored_at"),
+    schema=SERVICE,
+    comment="Answers that a repeated request gets again, for a day.",
+)
+
 SUMMARIES = Table(
     "summaries",
     METADATA,

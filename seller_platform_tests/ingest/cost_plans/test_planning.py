@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -143,7 +144,7 @@ def test_an_applied_plan_holds_and_its_proof_is_kept(planner: Planner) -> None:
     applied = planner.apply(plan, run_id="run 7")
 
     assert applied.problem is None
-    assert planner.shop.sums() == {"2026-01-01..2026-12-31": Decimal("1234.625")}
+    assert planner.shop.sums() == {"2026-01-01..2026-12-31": Decimal("1234.63")}
     (write,) = applied.plan.writes
     assert write.state is WriteState.HOLDS
     assert write.read_back is not None
@@ -153,6 +154,19 @@ def test_an_applied_plan_holds_and_its_proof_is_kept(planner: Planner) -> None:
     assert write.read_back_at is not None
     assert write.written_at <= write.read_back_at
     assert (write.written_by, write.run_id) == ("ann", "run 7")
+
+
+def test_a_converted_cost_holds_in_the_currency_of_the_account(planner: Planner) -> None:
+    converted = CostElement("Freight", Decimal("36.67"), "USD", total_amount=Decimal(100), units=Decimal(3))
+    element = replace(converted, conversion_rate=Decimal("1.1"), total_currency="EUR")
+    plan = planner.planned({(US, SKU): (CostPeriod(*YEAR, (element,)),)})
+
+    applied = planner.apply(plan_of(planner.shop.warehouse, plan.id))
+
+    assert applied.problem is None
+    (write,) = applied.plan.writes
+    assert write.read_back == (CostPeriod(*YEAR, (CostElement("Freight", Decimal("36.67"), "USD"),)),)
+    assert planner.plan({(US, SKU): (CostPeriod(*YEAR, (element,)),)}).plan is None
 
 
 def test_several_accounts_and_connections_are_written_by_one_plan(planner: Planner) -> None:

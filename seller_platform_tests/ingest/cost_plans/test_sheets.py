@@ -13,7 +13,7 @@ from seller_platform.errors import CostSheetError, UnknownTableError
 from seller_platform.ingest.cost_plans.sheets import COLUMNS, ProductCosts, read_costs
 from seller_platform.warehouse.postgres.database import Database
 
-ACCOUNTS = ("S1.US", "S1.DE")
+ACCOUNTS = {"S1.US": "USD", "S1.DE": "EUR", "S1.XX": None}
 HEADER = "account,sku,from_date,to_date,cost_element,amount,currency"
 LINE = "S1.US,A,2026-01-01,2026-01-31,Freight,1.50,USD"
 
@@ -68,15 +68,33 @@ def test_optional_columns_may_stand_in_any_order_and_texts_hold_anything(databas
     assert period.cost_elements == (
         CostElement(
             "Freight",
-            Decimal("36.6666666667"),
+            Decimal("36.67"),
             "USD",
             "Möller & Søn 椿",
             'a, "b"\nc',
             total_amount=Decimal("100.00"),
             units=Decimal(3),
             conversion_rate=Decimal("1.1"),
+            total_currency="USD",
         ),
     )
+
+
+def test_a_converted_amount_is_in_the_currency_of_the_account(database: Database, tmp_path: Path) -> None:
+    header = f"{HEADER},total_amount,conversion_rate"
+    lines = ["S1.US,A,2026-01-01,2026-01-31,Freight,,EUR,100,1.1", "S1.DE,A,2026-01-01,2026-01-31,Freight,,EUR,100,1.0"]
+
+    read = _read(database, tmp_path, *lines, header=header)
+    unknown = _problems(database, tmp_path, lines[0].replace("S1.US", "S1.XX"), header=header)
+
+    elements = [period.cost_elements[0] for (period,) in read.values()]
+    assert [(each.amount, each.currency, each.total_currency) for each in elements] == [
+        (Decimal("110.00"), "USD", "EUR"),
+        (Decimal("100.00"), "EUR", None),
+    ]
+    assert unknown == [
+        "line 2, column conversion_rate: the currency of the account, to which it converts, is not known"
+    ]
 
 
 @pytest.mark.parametrize("line", ["S1.US,A,,,,,,yes", "S1.US,A,,,,,,", "S1.US,A,,,,,,TRUE"])
@@ -91,7 +109,7 @@ def test_a_sku_is_removed_by_a_mark_or_by_a_line_that_says_nothing_else(
     [
         (
             "S1.FR,A,2026-01-01,2026-01-31,Freight,1,USD",
-            "line 2, column account: 'S1.FR' is not the key of an account; they are: S1.DE, S1.US",
+            "line 2, column account: 'S1.FR' is not the key of an account; they are: S1.DE, S1.US, S1.XX",
         ),
         ("S1.US,,2026-01-01,2026-01-31,Freight,1,USD", "line 2, column sku: '' is not a SKU"),
         (
@@ -149,7 +167,7 @@ def test_a_problem_is_reported_by_line_column_and_value(
         ("1,,2,,", "column units: it goes with total_amount, which is empty"),
         (",10,0,,", "column units: it must be more than 0"),
         (",10,,0.0,", "column conversion_rate: it must be more than 0"),
-        ("3,10,3,,", "column amount: total_amount * conversion_rate / units is 3.3333333333"),
+        ("3,10,3,,", "column amount: total_amount * conversion_rate / units is 3.33"),
         (",999999999999,,2,", "column amount: total_amount * conversion_rate / units is 1999999999998.00"),
         ("1,,,,yes", "column remove: the SKU is to have no costs, but from_date"),
         ("1,,,,perhaps", "column remove: 'perhaps' is not yes or no"),

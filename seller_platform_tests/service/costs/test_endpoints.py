@@ -144,25 +144,27 @@ def test_what_was_written_is_read_back_in_the_fields_of_the_api(ann: httpx.Clien
         ('"amount": -0.0', "0.00"),
         ('"amount": 0.1', "0.10"),
         ('"amount": 1.10000', "1.10"),
-        ('"amount": 2.675', "2.675"),
+        ('"amount": 2.675', "2.68"),
         ('"amount": 1e2', "100.00"),
-        ('"amount": 12.5E-3', "0.0125"),
-        ('"amount": 123456789012.0123456789', "123456789012.0123456789"),
+        ('"amount": 12.5E-3', "0.01"),
+        ('"amount": 123456789012.0123456789', "123456789012.01"),
         ('"amount": 999999999999.99', "999999999999.99"),
         ('"total_amount": 0.3', "0.30"),
         ('"total_amount": 100, "units": 8', "12.50"),
-        ('"total_amount": 1, "units": 800', "0.00125"),
-        ('"total_amount": 10, "units": 3', "3.3333333333"),
-        ('"total_amount": 20, "units": 3', "6.6666666667"),
+        ('"total_amount": 1, "units": 800', "0.00"),
+        # Rounded once: with ten decimals in between it would be 0.01.
+        ('"total_amount": 0.0499999999, "units": 10', "0.00"),
+        ('"total_amount": 10, "units": 3', "3.33"),
+        ('"total_amount": 20, "units": 3', "6.67"),
         ('"total_amount": 100, "units": 2.5', "40.00"),
-        ('"total_amount": 19.99, "conversion_rate": "1.0835"', "21.659165"),
+        ('"total_amount": 19.99, "conversion_rate": "1.0835"', "21.66"),
         ('"total_amount": 0.1, "conversion_rate": "3"', "0.30"),
         ('"total_amount": 7, "units": null, "conversion_rate": null, "amount": null', "7.00"),
         ('"total_amount": 10, "units": 3, "amount": 3.33', "3.33"),
-        ('"total_amount": 10, "units": 3, "amount": 3.334', "3.334"),
+        ('"total_amount": 10, "units": 3, "amount": 3.334', "3.33"),
     ],
 )
-def test_amounts_are_exact(shared: httpx.Client, sent: str, stored: str) -> None:
+def test_amounts_are_in_cents(shared: httpx.Client, sent: str, stored: str) -> None:
     element = f'{{"cost_element": "Freight", "currency": "EUR", {sent}}}'
     period = f'{{"dates": {{"from_date": "2026-01-01", "to_date": "2026-01-01"}}, "cost_elements": [{element}]}}'
 
@@ -399,6 +401,57 @@ def test_products_are_found_by_asin_and_by_parent(ann: httpx.Client) -> None:
     assert counts == [1, 1, 2]
 
 
+def test_a_parent_is_found_by_every_value_that_the_statistics_list(ann: httpx.Client, shop: Served) -> None:
+    day = date(2026, 3, 1)
+    for sku, asin in (("SKU-1", "ASIN-1"), ("SKU-3", "ASIN-3"), ("SOLD", "ASIN-9"), ("ALSO", "ASIN-3")):
+        sold = (day, sku, "Mug", asin, 4, Decimal(100), Decimal(0), Decimal(0), Decimal(0), day)
+        insert_rows(shop.database, dataset_named("daily_product_sales"), "S1.US", [sold])
+        assert _write(ann, _period(), sku=sku).status_code == 200
+    query = {**US, "view_by": "product", "group_by": "parent_asin", "start_date": f"{day}", "end_date": f"{day}"}
+    listed = [row["parent_asin"] for row in ann.get("/sales/statistics-dashboard", params=query).json()["data"]]
+
+    skus = {
+        parent: [period["sku"] for period in ann.get(PATH, params={**US, "parent_asin": parent}).json()["data"]]
+        for parent in listed
+    }
+
+    assert skus == {"P1": ["SKU-1"], "ASIN-3": ["ALSO", "SKU-3"], "ASIN-9": ["SOLD"]}
+    assert ann.get(PATH, params={**US, "parent_asin": "ASIN-1"}).status_code == 404
+
+
+def test_periods_say_whose_they_are_where_the_request_does_not(ann: httpx.Client) -> None:
+    ann.post(PATH, params={"group_title": "World"}, json={"sku": "SKU-1", "data": [_period()]})
+
+    of_group = _read(ann, group_title="World")
+    of_asin = ann.get(PATH, params={**US, "asin": "ASIN-1"}).json()["data"]
+
+    owners = [(each["account_title"], each["seller_id"], each["marketplace_id"], each["sku"]) for each in of_group]
+    assert owners == [("Shop DE", "S1", "DE", "SKU-1"), ("Shop US", "S1", "US", "SKU-1")]
+    assert [list(each) for each in of_asin] == [["from_date", "to_date", "cost_elements", "sku"]]
+
+
+def test_a_converted_amount_is_in_the_currency_of_the_account(ann: httpx.Client) -> None:
+    converted = _element(amount=None, total_amount=100, units=3, conversion_rate="1.1", currency="EUR")
+    unconverted = _element(amount=None, total_amount=100, units=3, conversion_rate="1.0", currency="EUR")
+
+    _write(ann, _period("2026-01-01", "2026-01-31", converted, unconverted))
+    of_group = ann.post(
+        PATH,
+        params={"group_title": "World"},
+        json={"sku": "SKU-2", "data": [_period("2026-01-01", "2026-01-31", unconverted, converted)]},
+    )
+
+    elements = _read(ann)[0]["cost_elements"]
+    assert [(each["amount"], each["currency"]) for each in elements] == [
+        (Decimal("36.67"), "USD"),
+        (Decimal("33.33"), "EUR"),
+    ]
+    problems = _problems(of_group)
+    assert list(problems) == ["data[0].cost_elements[1].conversion_rate"]
+    assert "the accounts keep EUR, USD" in problems["data[0].cost_elements[1].conversion_rate"][0]
+    assert _read(ann, "SKU-2") == []
+
+
 @pytest.mark.parametrize(
     "query", [{}, {"sku": "SKU-1", "asin": "ASIN-1"}, {"sku": "a", "asin": "b", "parent_asin": "c"}]
 )
@@ -452,6 +505,62 @@ def test_a_deletion_takes_one_period_or_all(ann: httpx.Client) -> None:
         "deleted": 1,
     }
     assert (again.status_code, rest.json()["deleted"], _read(ann), len(_read(ann, "SKU-2"))) == (404, 2, [], 1)
+
+
+def test_a_dry_deletion_counts_and_deletes_nothing(ann: httpx.Client, shop: Served) -> None:
+    _write(ann, _period(), _period("2026-02-01", "2026-02-28"))
+    execute(shop.database, f"{_INSERT} VALUES ('SKU-1', '2026-01-01', '2026-01-31', '[]', '2026-01-01', 'S1.US', 0, 0)")
+    one = {**US, "sku": "SKU-1", "from_date": "2026-02-01", "to_date": "2026-02-28"}
+
+    answers = [
+        ann.request("DELETE", PATH, params={**US, "sku": "SKU-1", "dry_run": "true"}),
+        ann.request("DELETE", PATH, params={**one, "dry_run": "true"}),
+        ann.request("DELETE", PATH, json={**one, "dry_run": True}),
+    ]
+    missing = ann.request("DELETE", PATH, params={**US, "sku": "SKU-2", "dry_run": "true"})
+    invalid = ann.request("DELETE", PATH, params={**US, "sku": "SKU-1", "dry_run": "yes"})
+
+    assert answers[0].json() == {
+        "status": "success",
+        "code": 200,
+        "message": "2 cost periods would be deleted; nothing was.",
+        "deleted": 2,
+    }
+    assert [answer.json()["deleted"] for answer in answers[1:]] == [1, 1]
+    assert (missing.status_code, _problems(invalid)["dry_run"]) == (404, ["must be true or false; it is 'yes'"])
+    with shop.database.begin() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM seller.cost_periods").scalar_one() == 3
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "names"),
+    [
+        ({"start_date": "2026-01-01", "end_date": "2026-01-31"}, None, ["end_date", "start_date"]),
+        ({"From_Date": "2026-01-01"}, None, ["From_Date"]),
+        ({"": "x", "a\0": "y", "z" * 50: ""}, None, ["", "'a\\x00'", f"'{'z' * 40}'..."]),
+        ({}, {"data": [], "dates": None}, ["data", "dates"]),
+        ({"per_page": "500", "dry_run": "false"}, {"sku": "SKU-1", "\ud800": 1}, ["'\\ud800'", "per_page"]),
+    ],
+    ids=str,
+)
+def test_a_deletion_refuses_what_it_does_not_know(
+    ann: httpx.Client, query: dict[str, str], body: Body | None, names: list[str]
+) -> None:
+    _write(ann, _period(), _period("2026-02-01", "2026-02-28"))
+    content = b"" if body is None else json.dumps(body).encode()
+
+    answer = ann.request(
+        "DELETE",
+        PATH,
+        params={**US, "sku": "SKU-1", **query},
+        content=content,
+        headers={"Content-Type": "application/json"},
+    )
+
+    assert sorted(_problems(answer)) == sorted(names)
+    for problems in _problems(answer).values():
+        assert "allowed are account_title, seller_id, marketplace_id, group_title, sku, asin" in problems[0]
+    assert len(_read(ann)) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""Tests that a request with an Idempotency-Key is carried out once, however often it is sent."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from seller_platform.service.pool import Store
+from seller_platform.service.reports.cleanup import delete_expired
+from seller_platform.warehouse.postgres.database import conninfo
+from seller_platform_tests.support.served import ANN, BOB, Served, execute
+
+COSTS, REPORTS = "/cogs/cost-periods", "/reports/request"
+US = {"account_title": "Shop US"}
+PERIOD: dict[str, Any] = {
+    "dates": {"from_date": "2026-01-01", "to_date": "2026-01-31"},
+    "cost_elements": [{"cost_element": "Freight", "currency": "USD", "amount": 1.5}],
+}
+BODY = {"sku": "SKU-1", "data": [PERIOD]}
+_ADD_PRODUCT = "INSERT INTO service.products (account, sku, asin, product_name) VALUES ('S1.US', %s, 'A', '')"
+
+
+@pytest.fixture
+def ann(service: Served) -> Iterator[httpx.Client]:
+    execute(service.database, _ADD_PRODUCT, "SKU-1")
+    with service.client(ANN) as client:
+        yield client
+
+
+def _keyed(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
+
+
+def _report(client: httpx.Client, key: str, day: str = "2026-03-01", **selection: str) -> httpx.Response:
+    return client.post(REPORTS, params=selection or US, json={"dps_date": day}, headers=_keyed(key))
+
+
+def _count(service: Served, table: str) -> int:
+    with service.database.begin() as connection:
+        return int(connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one())
+
+
+def test_a_repeated_request_gets_the_first_answer_and_has_one_effect(ann: httpx.Client, service: Served) -> None:
+    first, again, quoted = (_report(ann, key) for key in ("key 1", "key 1", '"key 1"'))
+    other_key, other_day = _report(ann, "key 2"), _report(ann, "key 1", "2026-03-02")
+    other_endpoint = ann.post(COSTS, params=US, json=BODY, headers=_keyed("key 1"))
+    with service.client(BOB) as bob:
+        other_user = _report(bob, "key 1", account_title="Bob's")
+
+    assert [answer.status_code for answer in (first, again, quoted, other_key, other_user)] == [200] * 5
+    assert first.content == again.content == quoted.content
+    assert first.headers["content-type"] == again.headers["content-type"]
+    assert len({answer.json()["report_id"] for answer in (first, other_key, other_user)}) == 3
+    assert _count(service, "service.report_jobs") == 3
+    assert other_endpoint.status_code == 200
+    assert other_day.status_code == 422
+    assert "another request was sent" in other_day.json()["errors"]["Idempotency-Key"][0]
+
+
+def test_a_final_refusal_is_given_again_and_stores_nothing_else(ann: httpx.Client, service: Served) -> None:
+    unknown = {**BODY, "sku": "SKU-2"}
+    invalid = {**BODY, "data": [PERIOD, {**PERIOD, "dates": {"from_date": "2026-01-31", "to_date": "2026-02-01"}}]}
+
+    refused = [ann.post(COSTS, params=US, json=body, headers=_keyed(f"{body}"[:99])) for body in (unknown, invalid)]
+    execute(service.database, _ADD_PRODUCT, "SKU-2")
+    again = [ann.post(COSTS, params=US, json=body, headers=_keyed(f"{body}"[:99])) for body in (unknown, invalid)]
+    with_another_key = ann.post(COSTS, params=US, json=unknown, headers=_keyed("another"))
+
+    assert [answer.status_code for answer in refused] == [404, 422]
+    assert [answer.content for answer in again] == [answer.content for answer in refused]
+    assert with_another_key.status_code == 200
+    assert _count(service, "seller.cost_periods") == 1
+
+
+def test_a_request_under_way_is_not_begun_a_second_time(ann: httpx.Client, service: Served, database_url: str) -> None:
+    def write() -> httpx.Response:
+        with service.client(ANN) as client:
+            return client.post(COSTS, params=US, json=BODY, headers=_keyed("key"))
+
+    with psycopg.connect(conninfo(database_url)) as holder, ThreadPoolExecutor(1) as pool:
+        holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('seller.cost_periods S1.US', 0))")
+        waiting = pool.submit(write)
+        is_waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+        while holder.execute(is_waiting).fetchone() == (0,):
+            assert not waiting.done()
+        busy = write()
+        holder.commit()
+        first = waiting.result(30)
+
+    assert (busy.status_code, busy.headers["retry-after"]) == (409, "1")
+    assert first.status_code == 200
+    assert write().content == first.content
+
+
+def test_the_effect_and_the_answer_are_stored_together_or_not_at_all(ann: httpx.Client, service: Served) -> None:
+    execute(
+        service.database,
+        """
+        CREATE FUNCTION service.fail() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'shut down' USING ERRCODE = '57P01'; END $$;
+        CREATE TRIGGER fail BEFORE INSERT ON service.idempotency_keys FOR EACH ROW EXECUTE FUNCTION service.fail()
+        """,
+    )
+    lost = _report(ann, "key")
+    jobs_after_loss = _count(service, "service.report_jobs"), _count(service, "service.procrastinate_jobs")
+    execute(service.database, "DROP TRIGGER fail ON service.idempotency_keys")
+    again = _report(ann, "key")
+
+    assert (lost.status_code, jobs_after_loss) == (503, (0, 0))
+    assert (again.status_code, _count(service, "service.report_jobs")) == (200, 1)
+
+
+@pytest.mark.parametrize("key", ["", '""', "x" * 256, "schlüssel", "a\tb"])
+def test_a_key_of_another_form_is_refused(ann: httpx.Client, service: Served, key: str) -> None:
+    headers = {b"Idempotency-Key": key.encode()}
+    answer = ann.post(REPORTS, params={**US, "dps_date": "2026-03-01"}, headers=headers)
+
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == ["Idempotency-Key"]
+    assert _count(service, "service.report_jobs") == 0
+
+
+def test_a_key_is_sent_once_and_kept_for_a_day(ann: httpx.Client, service: Served, database_url: str) -> None:
+    twice = ann.post(
+        REPORTS, params={**US, "dps_date": "2026-03-01"}, headers=[("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+    )
+    first = _report(ann, "~" * 255)
+    execute(service.database, "UPDATE service.idempotency_keys SET stored_at = now() - interval '24 hours 1 minute'")
+    next_day = _report(ann, "~" * 255)
+    execute(service.database, "UPDATE service.idempotency_keys SET stored_at = now() - interval '25 hours 1 minute'")
+
+    async def delete() -> dict[str, int]:
+        store = Store(database_url)
+        await store.open()
+        try:
+            async with store.connection() as connection:
+                return await delete_expired(connection, kept_days=7)
+        finally:
+            await store.close()
+
+    assert list(twice.json()["errors"]) == ["Idempotency-Key"]
+    assert first.json()["report_id"] != next_day.json()["report_id"]
+    assert asyncio.run(delete())["idempotency keys"] == 1
+    assert _count(service, "service.idempotency_keys") == 0
