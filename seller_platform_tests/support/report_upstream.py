@@ -59,6 +59,7 @@ class ReportUpstream:
     download: Callable[[str], bytes] = lambda form: json.dumps(ROWS).encode()
     asked: list[AskedReport] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
 
     def answer(self, path: str, query: dict[str, str], body: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
         self.seen.append(path)
@@ -113,6 +114,7 @@ def report_upstream() -> Iterator[ReportUpstream]:
             self.wfile.write(body)
 
         def do_POST(self) -> None:
+            upstream.keys.append(self.headers["Idempotency-Key"])
             self._answer(self.rfile.read(int(self.headers["Content-Length"])))
 
         def do_GET(self) -> None:

@@ -137,7 +137,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             now = clock()
             days = None
             if dataset.is_dated:
-                days = [days_of(dataset, account, list_request, now) for account in selected.accounts]
+                days = days_of_accounts(dataset, selected, list_request, now)
             needs = [Need(dataset, START.name, days) if dataset.is_dated else Need(dataset, ACCOUNT)]
             source, own_needs = rules.source(selected, list_request.own_days, now) if rules.source else (None, ())
             await require_read(connection, selected, [*needs, *own_needs], now)
@@ -218,6 +218,29 @@ def _unknown_rate(selected: SelectedAccounts, problem: str) -> ApiError:
             CURRENCY.name, f"{problem} here; no list tells a copy of exchange rates, but {advice}"
         )
     return InvalidParametersError({CURRENCY.name: [problem]})
+
+
+def days_of_accounts(
+    dataset: Dataset, selected: SelectedAccounts, list_request: ListRequest, now: datetime
+) -> list[Days]:
+    """Return the requested days of each account.
+
+    Where the start is today in one time zone, it may be tomorrow in another, whose accounts have no rows yet.
+
+    Raises:
+        InvalidParametersError: As `days_of` does; a start after today only if no account has reached it.
+    """
+    start = list_request.start
+    if (
+        start is None
+        or list_request.end is not None
+        or all(account.today(now) < start for account in selected.accounts)
+    ):
+        return [days_of(dataset, account, list_request, now) for account in selected.accounts]
+    return [
+        Days(start, start) if account.today(now) < start else days_of(dataset, account, list_request, now)
+        for account in selected.accounts
+    ]
 
 
 def days_of(dataset: Dataset, account: ServedAccount, list_request: ListRequest, now: datetime) -> Days:

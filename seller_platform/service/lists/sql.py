@@ -75,10 +75,17 @@ class PageSource:
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """Selects rows of a dated dataset: days, and one product or all."""
+    """Selects rows of a dated dataset: days, and one product or all.
+
+    Attributes:
+        with_changes: Select earlier rows, too, that came or changed on these days.
+        with_currency: Name the account's currency in each row.
+    """
 
     days: Days
     sku: str | None = None
+    with_changes: bool = False
+    with_currency: bool = False
 
 
 _EVERY = sql.SQL("true").format()
@@ -87,10 +94,30 @@ _ROWS = """
 WITH {chosen}
 SELECT {columns}
 FROM chosen
-JOIN {table} AS stored
-  ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
+JOIN {table} AS stored ON stored.account = chosen.account AND {inside}
 WHERE {condition}
 """
+
+_INSIDE = sql.SQL("stored.local_day BETWEEN chosen.first_day AND chosen.last_day").format()
+
+# A load that was the first of a day found its rows as they were; rows that a later one brought are new or changed.
+_INSIDE_OR_CHANGED = """(
+    {inside} OR (
+        stored.load_id IN (
+            SELECT load.id
+            FROM platform.loads AS load
+            JOIN chosen AS asked ON asked.account = load.account
+            WHERE load.dataset = {dataset}
+              AND (load.finished_at AT TIME ZONE asked.zone)::date BETWEEN asked.first_day AND asked.last_day
+        )
+        AND EXISTS (
+            SELECT FROM platform.loads AS earlier
+            WHERE earlier.dataset = {dataset} AND earlier.account = stored.account AND earlier.id < stored.load_id
+              AND earlier.verdict <> 'held'
+              AND earlier.window_start <= stored.local_day AND earlier.window_end > stored.local_day
+        )
+    )
+)"""
 
 _ANSWERED = (
     "SELECT row_to_json(answered)::text FROM (SELECT {fields} FROM ({rows} ORDER BY {order}) AS page) AS answered"
@@ -263,6 +290,8 @@ async def open_rows(
     if zones and is_one_zone:
         await connection.execute("SELECT set_config('TimeZone', %s, true)", (*zones,))
     fields = [_field(column, is_one_zone=is_one_zone, is_converted=False) for column in dataset.columns]
+    if chosen.with_currency:
+        fields.append(sql.SQL("page.own_currency AS currency"))
     answered = sql.SQL(_ANSWERED).format(
         fields=sql.SQL(", ").join(fields),
         rows=_rows_statement(dataset, chosen, sql.SQL("stored.*, chosen.zone, chosen.currency AS own_currency")),
@@ -349,7 +378,12 @@ def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
 def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:
     condition = sql.SQL("true" if chosen.sku is None else "stored.sku = %(sku)s")
     table = sql.Identifier(SELLER, dataset.name)
-    return sql.SQL(_ROWS).format(chosen=_chosen(dataset), columns=columns, table=table, condition=condition)
+    inside = _INSIDE
+    if chosen.with_changes:
+        inside = sql.SQL(_INSIDE_OR_CHANGED).format(inside=_INSIDE, dataset=sql.Literal(dataset.name))
+    return sql.SQL(_ROWS).format(
+        chosen=_chosen(dataset), columns=columns, table=table, inside=inside, condition=condition
+    )
 
 
 def _row_values(selected: SelectedAccounts, chosen: ChosenRows) -> dict[str, object]:

@@ -87,6 +87,9 @@ def velocity_source(
     if start is None and end is None:
         return None, ()
     lasts = [end or account.today(now) for account in selected.accounts]
+    if start and any(start <= last for last in lasts):
+        # Where it is tomorrow in the zone of an account, that account has sold nothing since.
+        lasts = [max(start, last) if end is None else last for last in lasts]
     firsts = [start or max(date.min + _DEFAULT_SPAN, last) - _DEFAULT_SPAN for last in lasts]
     for first, last in zip(firsts, lasts, strict=True):
         if first > last:

@@ -33,11 +33,23 @@ async def csv_parts(columns: Sequence[str], chunks: AsyncIterator[bytes]) -> Asy
     """Yield the first line, then the lines of each chunk, which a thread writes.
 
     Args:
+        columns: The first columns; fields that the first row has beside them follow.
         chunks: The rows as JSON objects with commas between.
     """
-    yield csv_header(columns)
+    is_first = True
     async for chunk in chunks:
+        if is_first:
+            columns = [*dict.fromkeys((*columns, *_first_row(chunk)))]
+            yield csv_header(columns)
+            is_first = False
         yield await anyio.to_thread.run_sync(csv_lines, columns, chunk)
+    if is_first:
+        yield csv_header(columns)
+
+
+def _first_row(chunk: bytes) -> Mapping[str, object]:
+    row: Mapping[str, object] = json.JSONDecoder().raw_decode(chunk.decode())[0]
+    return row
 
 
 class _Number(str):

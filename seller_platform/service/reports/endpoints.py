@@ -13,9 +13,8 @@ from starlette.responses import Response, StreamingResponse
 from seller_platform.clocks import Clock
 from seller_platform.contract.tokens import Scope
 from seller_platform.contract.wire import REPORT_DOWNLOAD, REPORT_REQUEST, REPORT_STATUS
-from seller_platform.errors import InvalidParametersError, ReportNotReadyError
+from seller_platform.errors import ReportNotReadyError
 from seller_platform.service.access import (
-    GROUP_TITLE,
     SELECTION,
     Caller,
     authenticate,
@@ -27,7 +26,6 @@ from seller_platform.service.http.idempotency import RepeatableRequest, answer_o
 from seller_platform.service.http.parameters import Query, SentParameter
 from seller_platform.service.http.responses import JSON, json_answer
 from seller_platform.service.limits.policy import ReportLimits
-from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.products import SKU, find_skus
 from seller_platform.service.lists.replica import Need, require_read
 from seller_platform.service.metrics import note_rows
@@ -114,9 +112,6 @@ async def _request(
     query.check()
     dataset, chosen = DATASET_OF[report.name], chosen_rows(report.name, report.value)
     selected = await select_accounts(connection, caller, selector)
-    if len(selected.currencies) > 1 and keeps_own_currency(dataset):
-        problem = f"selects accounts that keep {', '.join(selected.currencies)}; request a report for each currency"
-        raise InvalidParametersError({GROUP_TITLE.name: [problem]})
     # Of a product, all days since the first that was read are needed; earlier days are unknown.
     days = None if chosen.sku is not None else [chosen.days] * len(selected.accounts)
     await require_read(connection, selected, [Need(dataset, report.name, days)], now)

@@ -1,8 +1,10 @@
 """Describes the endpoints of reports for the OpenAPI document."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from seller_platform.contract import Dataset
 from seller_platform.contract.tokens import Scope
 from seller_platform.service.access import SELECTION
 from seller_platform.service.http.idempotency import KEY
@@ -15,6 +17,7 @@ from seller_platform.service.http.parameters import (
 )
 from seller_platform.service.http.responses import JSON
 from seller_platform.service.limits.policy import ReportLimits
+from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.openapi.operations import INTEGER, TEXT, Description, object_schema, row_schema
 from seller_platform.service.reports.jobs import COMPLETED, FAILED, PROCESSING
 from seller_platform.service.reports.writing import DATASET_OF, DPS_DATE, LAST_UPDATED_DATE, PRODUCT_SKU
@@ -24,7 +27,7 @@ _PRODUCT_SKU = text_parameter(
     PRODUCT_SKU, "The daily product sales of that SKU, on all days; of a copy, on all since the first that was read."
 )
 _LAST_UPDATED_DATE = day_parameter(
-    LAST_UPDATED_DATE, "The orders updated on that day or later; an order counts as updated on the day it was placed."
+    LAST_UPDATED_DATE, "The orders that were placed or changed on that day or later, in the account's time zone."
 )
 SELECTORS: tuple[Parameter[Any], ...] = (_DPS_DATE, _PRODUCT_SKU, _LAST_UPDATED_DATE)
 REPORT_ID = count_parameter("report_id", "Number of the report.")
@@ -61,7 +64,18 @@ STATUS = Description(
     (401, 404, 422, 503),
 )
 
-_ROWS = [row_schema(dataset.name, dataset.columns) for dataset in dict.fromkeys(DATASET_OF.values())]
+_CURRENCY = ({"type": ["string", "null"]}, "ISO 4217 code of the amounts; of groups that keep several only.")
+
+
+def _report_row(dataset: Dataset) -> Mapping[str, object]:
+    row: dict[str, Any] = dict(row_schema(dataset.name, dataset.columns))
+    if not keeps_own_currency(dataset):
+        return row
+    named = object_schema("", {"currency": _CURRENCY})["properties"]
+    return {**row, "title": f"{row['title']}OfReport", "properties": {**row["properties"], **named}}
+
+
+_ROWS = [_report_row(dataset) for dataset in dict.fromkeys(DATASET_OF.values())]
 _IN_JSON = Description(
     "download_report",
     "reports",

@@ -1,17 +1,20 @@
 """Writes a report: its rows, read at one moment, become chunks that never change.
 
 A report of daily product sales holds the rows of that list, a report of orders those of the list of orders. The API
-does not say when an order was updated; an order counts as updated on the day it was placed.
+does not say when an order was updated. It counts as updated on the day it was placed, and on the day of the load that
+brought its row, unless that load was the first of its day.
 """
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, ORDERS
 from seller_platform.errors import ApiError, NotFoundError, TooManyReportsError
 from seller_platform.service.access import Selector, select_accounts
+from seller_platform.service.lists.endpoints import keeps_own_currency
 from seller_platform.service.lists.sql import ChosenRows, Days, count_rows, open_rows
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.reports.jobs import (
@@ -91,7 +94,7 @@ def chosen_rows(selector: str, value: str) -> ChosenRows:
         case "product_sku":
             return ChosenRows(Days(date.min, date.max), sku=value)
         case _:
-            return ChosenRows(Days(date.fromisoformat(value), date.max))
+            return ChosenRows(Days(date.fromisoformat(value), date.max), with_changes=True)
 
 
 async def _write(store: Store, connection: Connection, job: ReportRequestJob, most_bytes: int) -> None:
@@ -103,7 +106,9 @@ async def _write(store: Store, connection: Connection, job: ReportRequestJob, mo
     selected = await select_accounts(connection, owner, Selector(**job.selection))
     if sorted(selected.keys) != sorted(job.accounts):
         raise NotFoundError("the accounts selected are no longer those of the request; request the report again")
-    dataset, chosen = DATASET_OF[job.selector], chosen_rows(job.selector, job.value)
+    dataset = DATASET_OF[job.selector]
+    has_several = len(selected.currencies) > 1 and keeps_own_currency(dataset)
+    chosen = replace(chosen_rows(job.selector, job.value), with_currency=has_several)
     position, written, size, noted = 0, 0, 0, time.monotonic()
     room = most_bytes - await stored_bytes(connection, owner.id)
     expected = await count_rows(connection, dataset, selected, chosen)

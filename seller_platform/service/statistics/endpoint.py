@@ -22,7 +22,7 @@ from seller_platform.service.lists.endpoints import (
     PAGES,
     START,
     check_currency,
-    days_of,
+    days_of_accounts,
     page_answer,
     require_rates,
 )
@@ -129,7 +129,7 @@ def statistics_route(store: Store, clock: Clock) -> Route:
             list_request, grouping = read_request(request.scope["query_string"])
             selected = await select_accounts(connection, caller, list_request.selector)
             now = clock()
-            days = [days_of(SALES_BY_DATE, account, list_request, now) for account in selected.accounts]
+            days = days_of_accounts(SALES_BY_DATE, selected, list_request, now)
             currency = list_request.currency
             is_converted = await check_currency(connection, selected, currency)
             if grouping.dimension == "parent_asin" and not await knows_parents(connection, selected):

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
 from seller_platform.errors import InvalidGroupError, UnknownGroupError
+from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.store import require_accounts, user_id_of
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import ACCOUNT_GROUP_MEMBERS, ACCOUNT_GROUPS
@@ -33,6 +34,8 @@ def set_group(database: Database, email: str, title: str, account_keys: Sequence
         connection.execute(delete(ACCOUNT_GROUP_MEMBERS).where(ACCOUNT_GROUP_MEMBERS.c.group_id == group_id))
         for key in dict.fromkeys(account_keys):
             connection.execute(insert(ACCOUNT_GROUP_MEMBERS).values(group_id=group_id, account=key))
+        details = {"group": title, "accounts": list(dict.fromkeys(account_keys))}
+        record_operator_event(connection, EventKind.GROUP_CHANGED, user_id=user_id, details=details)
 
 
 def groups_of(database: Database, email: str) -> Mapping[str, tuple[str, ...]]:
@@ -62,10 +65,12 @@ def remove_group(database: Database, email: str, title: str) -> None:
         UnknownGroupError: The user has no group of that title.
     """
     with database.begin() as connection:
-        titles = _titles(connection, user_id_of(connection, email))
+        user_id = user_id_of(connection, email)
+        titles = _titles(connection, user_id)
         if title not in titles:
             raise UnknownGroupError(title, email, list(titles))
         connection.execute(delete(ACCOUNT_GROUPS).where(ACCOUNT_GROUPS.c.id == titles[title]))
+        record_operator_event(connection, EventKind.GROUP_REMOVED, user_id=user_id, details={"group": title})
 
 
 def _titles(connection: Connection, user_id: int) -> Mapping[str, int]:

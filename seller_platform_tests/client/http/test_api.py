@@ -41,6 +41,24 @@ def in_turn(*answers: httpx.Response | Exception) -> Answers:
     return answer
 
 
+def test_a_keyed_request_waits_for_the_one_under_way_and_keeps_its_key() -> None:
+    seen: list[httpx.Request] = []
+    answers = in_turn(httpx.Response(503), httpx.Response(409, headers={"Retry-After": "7"}), GOOD, httpx.Response(409))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return answers(request)
+
+    time = FakeTime()
+    with api_of(answer, time=time) as api:
+        assert api.post("/reports/request", idempotency_key="k-1").requests == 3
+        with pytest.raises(RequestRefusedError, match="409"):
+            api.post("/reports/request", idempotency_key="k-2")
+
+    assert [request.headers["Idempotency-Key"] for request in seen] == ['"k-1"'] * 3 + ['"k-2"']
+    assert time.pauses[-1] == 7
+
+
 def test_paths_are_joined_to_a_base_url_with_a_path_of_its_own() -> None:
     seen: list[httpx.Request] = []
 

@@ -119,6 +119,20 @@ def test_the_selector_and_the_account_are_in_the_query_and_in_the_body(steps: St
     assert [(asked.query, asked.body) for asked in steps.upstream.asked] == [(expected, expected)]
 
 
+def test_a_request_without_an_answer_is_sent_again_with_the_same_key(steps: Steps) -> None:
+    steps.upstream.refuses["/reports/request"] = [(503, {}), (409, {"Retry-After": "1"})]
+    steps.upstream.ends = (1, "failed", "the disk is full")
+
+    steps.request()
+    steps.poll_until_it_ends()
+    steps.load()
+    steps.request()
+
+    first, attempt, other_job = (steps.upstream.keys[number] for number in (0, 3, 4))
+    assert steps.upstream.keys == [first, first, first, attempt, other_job]
+    assert len({first, attempt, other_job}) == 3
+
+
 def test_yesterday_is_that_of_each_account(steps: Steps) -> None:
     steps.request(ReportOrder(), LOS_ANGELES)
     steps.request(ReportOrder("last_updated_date"), AUCKLAND)

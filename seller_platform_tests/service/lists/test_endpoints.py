@@ -192,6 +192,41 @@ def test_the_default_week_ends_today_in_each_accounts_calendar(reading: Served) 
     assert {row["date"] for row in german["data"]} == {f"2026-03-0{day}" for day in range(4, 10)}
 
 
+def test_a_start_that_only_some_zones_have_reached_is_no_error(service: Served) -> None:
+    """It is the 10th of March in Berlin, and still the 9th in Los Angeles."""
+    for account, day in (("S1.US", date(2026, 3, 9)), ("S1.DE", date(2026, 3, 10))):
+        zero = Decimal(0)
+        sold = (day, f"SKU {account}", "Mug", "A", 4, Decimal(100), zero, zero, zero, day)
+        insert_rows(service.database, DAILY, account, [sold])
+    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-10', 'USD', 1.25)")
+    group = {"account_title": None, "group_title": "World", "currency": "EUR", "end_date": None}
+    views = {"view_by": "product", "group_by": "sku", "start_date": "2026-03-10", "per_page": "500"}
+    velocity = {"velocity_start_date": "2026-03-10", "per_page": "20"}
+
+    today = _body(_get(service, DAILY, **{**group, "start_date": "2026-03-10"}))
+    statuses = {
+        (dataset.name, start): _get(service, dataset, **{**group, "start_date": start}).status_code
+        for dataset in (ORDERS, DAILY, dataset_named("transactions"))
+        for start in ("2026-03-10", "2026-03-11")
+    }
+    american = _get(service, DAILY, start_date="2026-03-10", end_date=None)
+    with service.client(ANN) as client:
+        world = {"group_title": "World"}
+        statistics = client.get("/sales/statistics-dashboard", params={**world, **views, "currency": "EUR"})
+        inventory = [
+            client.get("/inventory/list", params={**world, **velocity, "velocity_start_date": day}).status_code
+            for day in ("2026-03-10", "2026-03-11")
+        ]
+
+    assert [(row["sku"], row["date"]) for row in today["data"]] == [("SKU S1.DE", "2026-03-10")]
+    assert {status for (_, start), status in statuses.items() if start == "2026-03-10"} == {200}
+    assert {status for (_, start), status in statuses.items() if start == "2026-03-11"} == {422}
+    assert american.status_code == 422
+    (row,) = statistics.json()["data"]
+    assert (row["sku"], row["units_ordered"], row["velocity"]) == ("SKU S1.DE", 4, 4)
+    assert inventory == [200, 422]
+
+
 def test_both_ends_of_the_days_are_inside(reading: Served) -> None:
     body = _body(_get(reading, DAILY, start_date="2026-02-27", end_date="2026-02-28"))
 

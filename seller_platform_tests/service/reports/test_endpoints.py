@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,26 @@ import httpx
 import psycopg
 import pytest
 
-from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.csv import csv_header, csv_lines, csv_parts
 from seller_platform.service.reports.worker import Pace
 from seller_platform.service.reports.writing import ReportBusyError, write_report
+from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database, conninfo
 from seller_platform_tests.support.processes import announced_address
-from seller_platform_tests.support.served import ANN, BOB, Served, execute, insert_rows, running_app, served
+from seller_platform_tests.support.served import (
+    ANN,
+    BOB,
+    Served,
+    connect,
+    execute,
+    insert_rows,
+    note_load,
+    running_app,
+    served,
+)
 from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 
 ORDERS, DAILY = dataset_named("orders"), dataset_named("daily_product_sales")
@@ -187,6 +199,46 @@ def test_a_report_of_updates_holds_the_orders_since_that_day(shop: Served) -> No
 
     assert rows == listed
     assert {row["purchase_date"] for row in rows} == {"2026-03-01T04:00:00-08:00"}
+
+
+def _load(database: Database, totals: Mapping[str, int], finished_at: str) -> None:
+    """Load the orders of 10 February, and set when the load ended."""
+    february = Window(date(2026, 2, 1), date(2026, 3, 1))
+    with open_load(database, Slice(ORDERS, "S1.US", february)) as load:
+        rows = [
+            (name, "2026-02-10T12:00:00Z", "Shipped", Decimal(total), "USD", 1, "A", "B", "Cup", "2026-02-10")
+            for name, total in totals.items()
+        ]
+        load.spool.write(rows, tags=("platform",), page=1)
+        receipt = load.store(LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH), started_at=datetime.now(UTC))
+    execute(database, "UPDATE platform.loads SET finished_at = %s WHERE id = %s", finished_at, receipt.id)
+
+
+@pytest.mark.parametrize("is_replica", [False, True], ids=["sandbox", "replica"])
+def test_a_report_of_updates_follows_the_life_of_the_rows(shop: Served, *, is_replica: bool) -> None:
+    execute(shop.database, "DELETE FROM seller.orders")
+    if is_replica:
+        connect(shop.database, "S1.US")
+        note_load(shop.database, ORDERS, "S1.US", Window(date(2026, 3, 1), date(2026, 4, 1)))
+    _load(shop.database, {"same": 1, "changed": 2, "gone": 3}, "2026-02-20T12:00:00Z")
+    _load(shop.database, {"same": 1, "changed": 5, "late": 7}, "2026-03-06T07:59:00Z")  # 5 March in Los Angeles
+    _load(shop.database, {"same": 1, "changed": 5, "late": 7}, "2026-03-08T12:00:00Z")
+    _load(shop.database, {"same": 1, "changed": 5}, "2026-03-09T12:00:00Z")
+
+    listed = {}
+    with shop.client(ANN) as client:
+        reports = {day: _request(client, last_updated_date=day) for day in ("2026-02-10", "2026-02-11", "2026-03-06")}
+        reports["2026-03-05"] = _request(client, last_updated_date="2026-03-05")
+        for day, report_id in reports.items():
+            _await(client, report_id)
+            listed[day] = [row["platform_order_id"] for row in _rows(client, report_id)]
+
+    assert listed == {
+        "2026-02-10": ["changed", "same"],
+        "2026-02-11": ["changed"],
+        "2026-03-05": ["changed"],
+        "2026-03-06": [],
+    }
 
 
 def test_a_report_never_changes(shop: Served) -> None:
@@ -399,17 +451,27 @@ def test_a_report_of_a_group_holds_all_its_accounts(shop: Served) -> None:
     assert one.status_code == 404
 
 
-def test_currencies_are_mixed_only_where_the_rows_name_theirs(shop: Served) -> None:
+def test_a_report_of_several_currencies_names_that_of_each_row(shop: Served) -> None:
     world = {"group_title": "World"}
     _fill(shop.database, "S1.DE", 2)
+    rows, tables = {}, {}
     with shop.client(ANN) as client:
-        refused = client.post("/reports/request", params={**world, "dps_date": str(DAY)})
-        report_id = client.post("/reports/request", params={**world, "last_updated_date": str(DAY)}).json()["report_id"]
-        _await(client, report_id, selection=world)
-        rows = client.get("/reports/download", params={**world, "report_id": report_id}).json()
+        for selector, value in (("dps_date", DAY), ("product_sku", "SKU-1"), ("last_updated_date", DAY)):
+            asked = client.post("/reports/request", params={**world, selector: str(value)})
+            about = {**world, "report_id": asked.json()["report_id"]}
+            _await(client, about["report_id"], selection=world)
+            rows[selector] = client.get("/reports/download", params=about).json()
+            table = client.get("/reports/download", params={**about, "format": "csv"}).text
+            tables[selector] = list(csv.DictReader(io.StringIO(table, newline="")))
 
-    assert "EUR, USD" in refused.json()["errors"]["group_title"][0]
-    assert {row["purchase_date"][-6:] for row in rows} == {"-08:00", "+01:00"}
+    columns = [column.name for column in DAILY.columns]
+    for selector, count in (("dps_date", 5), ("product_sku", 2)):
+        assert len(rows[selector]) == count
+        assert all(list(row) == [*columns, "currency"] for row in (*rows[selector], *tables[selector]))
+        for row in (*rows[selector], *tables[selector]):
+            assert row["currency"] == {"S1.US": "USD", "S1.DE": "EUR"}[row["product_name"][5:10]]
+    assert {row["purchase_date"][-6:] for row in rows["last_updated_date"]} == {"-08:00", "+01:00"}
+    assert list(tables["last_updated_date"][0]) == [column.name for column in ORDERS.columns]
 
 
 def test_a_report_whose_accounts_are_gone_fails_and_says_so(idle: Served, database_url: str) -> None:
