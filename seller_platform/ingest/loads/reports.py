@@ -1,7 +1,8 @@
 """Requests reports, polls them until they are ready, and loads them.
 
 Each step starts from the stored job. A job is stored before its report is requested. Where a process ends between the
-two, the report is requested again; a report that is never downloaded does no harm. A failed attempt is repeated once.
+two, the report is requested again with the same idempotency key. Some upstreams ignore the key, and a second report
+that is never downloaded does no harm. A failed attempt is repeated once.
 """
 
 import logging

@@ -6,7 +6,7 @@ answers that another attempt cannot change are stored. A key belongs to a user a
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -69,7 +69,7 @@ class RepeatableRequest:
     Attributes:
         key: The value of its Idempotency-Key; None without that header.
         endpoint: Its method and path.
-        fingerprint: The hash of its query and body.
+        fingerprint: The hash of its query, its body and the accounts of its token.
     """
 
     user_id: int
@@ -79,9 +79,19 @@ class RepeatableRequest:
 
     @classmethod
     def of(
-        cls, headers: Headers, *, user_id: int, endpoint: str, query: bytes, body: Mapping[str, object]
+        cls,
+        headers: Headers,
+        *,
+        user_id: int,
+        accounts: Sequence[str] | None,
+        endpoint: str,
+        query: bytes,
+        body: Mapping[str, object],
     ) -> "RepeatableRequest":
         """Return the request with these headers.
+
+        Args:
+            accounts: The accounts that its token may read, so that a token for others gets no stored answer.
 
         Raises:
             InvalidParametersError: The key has a wrong form, or was sent more than once.
@@ -92,7 +102,7 @@ class RepeatableRequest:
         if len(keys) > 1:
             raise InvalidParametersError({IDEMPOTENCY_KEY: [f"was sent {len(keys)} times; send it once"]})
         try:
-            return cls(user_id, endpoint, KEY.read(keys[0]), _fingerprint(query, body))
+            return cls(user_id, endpoint, KEY.read(keys[0]), _fingerprint(accounts, query, body))
         except ValueError as error:
             raise InvalidParametersError({IDEMPOTENCY_KEY: [str(error)]}) from None
 
@@ -144,14 +154,14 @@ async def _decided(connection: Connection, work: Callable[[Connection], Awaitabl
         return error_answer(error)
 
 
-def _fingerprint(query: bytes, body: Mapping[str, object]) -> bytes:
-    """Return the hash of a query and a body, whose fields may be in any order.
+def _fingerprint(accounts: Sequence[str] | None, query: bytes, body: Mapping[str, object]) -> bytes:
+    """Return the hash of a request; the fields of its body may be in any order.
 
     Raises:
         ValueError: The body is nested too deeply.
     """
     try:
-        text = json.dumps(body, sort_keys=True, default=_number)
+        text = json.dumps([accounts and sorted(accounts), body], sort_keys=True, default=_number)
     except RecursionError:
         raise ValueError("is sent with a body that is nested too deeply") from None
     return hashlib.sha256(b"%b\n%b" % (query, text.encode())).digest()

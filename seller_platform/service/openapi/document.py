@@ -7,7 +7,7 @@ from typing import Any
 from seller_platform.contract import DATASETS
 from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS
 from seller_platform.contract.tokens import SCOPES
-from seller_platform.contract.wire import API_VERSION, AUTHORIZE, COMPUTED_BY, TOKEN
+from seller_platform.contract.wire import API_VERSION, AUTHORIZE, COMPUTED_BY, IDEMPOTENCY_KEY, TOKEN
 from seller_platform.service.openapi.operations import row_title
 from seller_platform.service.openapi.routes import Route
 
@@ -15,8 +15,8 @@ _ABOUT = (
     "The data of marketplace sellers: orders, sales, transactions, inventory, warehouse stock, shipments, "
     "notifications, product costs and reports.\n\n"
     "Access is by OAuth 2.0, authorization code flow. Parameters are read strictly: numbers are ASCII digits, days are "
-    "YYYY-MM-DD, a parameter that is sent twice is refused, an unknown one is ignored. Every answer carries an "
-    "X-Request-Id; every error is JSON and says what to mend."
+    "YYYY-MM-DD, a parameter that is sent twice is refused, an unknown one is ignored, and refused by DELETE. Every "
+    "answer carries an X-Request-Id; every error is JSON and says what to mend."
 )
 _AREAS = {
     "service": "Whether the service works.",
@@ -51,6 +51,7 @@ _TEXTS = {"date": "2026-03-01", "date-time": "2026-03-01T09:30:00+01:00"}
 _SCHEMAS = "#/components/schemas/"
 # Fields that are no columns: by the name of the field, or by those of its schema and of the field.
 _EXAMPLES: Mapping[str, object] = {
+    IDEMPOTENCY_KEY: "8e03978e-40d5-43dd-bc93-6894a57f9324",
     "marketplace_id": "US",
     "group_title": "Europe",
     "start_date": "2026-03-01",

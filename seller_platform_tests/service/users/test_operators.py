@@ -172,6 +172,14 @@ def test_a_group_selects_its_accounts(service: Served) -> None:
         removed = client.get("/sales/orders", params=query).status_code
 
     assert (answers, removed) == ([200, 404], 404)
+    with service.database.begin() as connection:
+        events = connection.exec_driver_sql("SELECT kind, details FROM service.security_events ORDER BY id").all()
+    germany = {"group": "Germany"}
+    assert [tuple(event) for event in events] == [
+        ("group_changed", {**germany, "accounts": ["S1.DE"]}),
+        ("group_changed", {**germany, "accounts": ["S1.DE", "S1.US"]}),
+        ("group_removed", germany),
+    ]
     assert groups_of(service.database, ANN) == {
         "Empty": (),
         "Twins": ("S4.FR", "S4.IT"),
