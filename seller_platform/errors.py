@@ -480,6 +480,16 @@ class NotFoundError(ApiError):
     status = 404
 
 
+class ListMovedOnError(ApiError):
+    """A list cannot be read any more as it was when a walk over its pages began."""
+
+    next_step = "Begin again with the first page, without `as_of`."
+    status = 410
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; begin again with the first page, without as_of")
+
+
 class ReplicaError(ApiError):
     """A replica refuses a change that its next load would undo; only the upstream can make it."""
 

@@ -38,6 +38,8 @@ class SplitFilter:
         tag: The column that stores the value, where rows do not carry it.
         required: True where the API has no unfiltered list.
         field: The column of the value, where rows carry it.
+        is_merged: True where the unfiltered list has one row for each key, in which the rows of all values are added;
+            else it has the rows of all values.
     """
 
     parameter: str
@@ -45,6 +47,7 @@ class SplitFilter:
     tag: Column | None = None
     required: bool = False
     field: str | None = None
+    is_merged: bool = False
 
     @property
     def column(self) -> str | None:

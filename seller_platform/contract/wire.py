@@ -52,6 +52,8 @@ REASON = "reason"
 REPLICA = "replica"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 """The header by which a repeated request is recognised (draft-ietf-httpapi-idempotency-key-header)."""
+AS_OF = "as_of"
+"""The parameter of our lists that pins a walk over the pages to one moment; links to the next page carry it."""
 COMPUTED_BY = "X-Computed-By"
 """The header of answers whose rows a replica computed; its value is `REPLICA`."""
 

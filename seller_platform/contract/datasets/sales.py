@@ -1,5 +1,7 @@
 """Orders, daily product sales, transactions, and the statistics computed from them."""
 
+from dataclasses import replace
+
 from seller_platform.contract.columns import Column, Kind
 from seller_platform.contract.dataset import Dataset, Slicing, SplitFilter
 
@@ -47,7 +49,7 @@ DAILY_PRODUCT_SALES = Dataset(
     area="sales",
     slicing=Slicing.MONTH,
     page_sizes=(500, 1000, 2000),
-    split_by=SALES_CHANNEL,
+    split_by=replace(SALES_CHANNEL, is_merged=True),
     day="date",
     order=("date", "sku"),
     lookback_days=30,

@@ -41,9 +41,27 @@ from seller_platform.service.http.parameters import (
     size_parameter,
 )
 from seller_platform.service.http.responses import JSON
+from seller_platform.service.lists.pins import (
+    AS_OF_PARAMETER,
+    Pin,
+    database_of,
+    next_link,
+    read_pin,
+    subject_of,
+    write_pin,
+)
 from seller_platform.service.lists.replica import Need, computed_headers, require_read
 from seller_platform.service.lists.rules import rules_for
-from seller_platform.service.lists.sql import Days, ListRequest, RowPage, knows_currency, missing_rates, read_page
+from seller_platform.service.lists.sql import (
+    Days,
+    ListRequest,
+    RowPage,
+    knows_currency,
+    missing_rates,
+    read_page,
+    read_state,
+)
+from seller_platform.service.lists.validators import CACHING, PageName, tags_of
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.operations import list_description
 from seller_platform.service.openapi.routes import Route
@@ -100,7 +118,7 @@ class ListParameters:
     def all(self) -> tuple[Parameter[Any], ...]:
         """Every parameter, in the order of the documentation."""
         dates = (START, END) if self.dataset.is_dated else ()
-        own = (self._size, *dates, *self._own_days, self._split_by, self._currency, PAGE)
+        own = (self._size, *dates, *self._own_days, self._split_by, self._currency, PAGE, AS_OF_PARAMETER)
         return (*SELECTION, *(parameter for parameter in own if parameter is not None))
 
     def read(self, raw: bytes) -> ListRequest:
@@ -120,6 +138,7 @@ class ListParameters:
             page=query.value(PAGE) or 1,
             per_page=size or 0,
             own_days={parameter.name: query.value(parameter) for parameter in self._own_days},
+            as_of=query.value(AS_OF_PARAMETER),
         )
         query.check()
         return list_request
@@ -134,7 +153,9 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             caller = await authenticate(connection, request.headers)
             list_request = parameters.read(request.scope["query_string"])
             selected = await select_accounts(connection, caller, list_request.selector)
-            now = clock()
+            subject, database = subject_of(dataset, selected, list_request), await database_of(connection)
+            pin = read_pin(list_request.as_of, subject, database, clock()) if list_request.as_of else None
+            now = pin.now if pin else clock()
             days = None
             if dataset.is_dated:
                 days = days_of_accounts(dataset, selected, list_request, now)
@@ -144,18 +165,42 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             is_converted = False
             if keeps_own_currency(dataset):
                 is_converted = await check_currency(connection, selected, list_request.currency)
-                if is_converted and list_request.currency is not None:
+                # The rates of a pinned list are those of its first page, which were all there.
+                if is_converted and list_request.currency is not None and pin is None:
                     missing = await missing_rates(
                         connection, dataset, selected, days=days, currency=list_request.currency
                     )
                     require_rates(selected, list_request.currency, missing)
-            page = await read_page(connection, dataset, selected, list_request, days=days, source=source)
-        headers = computed_headers(selected) if is_converted or source is not None else {}
+            snapshot, name = pin.snapshot if pin else None, PageName(subject, list_request, days, pin)
+            page, total = None, None
+            if tags := tags_of(request.headers):
+                state = await read_state(
+                    connection, dataset, selected, list_request, days=days, source=source, snapshot=snapshot
+                )
+                total = name.total_of_equal(tags, state)
+            if total is None:
+                page, state = await read_page(
+                    connection, dataset, selected, list_request, days=days, source=source, snapshot=snapshot
+                )
+                total = page.total
+        if pin is not None:
+            pin.require_same(total, state)
+        token = list_request.as_of
+        if token is None and state.snapshot is not None:
+            token = write_pin(Pin(now, total, state.others, state.snapshot), subject, database)
+        headers = {
+            **(computed_headers(selected) if is_converted or source is not None else {}),
+            **next_link(request.scope["query_string"], list_request, total, token),
+            **CACHING,
+            "ETag": name.tag(total, state),
+        }
+        if page is None:
+            return Response(status_code=304, headers=headers)
         return page_answer(request, dataset, page, list_request, headers)
 
     description = list_description(dataset, parameters.all, rules_of(dataset))
-    if keeps_own_currency(dataset) or rules.source is not None:
-        description = replace(description, headers=(COMPUTED_BY,))
+    computed = (COMPUTED_BY,) if keeps_own_currency(dataset) or rules.source is not None else ()
+    description = replace(description, headers=(*computed, "ETag", "Link"))
     return Route(dataset.path, answer, description)
 
 

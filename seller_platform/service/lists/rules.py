@@ -58,7 +58,7 @@ _RULES = (
     ),
     ListRules(
         DAILY_PRODUCT_SALES,
-        "Without `sales_channel` the list has a row for each channel in which a SKU was sold.",
+        "Without `sales_channel` the list has one row for each day and SKU, in which both channels are added.",
     ),
     ListRules(TRANSACTIONS, "Two entries may be equal in every field; both are true, and count."),
     ListRules(INVENTORY, VELOCITY_RULES, parameters=(VELOCITY_START, VELOCITY_END), source=velocity_source),

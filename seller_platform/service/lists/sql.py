@@ -3,9 +3,12 @@
 A list is ordered by local day first. The number of rows of each day gives the total and the days of the requested page,
 and only the rows of those days are sorted. So a deep page costs as much as the first. The days are counted once after
 every load that changed them, if the service may store the counts.
+
+A list that is pinned to a moment is read from the same tables, as long as no later load changed it. Once one did, it is
+read from the function `history.<dataset>_without`, which leaves the later loads out.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -19,8 +22,17 @@ from seller_platform.contract import LOCAL_DAY, Column, Dataset, Kind
 from seller_platform.service.access import SelectedAccounts, Selector
 from seller_platform.service.http.parameters import LARGEST_INTEGER
 from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
+from seller_platform.service.lists.state import (
+    RATES,
+    ListState,
+    NeededDays,
+    later_loads,
+    needed_values,
+    state_columns,
+    state_items,
+)
 from seller_platform.service.pool import Connection
-from seller_platform.warehouse.schema.tables import SELLER
+from seller_platform.warehouse.schema.tables import HISTORY, SELLER
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,7 @@ class ListRequest:
         currency: The currency that amounts in the accounts' own currencies are converted to; None converts none.
         page: Counted from 1; a page past the last is empty.
         own_days: Those of the parameters that only this list takes, by name.
+        as_of: The token of the moment that the list is pinned to; None reads it as it is.
     """
 
     selector: Selector
@@ -50,6 +63,7 @@ class ListRequest:
     page: int
     per_page: int
     own_days: Mapping[str, date | None] = field(default_factory=dict)
+    as_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,17 +74,25 @@ class RowPage:
     total: int
 
 
+TableOf = Callable[[Dataset], sql.Composable]
+"""Returns the item of FROM with the rows of a dataset: those that are stored, or those of an earlier moment."""
+
+
 @dataclass(frozen=True)
 class PageSource:
     """The SQL that computes a page from its stored rows.
 
     Attributes:
-        text: An item of FROM named `page`, which selects from `page`, and the ORDER BY.
+        text: Returns an item of FROM named `page`, which selects from `page`, and the ORDER BY.
         values: The parameters of the text.
+        needs: The days of other datasets whose rows it reads.
+        state: An expression that changes with what it reads beside datasets.
     """
 
-    text: sql.Composed
+    text: Callable[[TableOf], sql.Composed]
     values: Mapping[str, object]
+    needs: Sequence[NeededDays] = ()
+    state: LiteralString = "NULL"
 
 
 @dataclass(frozen=True)
@@ -90,20 +112,27 @@ class ChosenRows:
 
 _EVERY = sql.SQL("true").format()
 
+_SUMMED = (Kind.INTEGER, Kind.MONEY, Kind.NUMBER)
+"""The kinds of columns that are added where rows of several parts are merged."""
+
 _ROWS = """
 WITH {chosen}
 SELECT {columns}
 FROM chosen
-JOIN {table} AS stored ON stored.account = chosen.account AND {inside}
-WHERE {condition}
+CROSS JOIN LATERAL (
+    SELECT {merged}
+    FROM {table} AS part
+    WHERE part.account = chosen.account AND {inside} AND {condition}
+    {grouped}
+) AS stored
 """
 
-_INSIDE = sql.SQL("stored.local_day BETWEEN chosen.first_day AND chosen.last_day").format()
+_INSIDE = sql.SQL("part.local_day BETWEEN chosen.first_day AND chosen.last_day").format()
 
 # A load that was the first of a day found its rows as they were; rows that a later one brought are new or changed.
 _INSIDE_OR_CHANGED = """(
     {inside} OR (
-        stored.load_id IN (
+        part.load_id IN (
             SELECT load.id
             FROM platform.loads AS load
             JOIN chosen AS asked ON asked.account = load.account
@@ -112,9 +141,9 @@ _INSIDE_OR_CHANGED = """(
         )
         AND EXISTS (
             SELECT FROM platform.loads AS earlier
-            WHERE earlier.dataset = {dataset} AND earlier.account = stored.account AND earlier.id < stored.load_id
+            WHERE earlier.dataset = {dataset} AND earlier.account = part.account AND earlier.id < part.load_id
               AND earlier.verdict <> 'held'
-              AND earlier.window_start <= stored.local_day AND earlier.window_end > stored.local_day
+              AND earlier.window_start <= part.local_day AND earlier.window_end > part.local_day
         )
     )
 )"""
@@ -126,6 +155,7 @@ _ANSWERED = (
 _PAGE = """
 WITH {kept},
 {chosen},
+{state},
 days AS MATERIALIZED ({days}),
 counted AS (
     SELECT local_day, amount, (sum(amount) OVER (ORDER BY local_day) - amount)::bigint AS before FROM days
@@ -133,7 +163,7 @@ counted AS (
 touched AS MATERIALIZED (
     SELECT min(local_day) AS first_day, max(local_day) AS last_day, min(before) AS skipped
     FROM counted
-    WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
+    WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s AND {is_read}
 ),
 page AS (
     SELECT {columns}
@@ -145,7 +175,17 @@ page AS (
     OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s
 )
 SELECT (SELECT is_current FROM kept), (SELECT coalesce(sum(amount), 0)::bigint FROM days),
-       (SELECT string_agg(row_to_json(answered)::text, ',') FROM (SELECT {fields} FROM {page}) AS answered)
+       (SELECT string_agg(row_to_json(answered)::text, ',') FROM (SELECT {fields} FROM {page}) AS answered),
+       {state_columns}
+"""
+
+# Rows of a pinned list are read only where no later load is to be left out.
+_NONE_IS_LATER = "NOT EXISTS (SELECT FROM receipts WHERE is_later)"
+
+_STATE = """
+WITH {chosen},
+{state}
+SELECT {state_columns}
 """
 
 # Where the account is a constant, the index returns the days in order, and only the rows of a day are sorted.
@@ -157,6 +197,16 @@ _OF_ONE_ACCOUNT = """(
 _OF_ACCOUNTS = """chosen
     JOIN {table} AS stored
       ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day"""
+
+_OF_MERGED_PARTS = """chosen
+    CROSS JOIN LATERAL (
+        SELECT {merged}
+        FROM {table} AS part
+        WHERE part.account = chosen.account AND part.local_day BETWEEN chosen.first_day AND chosen.last_day
+          AND part.local_day >= (SELECT first_day FROM touched)
+          AND part.local_day <= (SELECT last_day FROM touched)
+        {grouped}
+    ) AS stored"""
 
 _KEPT_DAYS = """
     SELECT counts.local_day, sum(counts.rows)::bigint AS amount
@@ -174,13 +224,15 @@ _COUNTED_DAYS = """
     FROM chosen
     CROSS JOIN LATERAL (
         SELECT stored.local_day, count(*) AS amount
-        FROM {table} AS stored
+        FROM {rows} AS stored
         WHERE stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
           AND {of_part}
         GROUP BY stored.local_day
     ) AS counts
     GROUP BY counts.local_day
 """
+
+_DISTINCT_KEYS = "(SELECT DISTINCT account, local_day, sku FROM {table})"
 
 _CHOSEN = """chosen AS MATERIALIZED (
     SELECT account, zone, currency, {first_day} AS first_day, {last_day} AS last_day
@@ -221,7 +273,7 @@ _NEWEST_DAY: LiteralString = """(
             SELECT max(local_day) AS day FROM {table} WHERE account = requested.account
             UNION ALL
             SELECT max(window_start) FROM platform.loads
-            WHERE dataset = {dataset} AND account = requested.account AND verdict <> 'held'
+            WHERE dataset = {dataset} AND account = requested.account AND verdict <> 'held' AND NOT {is_left_out}
         ) AS snapshots
     )"""
 
@@ -234,26 +286,27 @@ async def read_page(
     *,
     days: Sequence[Days] | None,
     source: PageSource | None = None,
-) -> RowPage:
-    """Return a page of a dataset's list; total and rows are of one moment.
+    snapshot: str | None = None,
+) -> tuple[RowPage, ListState]:
+    """Return a page of a dataset's list, and the state that it shows; total and rows are of one moment.
 
     Args:
         days: The days of each selected account; None for the newest snapshot of each.
         source: The SQL that computes the page; None answers the stored rows.
+        snapshot: The moment that the list is pinned to; None reads it as it is.
     """
     zones = {account.zone_name for account in selected.accounts}
     # PostgreSQL writes timestamps in the session's zone, and reports that zone to its clients without a query.
     if len(zones) == 1 and {connection.info.parameter_status("TimeZone")} != zones:
         await connection.execute("SELECT set_config('TimeZone', %s, false)", (*zones,))
     values = {
-        **_values(selected, days, list_request.currency),
-        **(source.values if source is not None else {}),
+        **_state_values(selected, list_request, days, source, snapshot),
         "part": list_request.part,
         "offset": min((list_request.page - 1) * list_request.per_page, LARGEST_INTEGER - list_request.per_page),
         "limit": list_request.per_page,
     }
 
-    async def read(*, is_kept: bool) -> RowPage | None:
+    async def read(*, is_kept: bool, later: list[int] | None = None) -> tuple[RowPage, ListState] | None:
         form = _PageForm(
             dataset,
             is_part=list_request.part is not None,
@@ -261,13 +314,56 @@ async def read_page(
             is_one_zone=len(zones) <= 1,
             is_converted=list_request.currency is not None,
             is_kept=is_kept,
+            leaves_out=later is not None,
         )
-        statement = _page_statement(form) if source is None else _compose_page(form, source.text)
-        row = await (await connection.execute(statement, values, prepare=False)).fetchone()
-        is_current, total, rows = row if row is not None else (True, 0, None)
-        return RowPage((rows or "").encode(), total) if is_current else None
+        statement = _page_statement(form) if source is None else _compose_page(form, source)
+        row = await (await connection.execute(statement, {**values, "later": later}, prepare=False)).fetchone()
+        assert row is not None
+        is_current, total, rows, *state = row
+        is_answer = is_current or state[-1]
+        return (RowPage((rows or "").encode(), total), ListState(*state)) if is_answer else None
 
-    return await answer_from_sums(connection, dataset, selected, read)
+    if merges_parts(dataset, list_request.part):
+        answer = await read(is_kept=False)
+        assert answer is not None
+    else:
+        answer = await answer_from_sums(connection, dataset, selected, read)
+    if not answer[1].has_later_loads:
+        return answer
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        datasets = [dataset.name, *(need.dataset.name for need in source.needs)] if source else [dataset.name]
+        later = await (await connection.execute(later_loads(), {**values, "datasets": datasets})).fetchone()
+        answer = await read(is_kept=False, later=later[0] if later else [])
+    assert answer is not None
+    return answer
+
+
+async def read_state(
+    connection: Connection,
+    dataset: Dataset,
+    selected: SelectedAccounts,
+    list_request: ListRequest,
+    *,
+    days: Sequence[Days] | None,
+    source: PageSource | None = None,
+    snapshot: str | None = None,
+) -> ListState:
+    """Return the state that `read_page` would show, without reading rows."""
+    statement = sql.SQL(_STATE).format(
+        chosen=_chosen(dataset),
+        state=state_items(dataset),
+        state_columns=state_columns(_other_states(source, is_converted=list_request.currency is not None)),
+    )
+    values = _state_values(selected, list_request, days, source, snapshot)
+    row = await (await connection.execute(statement, values, prepare=False)).fetchone()
+    assert row is not None
+    return ListState(*row)
+
+
+def merges_parts(dataset: Dataset, part: str | None) -> bool:
+    """Whether the rows of several parts that have the same key are one row, with their amounts added."""
+    return part is None and dataset.split_by is not None and dataset.split_by.is_merged
 
 
 async def count_rows(connection: Connection, dataset: Dataset, selected: SelectedAccounts, chosen: ChosenRows) -> int:
@@ -316,6 +412,21 @@ async def knows_currency(connection: Connection, currency: str) -> bool:
     return currency == "EUR" or await (await connection.execute(_KNOWN_CURRENCY, (currency,))).fetchone() is not None
 
 
+def _state_values(
+    selected: SelectedAccounts,
+    list_request: ListRequest,
+    days: Sequence[Days] | None,
+    source: PageSource | None,
+    snapshot: str | None,
+) -> dict[str, object]:
+    return {
+        **_values(selected, days, list_request.currency),
+        **(source.values if source is not None else {}),
+        **needed_values(source.needs if source is not None else ()),
+        "snapshot": snapshot,
+    }
+
+
 def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: str | None) -> dict[str, object]:
     accounts = selected.accounts
     return {
@@ -330,7 +441,11 @@ def _values(selected: SelectedAccounts, days: Sequence[Days] | None, currency: s
 
 @dataclass(frozen=True)
 class _PageForm:
-    """The facts that decide the text of a page's statement."""
+    """The facts that decide the text of a page's statement.
+
+    Attributes:
+        leaves_out: Whether the rows are those before the loads in the parameter `later`.
+    """
 
     dataset: Dataset
     is_part: bool
@@ -338,20 +453,33 @@ class _PageForm:
     is_one_zone: bool
     is_converted: bool
     is_kept: bool
+    leaves_out: bool
+
+    @property
+    def is_merged(self) -> bool:
+        return merges_parts(self.dataset, "" if self.is_part else None)
+
+    def table_of(self, dataset: Dataset) -> sql.Composable:
+        """Return the item of FROM with the rows of a dataset."""
+        if not self.leaves_out:
+            return sql.Identifier(SELLER, dataset.name)
+        return sql.SQL("{} (%(later)s::bigint[])").format(sql.Identifier(HISTORY, f"{dataset.name}_without"))
 
 
 @cache
 def _page_statement(form: _PageForm) -> sql.Composed:
-    return _compose_page(form, sql.SQL(_CONVERTED_PAGE if form.is_converted else "page"))
+    return _compose_page(form, None)
 
 
-def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
-    dataset, of_part, counted_part = form.dataset, _EVERY, _EVERY
+def _compose_page(form: _PageForm, source: PageSource | None) -> sql.Composed:
+    dataset, table, of_part, counted_part = form.dataset, form.table_of(form.dataset), _EVERY, _EVERY
     if form.is_part and dataset.split_by is not None and dataset.split_by.column is not None:
         of_part = sql.SQL("stored.{} = %(part)s").format(sql.Identifier(dataset.split_by.column))
         counted_part = sql.SQL("counts.part = %(part)s").format()
-    table = sql.Identifier(SELLER, dataset.name)
-    kept_days = sql.SQL(_KEPT_DAYS).format(dataset=sql.Literal(dataset.name), part=counted_part)
+    days = sql.SQL(_KEPT_DAYS).format(dataset=sql.Literal(dataset.name), part=counted_part)
+    if not form.is_kept:
+        rows = sql.SQL(_DISTINCT_KEYS).format(table=table) if form.is_merged else table
+        days = sql.SQL(_COUNTED_DAYS).format(rows=rows, of_part=of_part)
     # The fewer columns are sorted, the better.
     names = dict.fromkeys((*(column.name for column in dataset.columns), "account", LOCAL_DAY))
     columns: list[sql.Composable] = [sql.Identifier("stored", name) for name in names]
@@ -362,27 +490,63 @@ def _compose_page(form: _PageForm, page: sql.Composable) -> sql.Composed:
     fields = [
         _field(column, is_one_zone=form.is_one_zone, is_converted=form.is_converted) for column in dataset.columns
     ]
+    page = source.text(form.table_of) if source else sql.SQL(_CONVERTED_PAGE if form.is_converted else "page").format()
     return sql.SQL(_PAGE).format(
         kept=kept(dataset) if form.is_kept else sql.SQL(WITHOUT_SUMS),
-        chosen=_chosen(dataset),
-        days=kept_days if form.is_kept else sql.SQL(_COUNTED_DAYS).format(table=table, of_part=of_part),
+        chosen=_chosen(dataset, form),
+        state=state_items(dataset),
+        days=days,
+        is_read=sql.SQL("true" if form.leaves_out else _NONE_IS_LATER),
         columns=sql.SQL(", ").join(columns),
-        source=sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table),
+        source=_source(form, table),
         of_part=of_part,
         order=sql.SQL(", ").join(_order(dataset, is_one_account=form.is_one_account)),
         fields=sql.SQL(", ").join(fields),
         page=page,
+        state_columns=state_columns(_other_states(source, is_converted=form.is_converted)),
     )
 
 
+def _source(form: _PageForm, table: sql.Composable) -> sql.Composed:
+    if form.is_merged:
+        return sql.SQL(_OF_MERGED_PARTS).format(table=table, **_merging(form.dataset))
+    return sql.SQL(_OF_ONE_ACCOUNT if form.is_one_account else _OF_ACCOUNTS).format(table=table)
+
+
+def _merging(dataset: Dataset) -> dict[str, sql.Composable]:
+    """Return the columns and the GROUP BY that merge the rows of several parts that have the same key."""
+    grouped = [sql.Identifier("part", name) for name in dict.fromkeys(("account", LOCAL_DAY, *dataset.key))]
+    columns: list[sql.Composable] = [*grouped]
+    for column in dataset.columns:
+        if not column.key:
+            summed = sql.SQL("sum" if column.kind in _SUMMED else "max")
+            value = sql.SQL("{}({}) AS {}")
+            columns.append(value.format(summed, sql.Identifier("part", column.name), sql.Identifier(column.name)))
+    return {
+        "merged": sql.SQL(", ").join(columns),
+        "grouped": sql.SQL("GROUP BY {}").format(sql.SQL(", ").join(grouped)),
+    }
+
+
+def _other_states(source: PageSource | None, *, is_converted: bool) -> list[LiteralString]:
+    return [*([RATES] if is_converted else []), *([source.state] if source is not None else [])]
+
+
 def _rows_statement(dataset: Dataset, chosen: ChosenRows, columns: sql.Composable) -> sql.Composed:
-    condition = sql.SQL("true" if chosen.sku is None else "stored.sku = %(sku)s")
-    table = sql.Identifier(SELLER, dataset.name)
+    condition = sql.SQL("true" if chosen.sku is None else "part.sku = %(sku)s")
+    merging = (
+        _merging(dataset) if merges_parts(dataset, None) else {"merged": sql.SQL("part.*"), "grouped": sql.SQL("")}
+    )
     inside = _INSIDE
     if chosen.with_changes:
         inside = sql.SQL(_INSIDE_OR_CHANGED).format(inside=_INSIDE, dataset=sql.Literal(dataset.name))
     return sql.SQL(_ROWS).format(
-        chosen=_chosen(dataset), columns=columns, table=table, inside=inside, condition=condition
+        chosen=_chosen(dataset),
+        columns=columns,
+        table=sql.Identifier(SELLER, dataset.name),
+        inside=inside,
+        condition=condition,
+        **merging,
     )
 
 
@@ -390,27 +554,37 @@ def _row_values(selected: SelectedAccounts, chosen: ChosenRows) -> dict[str, obj
     return {**_values(selected, [chosen.days] * len(selected.accounts), None), "sku": chosen.sku}
 
 
-def _chosen(dataset: Dataset) -> sql.Composable:
+def _chosen(dataset: Dataset, form: _PageForm | None = None) -> sql.Composable:
     if dataset.is_dated:
         first_day, last_day = sql.SQL("requested.first_day"), sql.SQL("requested.last_day")
         return sql.SQL(_CHOSEN).format(first_day=first_day, last_day=last_day)
     newest = newest_day(dataset)
+    if form is not None and form.leaves_out:
+        newest = sql.SQL(_NEWEST_DAY).format(
+            table=form.table_of(dataset), dataset=sql.Literal(dataset.name), is_left_out=sql.SQL("id = ANY (%(later)s)")
+        )
     return sql.SQL(_CHOSEN).format(first_day=newest, last_day=newest)
 
 
 def newest_day(dataset: Dataset) -> sql.Composable:
     """Return the day of the newest snapshot of `requested.account`, which may be empty."""
-    return sql.SQL(_NEWEST_DAY).format(table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name))
+    return sql.SQL(_NEWEST_DAY).format(
+        table=sql.Identifier(SELLER, dataset.name), dataset=sql.Literal(dataset.name), is_left_out=sql.SQL("false")
+    )
 
 
 def _order(dataset: Dataset, *, is_one_account: bool = False) -> list[sql.Composable]:
-    """Return a total order: the day, the dataset's own order, and the row's `ctid`."""
-    order: list[sql.Composable] = [sql.Identifier("stored", LOCAL_DAY)]
-    for name in dataset.order:
-        column = sql.Identifier("stored", name)
-        is_text = dataset.column(name).kind is Kind.TEXT
-        order.append(sql.SQL('{} COLLATE "C"').format(column) if is_text else column)
-    return [*order, *(() if is_one_account else (sql.SQL("stored.account"),)), sql.SQL("stored.ctid")]
+    """Return an order in which only equal rows are tied: the day, the dataset's own order, and all other columns.
+
+    The address of a row would not do, because a row has another one once it moved to schema `history`.
+    """
+    own, others = dataset.order, (column.name for column in dataset.columns)
+    names = (LOCAL_DAY, *own, *(() if is_one_account else ("account",)), *others)
+    texts = {"account", *(column.name for column in dataset.columns if column.kind is Kind.TEXT)}
+    return [
+        sql.SQL('{} COLLATE "C"' if name in texts else "{}").format(sql.Identifier("stored", name))
+        for name in dict.fromkeys(names)
+    ]
 
 
 def _field(column: Column, *, is_one_zone: bool, is_converted: bool) -> sql.Composable:

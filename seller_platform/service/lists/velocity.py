@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
-from functools import cache
+from itertools import repeat
 from typing import LiteralString
 
 from psycopg import sql
@@ -13,7 +13,8 @@ from seller_platform.errors import InvalidParametersError
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import day_parameter
 from seller_platform.service.lists.replica import Need
-from seller_platform.service.lists.sql import Days, PageSource
+from seller_platform.service.lists.sql import Days, PageSource, TableOf
+from seller_platform.service.lists.state import NeededDays
 
 VELOCITY_START = day_parameter(
     "velocity_start_date", "First day of those over which velocity is computed; by default 29 days before the last."
@@ -46,7 +47,7 @@ _SOURCE = """(
         FROM unnest(
             %(accounts)s::text[], %(velocity_first)s::date[], %(velocity_last)s::date[], %(velocity_days)s::int[]
         ) AS requested (account, first_day, last_day, length)
-        JOIN seller.daily_product_sales AS sold
+        JOIN {sales} AS sold
           ON sold.account = requested.account AND sold.local_day BETWEEN requested.first_day AND requested.last_day
         GROUP BY requested.account, sold.sku, requested.length
     ) AS sales ON sales.account = page.account AND sales.sku = page.sku
@@ -64,6 +65,11 @@ _SOURCE = """(
     ) AS advice
 ) AS page
 ORDER BY page.position"""
+
+_PRODUCTS: LiteralString = """(
+    SELECT coalesce(bit_xor(hashtextextended(concat_ws('|', account, sku, lead_time_days), 0)), 0)
+    FROM service.products WHERE account = ANY (%(accounts)s::text[])
+)"""
 
 _COMPUTED: Mapping[str, LiteralString] = {
     "velocity_30_days": "speed.velocity",
@@ -100,11 +106,11 @@ def velocity_source(
         "velocity_days": [(last - first).days + 1 for first, last in zip(firsts, lasts, strict=True)],
     }
     needs = Need(DAILY_PRODUCT_SALES, VELOCITY_START.name, list(map(Days, firsts, lasts)))
-    return PageSource(_source(), values), (needs,)
+    needed = list(map(NeededDays, repeat(DAILY_PRODUCT_SALES), selected.keys, firsts, lasts))
+    return PageSource(_source, values, needed, _PRODUCTS), (needs,)
 
 
-@cache
-def _source() -> sql.Composed:
+def _source(table_of: TableOf) -> sql.Composed:
     columns: list[sql.Composable] = [
         sql.SQL("{} AS {}").format(
             sql.SQL(_COMPUTED[column.name]) if column.name in _COMPUTED else sql.Identifier("page", column.name),
@@ -112,4 +118,6 @@ def _source() -> sql.Composed:
         )
         for column in INVENTORY.columns
     ]
-    return sql.SQL(_SOURCE).format(columns=sql.SQL(", ").join(columns), cover=sql.Literal(_COVER_DAYS))
+    return sql.SQL(_SOURCE).format(
+        columns=sql.SQL(", ").join(columns), sales=table_of(DAILY_PRODUCT_SALES), cover=sql.Literal(_COVER_DAYS)
+    )

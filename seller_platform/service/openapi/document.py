@@ -36,6 +36,8 @@ _HEADERS = {
     "RateLimit-Policy": "The limits of this token and its user: the requests (`q`) in a window of seconds (`w`). "
     "Absent where the service has none.",
     "RateLimit": "What is left of each limit: the requests (`r`), and the seconds (`t`) until all are available again.",
+    "ETag": "Names the page as it is; sent back as `If-None-Match`, it gets status 304 while the page stays so.",
+    "Link": 'The next page, with `rel="next"`, if there is one. It is relative to the URL of the request.',
     COMPUTED_BY: "`replica` where an account is a copy of another service's and the rows were computed here, not read "
     "from there; else absent.",
 }
@@ -58,6 +60,7 @@ _EXAMPLES: Mapping[str, object] = {
     "end_date": "2026-03-07",
     "product_sku": "MUG-BLUE-350",
     "page": 1,
+    "as_of": "bnXkz1SW_7s6jvU2MTc3MjM2ODIwMTAwMDUwMCA2MDAgLTEyLjM0IDc3NCAx",
     "per_page": 500,
     "total": 1,
     "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",

@@ -47,6 +47,7 @@ _REFUSALS = {
     404: "What was asked for does not exist or is not the caller's.",
     409: "The report is not ready, or a request with the same `Idempotency-Key` is under way; where `Retry-After` is "
     "sent, try again then.",
+    410: "The list cannot be read any more as it was when the walk over its pages began; begin again.",
     413: "The body is too large.",
     415: "The body is not JSON, or is compressed, or in another charset than UTF-8.",
     422: "A parameter is missing, unknown in value, out of range or contradictory. With the reason `replica` it asks "
@@ -167,7 +168,7 @@ def list_description(dataset: Dataset, parameters: Sequence[Parameter[Any]], rul
         rules=rules,
         schema=envelope_schema(row_schema(dataset.name, dataset.columns), announces_total=dataset.announces_total),
         parameters=parameters,
-        refusals=(401, 404, 422, 503),
+        refusals=(401, 404, 410, 422, 503),
     )
 
 

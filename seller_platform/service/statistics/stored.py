@@ -63,7 +63,8 @@ async def read_stored_statistics(
         await connection.execute(_ONE_MOMENT)
         if not await _is_stored(connection, dataset, selected, days, now):
             return None
-        return await read_page(connection, dataset, selected, replace(list_request, currency=None), days=days)
+        page, _ = await read_page(connection, dataset, selected, replace(list_request, currency=None), days=days)
+    return page
 
 
 async def _is_stored(

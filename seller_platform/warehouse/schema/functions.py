@@ -1,4 +1,4 @@
-"""The functions `history.<dataset>_as_of`, and the view `platform.settledness`.
+"""The functions `history.<dataset>_as_of` and `_without`, and the view `platform.settledness`.
 
 They are created anew after each upgrade, because they follow from the tables and from the contract.
 """
@@ -24,15 +24,20 @@ ORDER BY class.relname, attribute.attnum
 
 # PostgreSQL puts the query of such a function into the query that calls it, so that its conditions use the indexes.
 _FUNCTION = sql.SQL("""
-CREATE FUNCTION {function} (moment timestamptz) RETURNS TABLE ({columns}) LANGUAGE sql STABLE AS $$
-    SELECT {names} FROM {stored}
-    WHERE load_id NOT IN (SELECT id FROM platform.loads WHERE finished_at > moment)
+CREATE FUNCTION {function} ({parameter}) RETURNS TABLE ({columns}) LANGUAGE sql STABLE AS $$
+    SELECT {names} FROM {stored} WHERE NOT {is_later_load}
     UNION ALL
-    SELECT {names} FROM {former}
-    WHERE load_id NOT IN (SELECT id FROM platform.loads WHERE finished_at > moment)
-      AND {gone} IN (SELECT id FROM platform.loads WHERE finished_at > moment)
+    SELECT {names} FROM {former} WHERE NOT {is_later_load} AND {is_later_gone}
 $$
 """)
+
+_LATER_THAN_MOMENT = sql.SQL("{load} IN (SELECT id FROM platform.loads WHERE finished_at > moment)")
+_OF_LOADS = sql.SQL("{load} = ANY (loads)")
+# Its name, its parameter, the condition for a load whose changes are left out, and the comment.
+_FORMS = (
+    ("{}_as_of", "moment timestamptz", _LATER_THAN_MOMENT, "Rows of {} as they were stored at a moment."),
+    ("{}_without", "loads bigint[]", _OF_LOADS, "Rows of {} as if these loads had not been made yet."),
+)
 
 # How often rows and amounts of a day change at each age of the day, in days. A reading shows what changed since the
 # reading of the same days before it. Where that is several days ago, the change is spread over them evenly.
@@ -82,7 +87,7 @@ _COMMENT = sql.SQL("COMMENT ON FUNCTION {} IS {}")
 
 
 def create_functions(connection: Connection) -> None:
-    """Create each table's function and the view of settledness anew."""
+    """Create each table's functions and the view of settledness anew."""
     driver = driver_of(connection)
     driver.execute("DROP VIEW IF EXISTS platform.settledness")
     dated = [
@@ -95,19 +100,25 @@ def create_functions(connection: Connection) -> None:
     found = driver.execute(_COLUMNS, [SELLER, HISTORY]).fetchall()
     for table, columns in groupby(found, key=itemgetter(0)):
         types = {name: kind for _, name, kind in columns}
-        function = sql.Identifier(HISTORY, f"{table}_as_of")
-        driver.execute(sql.SQL("DROP FUNCTION IF EXISTS {}").format(function))
-        driver.execute(
-            _FUNCTION.format(
-                function=function,
-                columns=sql.SQL(", ").join(
-                    sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items()
-                ),
-                names=sql.SQL(", ").join(map(sql.Identifier, types)),
-                stored=sql.Identifier(SELLER, table),
-                former=sql.Identifier(HISTORY, table),
-                gone=sql.Identifier(GONE_LOAD_ID),
+        names = {
+            "columns": sql.SQL(", ").join(
+                sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items()
+            ),
+            "names": sql.SQL(", ").join(map(sql.Identifier, types)),
+            "stored": sql.Identifier(SELLER, table),
+            "former": sql.Identifier(HISTORY, table),
+        }
+        for name, parameter, is_later, comment in _FORMS:
+            function = sql.Identifier(HISTORY, name.format(table))
+            driver.execute(sql.SQL("DROP FUNCTION IF EXISTS {}").format(function))
+            driver.execute(
+                _FUNCTION.format(
+                    function=function,
+                    parameter=sql.SQL(parameter),
+                    is_later_load=is_later.format(load=sql.Identifier("load_id")),
+                    is_later_gone=is_later.format(load=sql.Identifier(GONE_LOAD_ID)),
+                    **names,
+                )
             )
-        )
-        comment = f"Rows of {SELLER}.{table} as they were stored at a moment."
-        driver.execute(_COMMENT.format(function, sql.Literal(comment)))
+            described = comment.format(f"{SELLER}.{table}")
+            driver.execute(_COMMENT.format(function, sql.Literal(described)))

@@ -62,7 +62,22 @@ def _expected(dataset: Dataset, account: str) -> Counter[str]:
         ):
             continue
         rows.append(values)
+    if dataset.split_by and dataset.split_by.is_merged:
+        rows = _merged(dataset, rows)
     return Counter(_spelled(dataset, row) for row in rows)
+
+
+def _merged(dataset: Dataset, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for each key, in which numbers are added."""
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in dataset.key)
+        before = merged.setdefault(key, dict.fromkeys(row))
+        for column in dataset.columns:
+            values = [value for value in (before[column.name], row[column.name]) if value is not None]
+            is_added = column.kind in (Kind.INTEGER, Kind.MONEY, Kind.NUMBER)
+            before[column.name] = (sum(values) if is_added else max(values)) if values else None
+    return list(merged.values())
 
 
 def _spelled(dataset: Dataset, row: Mapping[str, Any]) -> str:
@@ -168,7 +183,7 @@ def test_a_title_of_two_accounts_asks_for_seller_and_marketplace(reading: Served
 
 @pytest.mark.parametrize(
     "dataset",
-    [dataset for dataset in SERVED if dataset.split_by and not dataset.split_by.required],
+    [each for each in SERVED if each.split_by and not each.split_by.required and not each.split_by.is_merged],
     ids=lambda d: d.name,
 )
 def test_the_parts_of_a_list_add_up_to_it(reading: Served, dataset: Dataset) -> None:
@@ -182,6 +197,30 @@ def test_the_parts_of_a_list_add_up_to_it(reading: Served, dataset: Dataset) -> 
 
     assert sum(parts) == whole
     assert all(parts)
+
+
+def test_both_channels_of_a_product_are_one_row_of_its_day(service: Served) -> None:
+    for channel, units, taxes in (("platform", 2, None), ("non-platform", 3, "0.10"), (None, 4, "0.20")):
+        execute(
+            service.database,
+            "INSERT INTO seller.daily_product_sales (date, local_day, sku, product_name, units_ordered, product_sales, "
+            "taxes, sales_channel, account, load_id, page) "
+            "VALUES ('2026-03-01', '2026-03-01', 'A', 'Tea', %s, %s, %s, %s, 'S1.US', 0, 0)",
+            units,
+            Decimal(units) / 2,
+            taxes,
+            channel,
+        )
+
+    (row,) = _body(_get(service, DAILY))["data"]
+    totals = {
+        channel: _body(_get(service, DAILY, sales_channel=channel))["total"]
+        for channel in (None, "platform", "non-platform")
+    }
+
+    assert (row["sku"], row["product_name"], row["asin"], row["units_ordered"]) == ("A", "Tea", None, 9)
+    assert (row["product_sales"], row["taxes"], row["rebates"]) == (Decimal("4.50"), Decimal("0.30"), None)
+    assert totals == {None: 1, "platform": 1, "non-platform": 1}
 
 
 def test_the_default_week_ends_today_in_each_accounts_calendar(reading: Served) -> None:
@@ -257,7 +296,9 @@ def test_orders_are_listed_for_a_month_at_most(
 
 
 def test_other_lists_take_any_span_of_days(reading: Served) -> None:
-    assert _body(_get(reading, DAILY, start_date="0001-01-01", end_date="9999-12-31"))["total"] == 1007
+    ledger = dataset_named("transactions")
+
+    assert _body(_get(reading, ledger, start_date="0001-01-01", end_date="9999-12-31"))["total"] == 1007
 
 
 def test_a_month_after_the_last_of_a_month_is_the_last_of_the_next() -> None:

@@ -257,15 +257,13 @@ def test_a_load_without_a_receipt_cannot_be_reverted(database: Database) -> None
         revert(database, 77)
 
 
-def test_past_moments_of_a_month_are_read_through_the_index(database: Database) -> None:
+@pytest.mark.parametrize("function", ["transactions_as_of(now())", "transactions_without('{1,2}')"])
+def test_past_moments_of_a_month_are_read_through_the_index(database: Database, function: str) -> None:
     with database.begin() as connection:
         connection.execute(text("SET LOCAL enable_seqscan = off"))
         plan = "\n".join(
             connection.execute(
-                text(
-                    "EXPLAIN SELECT * FROM history.transactions_as_of(now()) "
-                    "WHERE account = 'A' AND local_day = '2026-03-01'"
-                )
+                text(f"EXPLAIN SELECT * FROM history.{function} WHERE account = 'A' AND local_day = '2026-03-01'")
             ).scalars()
         )
 

@@ -1,0 +1,140 @@
+"""Pins: the parameter `as_of`, which makes all pages of a walk those of one moment.
+
+The first page is answered with a link to the second (RFC 8288). Its `as_of` names the snapshot of PostgreSQL that the
+first page was read in. It is no secret, and gives access to nothing: it belongs to one list of one database.
+"""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import LiteralString
+from urllib.parse import urlencode
+
+from seller_platform.contract import Dataset
+from seller_platform.contract.wire import AS_OF
+from seller_platform.errors import InvalidParametersError, ListMovedOnError
+from seller_platform.service.access import SelectedAccounts
+from seller_platform.service.http.parameters import Parameter, parse_form
+from seller_platform.service.lists.sql import ListRequest
+from seller_platform.service.lists.state import ListState
+from seller_platform.service.pool import Connection
+
+PIN_HOURS = 24
+_PAGE = "page"
+_LONGEST_TOKEN = 900
+_CHECK_BYTES = 12
+_PAYLOAD = re.compile(r"([0-9]{1,17}) ([0-9]{1,19}) ([0-9.-]{1,70}) ([0-9]{1,19}) ([0-9]{1,19})((?: [0-9]{1,19})*)")
+_TOKEN = re.compile(rf"[A-Za-z0-9_-]{{24,{_LONGEST_TOKEN}}}")
+
+# A restored database has other numbers of transactions.
+_DATABASE: LiteralString = """
+SELECT concat_ws('.', system.system_identifier, checkpoint.timeline_id,
+                 (SELECT oid FROM pg_database WHERE datname = current_database()))
+FROM pg_control_system() AS system, pg_control_checkpoint() AS checkpoint
+"""
+
+
+def _read_token(text: str) -> str:
+    if not _TOKEN.fullmatch(text):
+        raise ValueError("must be sent as in the link to the next page; begin again without it")
+    return text
+
+
+AS_OF_PARAMETER = Parameter(
+    AS_OF,
+    f"Reads the list as it was when a walk over its pages began, at most {PIN_HOURS} hours ago. The link of each page "
+    "to the next carries it; without it, a page is of the present list.",
+    _read_token,
+    {"type": "string", "minLength": 24, "maxLength": _LONGEST_TOKEN, "pattern": "^[A-Za-z0-9_-]+$"},
+)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The moment that a list is pinned to.
+
+    Attributes:
+        now: The time at that moment, which decides what today is.
+        total: The rows of the list.
+        others: What `ListState.others` was.
+        snapshot: The snapshot of PostgreSQL, as PostgreSQL writes it.
+    """
+
+    now: datetime
+    total: int
+    others: str
+    snapshot: str
+
+    def require_same(self, total: int, state: ListState) -> None:
+        """Return if a page shows the list as it was.
+
+        Raises:
+            ListMovedOnError: Rows were changed otherwise than by a load, or what they are computed from was.
+        """
+        if (total, state.others) != (self.total, self.others):
+            raise ListMovedOnError("the list can no longer be read as it was when the walk began")
+
+
+def subject_of(dataset: Dataset, selected: SelectedAccounts, list_request: ListRequest) -> bytes:
+    """Return what a pin belongs to: the accounts and parameters of a list, but for the page."""
+    accounts = [(account.key, account.zone_name, account.currency_code) for account in selected.accounts]
+    sent = (list_request.start, list_request.end, list_request.part, list_request.currency, list_request.per_page)
+    return repr((dataset.name, accounts, sent, sorted(list_request.own_days.items()))).encode()
+
+
+async def database_of(connection: Connection) -> bytes:
+    """Return what distinguishes the database from others, and from itself before it was restored."""
+    row = await (await connection.execute(_DATABASE)).fetchone()
+    assert row is not None
+    return str(row[0]).encode()
+
+
+def write_pin(pin: Pin, subject: bytes, database: bytes) -> str | None:
+    """Return the text of a pin; None where so many transactions are open that it would be too long."""
+    oldest, newest, open_ones = pin.snapshot.split(":")
+    ages = [int(newest) - int(oldest), *(int(newest) - int(number) for number in open_ones.split(",") if number)]
+    moment = (pin.now - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+    payload = " ".join(map(str, (moment, pin.total, pin.others, newest, *ages))).encode()
+    token = urlsafe_b64encode(_check(payload, subject, database) + payload).decode().rstrip("=")
+    return token if len(token) <= _LONGEST_TOKEN else None
+
+
+def read_pin(token: str, subject: bytes, database: bytes, now: datetime) -> Pin:
+    """Return the pin that a text is.
+
+    Raises:
+        InvalidParametersError: The text is no pin, or that of another list or database.
+        ListMovedOnError: The pin is too old.
+    """
+    content = urlsafe_b64decode(token + "=" * (-len(token) % 4)) if len(token) % 4 != 1 else b""
+    check, payload = content[:_CHECK_BYTES], content[_CHECK_BYTES:]
+    match = _PAYLOAD.fullmatch(payload.decode("ascii", "replace"))
+    if check != _check(payload, subject, database) or match is None:
+        problem = "belongs to other parameters, to other accounts or to another database; begin again without it"
+        raise InvalidParametersError({AS_OF: [problem]})
+    moment, total, others, newest, oldest_age, open_ages = match.groups()
+    numbers = [int(newest) - int(age) for age in open_ages.split()]
+    snapshot = f"{int(newest) - int(oldest_age)}:{newest}:{','.join(map(str, numbers))}"
+    pin = Pin(datetime.fromtimestamp(int(moment) / 1e6, UTC), int(total), others, snapshot)
+    if now - pin.now > timedelta(hours=PIN_HOURS):
+        raise ListMovedOnError(f"the walk began at {pin.now:%Y-%m-%d %H:%M} UTC, more than {PIN_HOURS} hours ago")
+    return pin
+
+
+def next_link(query: bytes, list_request: ListRequest, total: int, token: str | None) -> Mapping[str, str]:
+    """Return the header with the link to the next page, if there is one that can be pinned.
+
+    The link is relative, so that it holds behind any proxy.
+    """
+    if token is None or list_request.page * list_request.per_page >= total:
+        return {}
+    kept = [(name, text) for name, text in parse_form(query) if name not in (_PAGE, AS_OF)]
+    pairs = [*kept, (_PAGE, str(list_request.page + 1)), (AS_OF, token)]
+    return {"Link": f'<?{urlencode(pairs, errors="surrogateescape")}>; rel="next"'}
+
+
+def _check(payload: bytes, subject: bytes, database: bytes) -> bytes:
+    return blake2b(b"\0".join((payload, subject, database)), digest_size=_CHECK_BYTES).digest()

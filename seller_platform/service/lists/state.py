@@ -1,0 +1,125 @@
+"""The state that a list shows: the loads of its rows, and what else its answer depends on.
+
+A load writes its receipt in the transaction that changes the rows. So the transaction of the receipt, its `xmin`, says
+whether a snapshot of PostgreSQL saw the rows. Neither the times nor the numbers of loads say that, because loads run at
+the same time and end in any order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import LiteralString
+
+from psycopg import sql
+
+from seller_platform.contract import Dataset
+
+
+@dataclass(frozen=True)
+class NeededDays:
+    """Days of another dataset whose rows an answer reads, of one account."""
+
+    dataset: Dataset
+    account: str
+    first: date
+    last: date
+
+
+@dataclass(frozen=True)
+class ListState:
+    """What an answer was made of.
+
+    Attributes:
+        loads: The number and a hash of the loads that changed rows of its days.
+        others: Hashes of the rest: the accounts as they are listed, exchange rates, facts about products.
+        snapshot: The snapshot of PostgreSQL; None of a standby, whose snapshots do not name open transactions.
+        has_later_loads: Whether loads that the moment of a pinned list did not see changed rows of its days.
+    """
+
+    loads: str
+    others: str
+    snapshot: str | None
+    has_later_loads: bool
+
+
+# `xmin` has the lower 32 bits of the number of the transaction that wrote the receipt.
+_IS_LATER = sql.SQL("""NOT coalesce(pg_visible_in_snapshot(greatest(1,
+        load.xmin::text::bigint + moment.newest - mod(moment.newest, 4294967296)
+        - CASE WHEN load.xmin::text::bigint > mod(moment.newest, 4294967296) THEN 4294967296 ELSE 0 END
+    )::text::xid8, %(snapshot)s::pg_snapshot), true)""")
+
+_MOMENT = sql.SQL("""moment AS MATERIALIZED (
+    SELECT pg_current_snapshot() AS snapshot, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS newest
+)""")
+
+_ITEMS = sql.SQL("""{moment},
+receipts AS MATERIALIZED (
+    SELECT load.id, {is_later} AS is_later
+    FROM (
+        SELECT {dataset}, account, first_day, last_day FROM chosen
+        UNION ALL
+        SELECT dataset, account, first_day, last_day
+        FROM unnest(
+            %(needed_datasets)s::text[], %(needed_accounts)s::text[],
+            %(needed_firsts)s::date[], %(needed_lasts)s::date[]
+        ) AS needed (dataset, account, first_day, last_day)
+    ) AS covered (dataset, account, first_day, last_day)
+    CROSS JOIN moment
+    JOIN platform.loads AS load
+      ON load.dataset = covered.dataset AND load.account = covered.account AND load.changed
+     AND load.window_start <= covered.last_day AND load.window_end > covered.first_day
+)""")
+
+# Whoever fills the sandbox again replaces the rows of its accounts, which have no receipts.
+_COLUMNS = sql.SQL("""(
+    SELECT count(*) || '.' || coalesce(bit_xor(hashint8extended(id, 0)), 0) FROM receipts WHERE NOT is_later
+), concat_ws('.',
+    (SELECT coalesce(bit_xor(hashtextextended(concat_ws('|', connection, account, xmin::text), 0)), 0)
+     FROM seller.accounts WHERE account = ANY (%(accounts)s::text[])),
+    {others}
+), (SELECT CASE WHEN NOT pg_is_in_recovery() THEN snapshot::text END FROM moment),
+EXISTS (SELECT FROM receipts WHERE is_later)""")
+
+RATES: LiteralString = """(
+    SELECT coalesce(bit_xor(hashtextextended(rate::text, 0)), 0) FROM service.exchange_rates AS rate
+    WHERE rate.currency = ANY (%(currencies)s::text[] || %(currency)s::text)
+      AND rate.day BETWEEN (SELECT min(first_day) FROM chosen) AND (SELECT max(last_day) FROM chosen)
+)"""
+"""An expression that changes with the exchange rates of the chosen days."""
+
+_LATER_LOADS = sql.SQL("""
+WITH {moment}
+SELECT coalesce(array_agg(load.id), '{{}}')
+FROM platform.loads AS load CROSS JOIN moment
+WHERE load.dataset = ANY (%(datasets)s::text[]) AND load.account = ANY (%(accounts)s::text[]) AND load.changed
+  AND {is_later}
+""")
+
+
+def state_items(dataset: Dataset) -> sql.Composed:
+    """Return items of WITH, after `chosen`, for `state_columns`."""
+    return _ITEMS.format(moment=_MOMENT, is_later=_IS_LATER, dataset=sql.Literal(dataset.name))
+
+
+def state_columns(others: Sequence[LiteralString]) -> sql.Composed:
+    """Return the attributes of a `ListState`, in their order.
+
+    Args:
+        others: Expressions that change with what the answer depends on beside loads.
+    """
+    return _COLUMNS.format(others=sql.SQL(", ").join(map(sql.SQL, (*others, "NULL"))))
+
+
+def later_loads() -> sql.Composed:
+    """Return the query for the loads that the moment of a pinned list did not see."""
+    return _LATER_LOADS.format(moment=_MOMENT, is_later=_IS_LATER)
+
+
+def needed_values(needs: Sequence[NeededDays]) -> dict[str, object]:
+    """Return the parameters of `state_items` for days of other datasets."""
+    return {
+        "needed_datasets": [need.dataset.name for need in needs],
+        "needed_accounts": [need.account for need in needs],
+        "needed_firsts": [need.first for need in needs],
+        "needed_lasts": [need.last for need in needs],
+    }

@@ -1,0 +1,396 @@
+"""Tests that a walk over the pages of a list is of one moment, and that an unchanged page is not sent again."""
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import InvalidParametersError, ListMovedOnError
+from seller_platform.sandbox import load_sandbox
+from seller_platform.service.lists.pins import Pin, read_pin, write_pin
+from seller_platform.service.users.store import grant_accounts
+from seller_platform.warehouse.history.reverts import revert
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform_tests.support.served import ANN, Served, execute, insert_rows
+from seller_platform_tests.support.stored_rows import copy_rows
+
+ORDERS, STOCK, INVENTORY, DAILY, LEDGER = map(
+    dataset_named, ("orders", "warehouse_stock", "inventory", "daily_product_sales", "transactions")
+)
+US, DE = "S1.US", "S1.DE"
+FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
+MARCH = Window.month_of(FIRST)
+LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
+NEXT = re.compile(r'<(\?[^<>"\s]+)>; rel="next"')
+
+
+@pytest.fixture
+def ann(service: Served) -> Iterator[httpx.Client]:
+    with service.client(ANN) as client:
+        yield client
+
+
+def _load(database: Database, dataset: Dataset, window: Window, rows: Sequence[Row], account: str = US) -> Receipt:
+    with open_load(database, Slice(dataset, account, window)) as load:
+        load.spool.write(rows, tags=("platform",) if dataset.tags else (), page=1)
+        facts = LoadFacts(1, 1, 0, len(rows), CountVerdict.MATCH)
+        return load.store(facts, started_at=LOADED_AT)
+
+
+def _order(number: int, day: date, units: int = 1) -> Row:
+    return (f"O-{number:05}", f"{day}T12:00:00-08:00", "Shipped", "1.00", "USD", units, "SKU", "ASIN", "Name", day)
+
+
+def _stock(number: int, day: date, quantity: int) -> Row:
+    return (f"SKU-{number:03}", "Main", quantity, "A", "available", None, day)
+
+
+def _orders(units: int = 1, count: int = 300) -> list[Row]:
+    return [_order(number, day, units) for day in (FIRST, SECOND) for number in range(count)]
+
+
+def _query(dataset: Dataset, **changed: object) -> dict[str, str]:
+    query: dict[str, object] = {"account_title": "Shop US", "per_page": min(dataset.page_sizes)}
+    if dataset.is_dated:
+        query |= {"start_date": FIRST, "end_date": MARCH.last_day}
+    return {name: str(value) for name, value in {**query, **changed}.items() if value is not None}
+
+
+def _first(client: httpx.Client, dataset: Dataset, **changed: object) -> httpx.Response:
+    answer = client.get(dataset.path, params=_query(dataset, **changed))
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def _next(client: httpx.Client, answer: httpx.Response) -> httpx.Response:
+    """Return the answer that the link of an answer leads to."""
+    (link,) = NEXT.findall(answer.headers["link"])
+    return client.get(answer.url.join(link))
+
+
+def _rest(client: httpx.Client, answer: httpx.Response) -> list[dict[str, Any]]:
+    """Return the rows of a page and of those after it."""
+    rows: list[dict[str, Any]] = []
+    while True:
+        assert answer.status_code == 200, answer.text
+        body = json.loads(answer.text)
+        rows += body["data"]
+        if "link" not in answer.headers:
+            assert len(rows) == body.get("total", len(rows))
+            return rows
+        answer = _next(client, answer)
+
+
+def _units(rows: Sequence[dict[str, Any]]) -> Counter[tuple[str, int]]:
+    return Counter((row["purchase_date"][:10], row["quantity_ordered"]) for row in rows)
+
+
+def test_a_walk_is_of_the_moment_of_its_first_page(service: Served, ann: httpx.Client) -> None:
+    _load(service.database, ORDERS, MARCH, _orders())
+    first = _first(ann, ORDERS)
+    _load(service.database, ORDERS, Window.day(FIRST), [])
+    second = _load(service.database, ORDERS, Window.day(SECOND), [_order(7, SECOND, 2)])
+    revert(service.database, second.id)
+    _load(service.database, ORDERS, MARCH, [_order(8, FIRST, 3)])
+
+    rows = _rest(ann, first)
+
+    assert _units(rows) == {("2026-03-01", 1): 300, ("2026-03-02", 1): 300}
+    assert len({(row["platform_order_id"], row["purchase_date"]) for row in rows}) == 600
+    assert _units(_rest(ann, _first(ann, ORDERS))) == {("2026-03-01", 3): 1}
+
+
+def test_a_load_that_was_under_way_at_the_first_page_is_left_out(service: Served, ann: httpx.Client) -> None:
+    with open_load(service.database, Slice(ORDERS, US, Window(date(2026, 2, 1), FIRST))) as early:
+        _load(service.database, ORDERS, MARCH, _orders())
+        first = _first(ann, ORDERS, start_date="2026-02-20", end_date="2026-03-20")
+        early.spool.write([_order(1, date(2026, 2, 28), 9)], tags=("platform",), page=1)
+        stored = early.store(LoadFacts(1, 1, 0, 1, CountVerdict.MATCH), started_at=LOADED_AT)
+    with service.database.begin() as connection:
+        receipts = connection.execute(text("SELECT id, finished_at FROM platform.loads ORDER BY id")).all()
+
+    rows = _rest(ann, first)
+
+    assert [number for number, _ in receipts] == [stored.id, stored.id + 1]
+    assert _units(rows) == {("2026-03-01", 1): 300, ("2026-03-02", 1): 300}
+
+
+def test_a_transaction_that_is_open_at_the_first_page_is_left_out(service: Served, ann: httpx.Client) -> None:
+    """Its number is lower than that of transactions which the first page saw, and its receipt claims an early end."""
+    _load(service.database, ORDERS, MARCH, _orders())
+    with service.database.begin() as connection:
+        receipt = (
+            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
+            "rows, digest, verdict, changed, started_at, finished_at) VALUES ('orders', 'S1.US', '2026-03-07', "
+            "'2026-03-08', 1, 1, 0, 0, '', 'match', true, now(), '2020-01-01') RETURNING id"
+        )
+        load = connection.execute(text(receipt)).scalar_one()
+        late = [_order(1, date(2026, 3, 7), 7)]
+        copy_rows(driver_of(connection), ORDERS, late, account=US, tags=("platform",), load_id=load)
+        _load(service.database, ORDERS, Window.day(date(2026, 3, 5)), [_order(1, date(2026, 3, 5), 5)])
+        first = _first(ann, ORDERS)
+
+    rows = _rest(ann, first)
+
+    assert _units(rows) == {("2026-03-01", 1): 300, ("2026-03-02", 1): 300, ("2026-03-05", 5): 1}
+    assert _first(ann, ORDERS).json()["total"] == 602
+
+
+def test_a_walk_over_a_snapshot_is_not_disturbed_by_the_next(service: Served, ann: httpx.Client) -> None:
+    _load(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 1) for number in range(50)])
+    first = _first(ann, STOCK)
+    _load(service.database, STOCK, Window.day(SECOND), [_stock(number, SECOND, 2) for number in range(10, 70)])
+    _load(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 3) for number in range(10, 70)])
+
+    rows = _rest(ann, first)
+
+    assert [(row["sku"], row["quantity"]) for row in rows] == [(f"SKU-{number:03}", 1) for number in range(50)]
+    assert {row["quantity"] for row in _rest(ann, _first(ann, STOCK))} == {2}
+
+
+def test_a_walk_over_a_group_is_of_one_moment_of_all_its_accounts(service: Served, ann: httpx.Client) -> None:
+    for account in (US, DE):
+        _load(service.database, ORDERS, MARCH, _orders(count=200), account)
+    first = _first(ann, ORDERS, account_title=None, group_title="World")
+    for account in (US, DE):
+        _load(service.database, ORDERS, MARCH, _orders(units=2, count=300), account)
+
+    rows = _rest(ann, first)
+
+    assert Counter(row["quantity_ordered"] for row in rows) == {1: 800}
+
+
+def test_merged_and_converted_rows_are_of_the_first_moment_too(service: Served, ann: httpx.Client) -> None:
+    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    rows = [(FIRST, f"SKU-{number:04}", "Tea", None, 1, "10.00", None, None, None, FIRST) for number in range(600)]
+    with open_load(service.database, Slice(DAILY, US, Window.day(FIRST))) as load:
+        for channel in ("platform", "non-platform"):
+            load.spool.write(rows, tags=(channel,), page=1)
+        load.store(LoadFacts(1, 1, 0, 1200, CountVerdict.MATCH), started_at=LOADED_AT)
+    first = _first(ann, DAILY, currency="EUR")
+    _load(service.database, DAILY, Window.day(FIRST), [(FIRST, "SKU-0001", "Tea", None, 5, 1, None, None, None, FIRST)])
+
+    walked = _rest(ann, first)
+
+    assert [row["sku"] for row in walked] == [f"SKU-{number:04}" for number in range(600)]
+    assert {(row["units_ordered"], row["product_sales"]) for row in walked} == {(2, 16.0)}
+
+
+def test_velocity_is_of_the_first_moment_until_lead_times_change(service: Served, ann: httpx.Client) -> None:
+    stock = [(f"SKU-{number:03}", "Tea", None, None, 5, 0, 0, 5, 0, None, None, None, FIRST) for number in range(45)]
+    sale = (FIRST, "SKU-030", "Tea", None, 30, "10.00", None, None, None, FIRST)
+    _load(service.database, INVENTORY, Window.day(FIRST), stock)
+    _load(service.database, DAILY, Window.day(FIRST), [sale])
+    first = _first(ann, INVENTORY, velocity_start_date="2026-03-01", velocity_end_date="2026-03-30")
+    _load(service.database, DAILY, Window.day(FIRST), [(*sale[:4], 60, *sale[5:])])
+
+    second = _next(ann, first)
+    execute(service.database, "INSERT INTO service.products VALUES ('S1.US', 'SKU-030', 'A', NULL, 'Tea', 1, 1, 3)")
+    moved_on = _next(ann, first)
+
+    assert {row["sku"]: row["velocity_30_days"] for row in second.json()["data"]}["SKU-030"] == 1
+    assert moved_on.status_code == 410
+
+
+def test_a_sandbox_that_is_filled_again_ends_the_walk(service: Served, ann: httpx.Client) -> None:
+    account = load_sandbox(service.database, accounts=1, months=1, orders_per_month=500, today=MARCH.end).accounts[0]
+    grant_accounts(service.database, ANN, [account.key])
+    first = _first(ann, ORDERS, account_title=account.title)
+    second = _next(ann, first)
+    load_sandbox(service.database, accounts=1, months=1, orders_per_month=500, today=MARCH.end)
+
+    again = _next(ann, first)
+
+    assert (second.status_code, again.status_code) == (200, 410)
+    assert _first(ann, ORDERS, account_title=account.title).headers["etag"] != first.headers["etag"]
+
+
+def test_walks_during_loads_of_all_slices_are_whole(service: Served) -> None:
+    """Each load writes its number into every second row of its day; of each day a walk sees one load."""
+    days = [FIRST + timedelta(days=number) for number in range(3)]
+    shown: dict[date, list[Counter[tuple[str, int]]]] = {day: [] for day in days}
+    is_over = threading.Event()
+
+    def rows_of(day: date, number: int) -> list[Row]:
+        return [_order(each, day, number if each % 2 else 0) for each in range(Random(number).randrange(200, 400))]
+
+    def load_all(day: date) -> None:
+        number = 0
+        while not is_over.is_set():
+            number += 1
+            rows = rows_of(day, number)
+            shown[day].append(Counter((str(row[0]), int(str(row[5]))) for row in rows))
+            _load(service.database, ORDERS, Window.day(day), rows)
+
+    def walk() -> list[dict[str, Any]]:
+        with service.client(ANN) as client:
+            return _rest(client, _first(client, ORDERS))
+
+    for day in days:
+        _load(service.database, ORDERS, Window.day(day), rows_of(day, 1))
+        shown[day].append(Counter((str(row[0]), int(str(row[5]))) for row in rows_of(day, 1)))
+    with ThreadPoolExecutor(5) as threads:
+        loaders = [threads.submit(load_all, day) for day in days]
+        try:
+            walks = [walk.result() for walk in [threads.submit(walk) for _ in range(16)]]
+        finally:
+            is_over.set()
+    for loader in loaders:
+        loader.result()
+
+    for rows in walks:
+        for day in days:
+            of_day = [row for row in rows if row["purchase_date"].startswith(f"{day}")]
+            assert Counter((row["platform_order_id"], row["quantity_ordered"]) for row in of_day) in shown[day]
+    assert len({json.dumps(rows) for rows in walks}) > 1
+
+
+@pytest.mark.parametrize("as_of", ["", "now", "2026-03-01T00:00:00Z", "A" * 24, "A" * 25, "a-_" * 300, "%00" * 24])
+def test_what_is_no_pin_is_refused_by_name(filled: Served, as_of: str) -> None:
+    with filled.client(ANN) as client:
+        answer = client.get(ORDERS.path, params=_query(ORDERS, page=2, as_of=as_of))
+
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == ["as_of"]
+
+
+def test_a_pin_belongs_to_its_parameters_and_accounts(service: Served, ann: httpx.Client) -> None:
+    _load(service.database, ORDERS, MARCH, _orders())
+    link = _first(ann, ORDERS).links["next"]["url"]
+    sent = dict(httpx.QueryParams(link.removeprefix("?")))
+
+    statuses = {
+        name: ann.get(ORDERS.path, params={**sent, name: value}).status_code
+        for name, value in {
+            "per_page": "500",
+            "end_date": "2026-03-30",
+            "sales_channel": "platform",
+            "account_title": "Shop DE",
+            "page": "3",
+        }.items()
+    }
+
+    assert statuses == {"per_page": 422, "end_date": 422, "sales_channel": 422, "account_title": 422, "page": 200}
+
+
+def test_a_pin_is_kept_for_a_day_and_survives_as_text() -> None:
+    now = datetime(2026, 3, 1, 12, 30, 1, 500, tzinfo=UTC)
+    pin = Pin(now, 7, "-12.34", "4294967290:4294967310:4294967290,4294967309")
+
+    token = write_pin(pin, b"a list", b"a database")
+
+    assert token is not None
+    assert read_pin(token, b"a list", b"a database", now + timedelta(hours=24)) == pin
+    with pytest.raises(ListMovedOnError, match="began at 2026-03-01 12:30 UTC, more than 24 hours ago"):
+        read_pin(token, b"a list", b"a database", now + timedelta(hours=25))
+    for subject, database in ((b"another", b"a database"), (b"a list", b"another")):
+        with pytest.raises(InvalidParametersError, match="begin again"):
+            read_pin(token, subject, database, now)
+    crowded = Pin(now, 7, "1", f"1:9999999:{','.join(map(str, range(1, 200)))}")
+    assert write_pin(crowded, b"a list", b"a database") is None
+
+
+def test_the_last_page_has_no_link_and_others_repeat_every_parameter(service: Served, ann: httpx.Client) -> None:
+    _load(service.database, ORDERS, MARCH, [_order(number, date(2026, 3, 4)) for number in range(600)])
+
+    first = _first(ann, ORDERS, sales_channel="platform", unknown="ä &=%", end_date=None, start_date=None, page=None)
+    (link,) = NEXT.findall(first.headers["link"])
+    sent = dict(httpx.QueryParams(link.removeprefix("?")))
+
+    assert sent.pop("as_of")
+    assert sent == {**_query(ORDERS, start_date=None, end_date=None), "sales_channel": "platform", "page": "2"} | {
+        "unknown": "ä &=%"
+    }
+    assert "link" not in _first(ann, ORDERS, page=3).headers
+    assert "link" not in _first(ann, ORDERS, page=77).headers
+    assert "link" not in _first(ann, STOCK).headers
+
+
+def test_a_list_without_total_links_its_pages_too(service: Served, ann: httpx.Client) -> None:
+    alerts = dataset_named("notifications")
+    insert_rows(
+        service.database,
+        alerts,
+        US,
+        [
+            (*(number if column.name == "id" else _alert(column.name) for column in alerts.columns), FIRST)
+            for number in range(150)
+        ],
+    )
+    query = {"account_title": "Shop US", "notification_type": "price_alerts"}
+
+    assert len(_rest(ann, ann.get(alerts.path, params=query))) == 150
+
+
+def _alert(name: str) -> str | None:
+    return {"type": "price_alerts", "notification_type": "price_alerts"}.get(name)
+
+
+def test_an_unchanged_page_is_not_sent_again(service: Served, ann: httpx.Client) -> None:
+    _load(service.database, ORDERS, MARCH, _orders())
+    first = _first(ann, ORDERS)
+    second = _next(ann, first)
+
+    kept = {"If-None-Match": f'"x", {first.headers["etag"]}'}
+    again = ann.get(first.url, headers=kept)
+    head = ann.head(first.url, headers=kept)
+    pinned = ann.get(second.url, headers={"If-None-Match": second.headers["etag"]})
+    _load(service.database, ORDERS, Window.day(date(2026, 4, 1)), [_order(1, date(2026, 4, 1))])
+    unrelated = ann.get(first.url, headers=kept)
+    next_page = _next(ann, unrelated)
+    _load(service.database, ORDERS, Window.day(FIRST), [])
+    changed = ann.get(first.url, headers=kept)
+    still_pinned = ann.get(second.url, headers={"If-None-Match": second.headers["etag"]})
+
+    assert {each.status_code for each in (again, head, pinned, unrelated, still_pinned)} == {304}
+    assert changed.status_code == 200
+    assert (again.content, again.headers["etag"]) == (b"", first.headers["etag"])
+    assert first.headers["cache-control"] == again.headers["cache-control"] == "private, no-cache"
+    assert next_page.json()["current_page"] == 2
+    assert changed.headers["etag"] != first.headers["etag"] != second.headers["etag"]
+
+
+def test_an_unchanged_page_is_recognised_without_reading_rows(service: Served, ann: httpx.Client) -> None:
+    _load(service.database, ORDERS, MARCH, _orders())
+    first = _first(ann, ORDERS)
+    execute(service.database, "ALTER TABLE seller.orders RENAME TO orders_out_of_reach")
+
+    again = ann.get(first.url, headers={"If-None-Match": first.headers["etag"]})
+
+    assert again.status_code == 304
+
+
+def test_compressed_pages_have_the_same_tag(service: Served, ann: httpx.Client) -> None:
+    _load(service.database, ORDERS, MARCH, _orders())
+    plain = ann.get(ORDERS.path, params=_query(ORDERS), headers={"Accept-Encoding": "identity"})
+    packed = ann.get(ORDERS.path, params=_query(ORDERS), headers={"Accept-Encoding": "gzip"})
+
+    assert packed.headers["content-encoding"] == "gzip"
+    assert plain.headers["etag"] == packed.headers["etag"]
+    assert packed.headers["vary"] == "Authorization, Accept-Encoding"
+
+
+def test_rates_and_the_day_change_the_tag(service: Served, ann: httpx.Client) -> None:
+    row = (FIRST, "SKU", "Tea", None, 1, "10.00", None, None, None, FIRST)
+    _load(service.database, DAILY, Window.day(FIRST), [row])
+    execute(service.database, "INSERT INTO service.exchange_rates VALUES ('2026-03-01', 'USD', 1.25)")
+    tags = [_first(ann, DAILY, currency="EUR").headers["etag"], _first(ann, DAILY).headers["etag"]]
+    execute(service.database, "UPDATE service.exchange_rates SET per_euro = 2")
+    tags += [_first(ann, DAILY, currency="EUR").headers["etag"], _first(ann, DAILY).headers["etag"]]
+
+    assert tags[0] != tags[2]
+    assert tags[1] == tags[3]
+    assert len(set(tags)) == 3
