@@ -1,10 +1,14 @@
 """The query parameters of one page of a list, for the client and for `explain`."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from seller_platform.contract.accounts import Account
 from seller_platform.contract.dataset import Dataset
 from seller_platform.contract.window import Window
+from seller_platform.contract.wire import AS_OF
+
+_LONGEST_AS_OF = 1_000
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,7 @@ class ListQuery:
         window: The days of the rows; None for a list that takes no days.
         value: The value of the filter that splits the list; None for the unfiltered list.
         per_page: Rows of a full page; None for the most that the list allows.
+        as_of: The moment that the list is pinned to, as the upstream's link to the next page names it.
     """
 
     dataset: Dataset
@@ -23,6 +28,7 @@ class ListQuery:
     value: str | None = None
     page: int = 1
     per_page: int | None = None
+    as_of: str | None = None
 
     @property
     def page_size(self) -> int | None:
@@ -39,4 +45,15 @@ class ListQuery:
             params["per_page"] = str(self.page_size)
         if self.dataset.split_by and self.value is not None:
             params[self.dataset.split_by.parameter] = self.value
-        return params | {"page": str(self.page)}
+        return params | {"page": str(self.page)} | ({AS_OF: self.as_of} if self.as_of else {})
+
+    def pin_of(self, link: Mapping[str, str]) -> str | None:
+        """Return the moment that a link to the next page pins the list to.
+
+        Args:
+            link: The parameters of the link; None is returned if it changes others than the page and the moment.
+        """
+        as_of = link.get(AS_OF)
+        if not as_of or len(as_of) > _LONGEST_AS_OF:
+            return None
+        return as_of if replace(self, page=self.page + 1, as_of=as_of).params == link else None

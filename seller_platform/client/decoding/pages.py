@@ -28,6 +28,7 @@ class Page:
             own have the day, or for accounts the connection, that they were requested for.
         extras: JSON text of the fields unknown to the contract, by the row's position.
         unknown_fields: The names of those fields.
+        as_of: The moment that the upstream's link to the next page pins the list to; None without such a link.
     """
 
     rows: list[Row]
@@ -37,6 +38,7 @@ class Page:
     current_page: int | None = None
     per_page: int | None = None
     unknown_fields: frozenset[str] = frozenset()
+    as_of: str | None = None
 
 
 class PageDecoder:

@@ -4,7 +4,7 @@ import codecs
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import count
 from typing import Any, Self, TypeVar
@@ -14,7 +14,14 @@ import msgspec
 from opentelemetry.trace import Span, SpanKind
 
 from seller_platform.client.http.concurrency import RequestBudget
-from seller_platform.client.http.responses import PassingFault, RawAnswer, check_answer, check_not_busy, fault_of
+from seller_platform.client.http.responses import (
+    PassingFault,
+    RawAnswer,
+    check_answer,
+    check_not_busy,
+    fault_of,
+    next_query_of,
+)
 from seller_platform.client.http.retries import RequestClock, RetryPolicy
 from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
@@ -49,12 +56,14 @@ class Answer:
     Attributes:
         requests: HTTP requests that were sent, with retries and those sent again with a new token.
         is_computed: Whether the upstream is a replica and computed the rows itself, as it says in a header.
+        next_query: The parameters of the upstream's link to the next page; empty without such a link.
     """
 
     body: bytes
     status: int
     requests: int
     is_computed: bool = False
+    next_query: Mapping[str, str] = field(default_factory=dict)
 
 
 def timeout_of(silence_seconds: float) -> httpx.Timeout:
@@ -242,7 +251,8 @@ class SellerApi:
 
         raw, decoded = self._policy.run(name, attempt, twice_is_harmless=twice_is_harmless)
         is_computed = raw.headers.get(COMPUTED_BY) == REPLICA
-        return Answer(raw.body, raw.status, next(tally), is_computed), decoded
+        next_query = next_query_of(raw, request.url)
+        return Answer(raw.body, raw.status, next(tally), is_computed, next_query), decoded
 
     def _built(
         self, method: str, path: str, params: Mapping[str, str] | None, json: object, tally: Iterator[int]

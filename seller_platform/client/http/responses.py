@@ -1,6 +1,7 @@
 """Classifies answers: good, a passing fault that is worth another attempt, or a final refusal."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ _UNTOUCHED_STATUSES = frozenset({429, 503})
 
 _BUSY_STATUS = 409
 _LONGEST_MESSAGE = 300
+_LONGEST_LINK = 8_000
+_NEXT_LINK = re.compile(r'<([^<>]*)>\s*;\s*rel\s*=\s*"?next"?\s*(?:[,;]|$)', re.IGNORECASE)
 _JSON_STARTS = {b"{": b"}", b"[": b"]"}
 
 
@@ -56,6 +59,27 @@ class RawAnswer:
         if moment is None:
             return None
         return max(0.0, (moment - (moment_of(self.headers.get("Date", "")) or now)).total_seconds())
+
+
+def next_query_of(answer: RawAnswer, url: httpx.URL) -> Mapping[str, str]:
+    """Return the parameters of an answer's link to the next page (RFC 8288).
+
+    A link that leads to another endpoint, or repeats a parameter, is ignored, for it would carry the token elsewhere.
+
+    Args:
+        url: What was requested.
+    """
+    header = answer.headers.get("Link", "")
+    target = _NEXT_LINK.search(header) if len(header) <= _LONGEST_LINK else None
+    if target is None:
+        return {}
+    try:
+        linked = url.join(target[1])
+    except httpx.InvalidURL:
+        return {}
+    pairs = linked.params.multi_items()
+    is_same = linked.copy_with(query=None, fragment=None) == url.copy_with(query=None, fragment=None)
+    return dict(pairs) if is_same and len(dict(pairs)) == len(pairs) else {}
 
 
 def moment_of(text: str) -> datetime | None:

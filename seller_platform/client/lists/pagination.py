@@ -2,7 +2,8 @@
 
 Rows that add up to the announced total do not prove that the whole list was read. A row that is deleted from page 1
 after it was read moves a row of page 2 there, which is missed; where another row is added at the end at the same time,
-the total stays the same. So one reading of several pages is never certain: two must agree.
+the total stays the same. So one reading of several pages is never certain: two must agree. An upstream may link each
+page to the next with a moment that the list is pinned to. Then all pages are of that moment, and one reading is enough.
 
 A list on a single page may contradict its total. Where a second answer repeats the total, and has no other rows, the
 total is wrong, and another reading would not change that.
@@ -18,8 +19,18 @@ from seller_platform.client.decoding.pages import Page
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.contract import Dataset
 from seller_platform.contract.list_query import ListQuery
+from seller_platform.contract.wire import AS_OF
+from seller_platform.errors import RequestRefusedError
 
 _KEYS_COMPARED_AT_ONCE = 100_000
+_GONE = 410
+
+
+class WalkEndedError(Exception):
+    """The upstream cannot read the list any more as it was at the moment that it is pinned to.
+
+    It never leaves this floor: the list is read again.
+    """
 
 
 @dataclass(frozen=True)
@@ -67,12 +78,21 @@ def is_short(first: Page, query: ListQuery) -> bool:
 
 
 def read_pages(fetcher: PageFetcher, query: ListQuery, first: Page, write: Callable[[Page], None]) -> ReadResult:
-    """Read a list whose first page is there, and write every page in order."""
+    """Read a list whose first page is there, and write every page in order.
+
+    Raises:
+        WalkEndedError: The upstream had pinned the list to a moment, and answers no more pages of it.
+    """
     record = _Record(query.dataset)
-    for number, page in enumerate(_pages(fetcher, query, first, record), start=1):
-        if not record.is_new(page, number):
-            break
-        write(page)
+    try:
+        for number, page in enumerate(_pages(fetcher, query, first, record), start=1):
+            if not record.is_new(page, number):
+                break
+            write(page)
+    except RequestRefusedError as error:
+        if first.as_of and (error.status == _GONE or AS_OF in error.parameters):
+            raise WalkEndedError(error.message) from None
+        raise
     if record.has_one_answer and first.total not in (None, len(first.rows)):
         again = fetcher.one(query)
         record.confirm(is_same=(again.total, again.rows) == (first.total, first.rows))
@@ -85,7 +105,7 @@ def _pages(fetcher: PageFetcher, query: ListQuery, first: Page, record: "_Record
     Pages within the announced total are fetched ahead, all others one by one until the list ends.
     """
     yield first
-    size, number = len(first.rows), 2
+    query, size, number = replace(query, as_of=first.as_of), len(first.rows), 2
     if first.total is not None and size:
         planned = -(-first.total // size)
         yield from fetcher.each(replace(query, page=number) for number in range(2, planned + 1))
@@ -106,6 +126,7 @@ class _Record:
         self._keys = array("q")
         self._rows_by_page: list[int] = []
         self._totals: list[int | None] = []
+        self._pins: list[str | None] = []
         self._doubts: list[str] = []
         self._duplicates_within_pages = 0
         self._last_page: int | None = None
@@ -122,6 +143,7 @@ class _Record:
     def is_new(self, page: Page, number: int) -> bool:
         """Record a page; False where it ends the list: it is empty or a repetition."""
         self._totals.append(page.total)
+        self._pins.append(page.as_of)
         self._last_page = page.last_page
         if not page.rows:
             self._is_over = True
@@ -146,10 +168,18 @@ class _Record:
             return False
         if first.total is not None:
             return sum(self._rows_by_page) < first.total
+        if self._pins[0] is not None:
+            return self._pins[-1] is not None
         last, pages = self._rows_by_page[-1], len(self._rows_by_page)
         if self._last_page is not None and self._last_page > pages:
             return True
         return pages == 1 or last >= self._rows_by_page[0]
+
+    @property
+    def _is_pinned(self) -> bool:
+        """Whether all pages were of one moment: each but the last links to the next one of it."""
+        *pins, last = self._pins
+        return len(set(pins)) == 1 and pins[0] is not None and last is None
 
     def result(self, query: ListQuery) -> ReadResult:
         """Return the result of all pages."""
@@ -166,6 +196,7 @@ class _Record:
         if duplicates:
             doubts.append(f"{duplicates} rows were on two pages")
         # A single page that is not full was the whole list at one moment.
-        if not self._is_confirmed and (len(self._rows_by_page) != 1 or rows >= (query.page_size or 0)):
+        is_whole = self._is_confirmed or (self._is_pinned and announced in (None, rows))
+        if not is_whole and (len(self._rows_by_page) != 1 or rows >= (query.page_size or 0)):
             doubts.append("a list of several pages is read until two readings agree")
         return ReadResult(rows, announced, tuple(doubts), duplicates + self._duplicates_within_pages)

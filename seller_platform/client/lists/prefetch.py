@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Self
@@ -45,7 +46,7 @@ class PageFetcher:
         """Return one page."""
         decode = partial(self._decoder.decode, window=query.window, number=query.page)
         answer, page = self._api.request("GET", query.dataset.path, query.params, decode=decode)
-        return self._counted(answer, page)
+        return self._counted(query, answer, page)
 
     def each(self, queries: Iterable[ListQuery]) -> Iterator[Page]:
         """Yield the pages in the order of their queries."""
@@ -66,7 +67,8 @@ class PageFetcher:
                 query, future = under_way.popleft()
                 answer = future.result()
                 try:
-                    page = self._counted(answer, self._decoder.decode(answer.body, query.window, number=query.page))
+                    decoded = self._decoder.decode(answer.body, query.window, number=query.page)
+                    page = self._counted(query, answer, decoded)
                 except UnreadableBodyError:
                     self.requests += answer.requests
                     page = self.one(query)
@@ -74,9 +76,10 @@ class PageFetcher:
             for _, future in under_way:
                 future.cancel()
 
-    def _counted(self, answer: Answer, page: Page) -> Page:
+    def _counted(self, query: ListQuery, answer: Answer, page: Page) -> Page:
         self.requests += answer.requests
         self.body_bytes += len(answer.body)
         self.unknown_fields |= page.unknown_fields
         self.is_computed |= answer.is_computed
-        return page
+        as_of = query.pin_of(answer.next_query)
+        return replace(page, as_of=as_of) if as_of else page

@@ -7,6 +7,7 @@ from datetime import date
 from seller_platform.client.decoding.local_days import zone_named
 from seller_platform.client.decoding.pages import PageDecoder
 from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.pagination import WalkEndedError
 from seller_platform.client.lists.placed_rows import PlacedRows
 from seller_platform.client.lists.prefetch import PageFetcher
 from seller_platform.client.lists.row_sink import RowSink
@@ -34,8 +35,8 @@ def read_slice(  # noqa: PLR0917  # six facts, each of another type
     """Read the rows of a slice into the sink.
 
     A list may change while it is read. An attempt is repeated until one leaves no doubt, or two in a row bring the same
-    rows. Where the list can be divided, later attempts read smaller windows. A computed list whose rows lack their day
-    is asked for day by day.
+    rows. Pages that the upstream links to each other at one moment leave none. Where the list can be divided, later
+    attempts read smaller windows. A computed list whose rows lack their day is asked for day by day.
 
     Args:
         window: The days of a dated dataset; None for others.
@@ -76,16 +77,20 @@ def _read(  # noqa: PLR0917  # the facts of `read_slice`
         previous: tuple[bytes, int | None] | None = None
         for number, windows in enumerate(plans, start=1):
             reader.restart()
-            attempt = source.attempt(windows)
+            try:
+                attempt = source.attempt(windows)
+            except WalkEndedError as error:
+                reader.follows_links, previous, doubt = False, None, str(error)
+                continue
             fingerprint = (sink.digest, attempt.result.announced)
             if not attempt.result.doubts or fingerprint == previous:
                 if attempt.result.announced and not sink.count:
                     problem = f"{attempt.result.announced} rows of {account.key} were announced and none was sent"
                     raise UpstreamUnavailableError(f"GET {dataset.path}", problem, attempts=number)
                 return _facts(attempt, number, fetcher, reader)
-            previous = fingerprint
+            previous, doubt = fingerprint, attempt.result.doubts[0]
     slice_read = f"{dataset.name} of {account.key}" + (f", {window}" if window else "")
-    raise ListChangedError(slice_read, attempts=number, last=attempt.result.doubts[0])
+    raise ListChangedError(slice_read, attempts=number, last=doubt)
 
 
 def _plans(dataset: Dataset, window: Window | None) -> Iterator[Sequence[Window | None]]:

@@ -1,8 +1,12 @@
-"""Reads lists split by a filter, value by value, and compares their sum with the whole."""
+"""Reads lists split by a filter, value by value, and compares their sum with the whole.
+
+Where the unfiltered list merges rows of equal keys, its total lies between the largest part's and the sum of all.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from seller_platform.client.decoding.pages import Page
 from seller_platform.client.lists.pagination import ReadResult, is_short
 from seller_platform.client.lists.windows import ListPart, SliceAttempt, WindowReader
 from seller_platform.contract import Window
@@ -43,32 +47,49 @@ class SplitListReader:
             for value in self._split_by.values
         ]
         firsts = [list(self._reader.fetcher.each([parts[0].query])) for parts in by_value] if len(windows) == 1 else []
-        totals = [first.total for (first,) in firsts]
-        if whole.total and set(totals) == {whole.total}:
-            return self._unfiltered(windows, self._counts(whole.total, totals))
+        if firsts and self._ignores(whole, [first for (first,) in firsts]):
+            return self._unfiltered(windows, self._counts(whole.total, [first.total for (first,) in firsts]))
         results = [
             self._reader.read_all(parts, firsts[number] if firsts else None) for number, parts in enumerate(by_value)
         ]
         if whole.total is None:
             return self._without_totals(results, windows)
         result = sum(results, start=ReadResult())
-        if is_short(whole, self._whole) and whole.total != len(whole.rows) == result.rows:
+        is_wrong = is_short(whole, self._whole) and whole.total != len(whole.rows)
+        if is_wrong and self._distance(len(whole.rows), [part.rows for part in results]) == 0:
             # The unfiltered list contradicts its total, and has no other rows than its parts.
             return SliceAttempt(replace(result, announced=whole.total))
         return self._compared(whole.total, results, windows)
+
+    def _ignores(self, whole: Page, firsts: Sequence[Page]) -> bool:
+        """Whether the upstream ignores the filter: each value has the rows of the unfiltered list.
+
+        Where rows are merged, equal totals alone do not say so: each product may be sold in all channels each day.
+        """
+        if {first.total for first in firsts} != {whole.total}:
+            return False
+        if not self._split_by.is_merged:
+            return bool(whole.total)
+        return bool(whole.rows) and all(first.rows[: len(whole.rows)] == whole.rows for first in firsts)
+
+    def _distance(self, total: int, counts: Sequence[int]) -> int:
+        """Return how far a total of the unfiltered list is from what the rows of each value allow."""
+        most = sum(counts)
+        least = max(counts) if self._split_by.is_merged else most
+        return max(least - total, total - most, 0)
 
     def _compared(self, total: int, results: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
         """Judge whether the parts add up to the unfiltered total, which may have changed meanwhile."""
         counts = [result.rows if result.announced is None else result.announced for result in results]
         result, filtered = sum(results, start=ReadResult()), sum(counts)
-        if filtered == total:
-            return SliceAttempt(replace(result, announced=total))
+        if self._distance(total, counts) == 0:
+            return SliceAttempt(replace(result, announced=filtered))
         surplus = sum(abs(count - each.rows) for count, each in zip(counts, results, strict=True))
-        if surplus and abs(result.rows - total) <= surplus:
+        if surplus and self._distance(total, [part.rows for part in results]) <= surplus:
             # The parts contradict their own totals, which explains why these do not add up.
             return SliceAttempt(replace(result, announced=filtered if result.rows == total else total))
         after = self._reader.fetcher.one(self._whole).total
-        if after is not None and after != total and min(total, after) <= filtered <= max(total, after):
+        if after is not None and after != total and self._explains(total, after, counts):
             return SliceAttempt(replace(result, announced=filtered), {"moved": {"before": total, "after": after}})
         unexplained = self._counts(total, counts)
         if unexplained == self._unexplained:
@@ -77,11 +98,16 @@ class SplitListReader:
         doubt = f"{total} rows were announced in all, {filtered} by {self._split_by.parameter}"
         return SliceAttempt(replace(result, announced=total).doubted(doubt))
 
+    def _explains(self, before: int, after: int, counts: Sequence[int]) -> bool:
+        """Whether parts that were counted between two totals of the unfiltered list agree with one in between."""
+        least = max(counts) if self._split_by.is_merged else sum(counts)
+        return least <= max(before, after) and min(before, after) <= sum(counts)
+
     def _without_totals(self, results: Sequence[ReadResult], windows: Sequence[Window | None]) -> SliceAttempt:
         """Judge by counted rows: parts of equal size are compared with the unfiltered list."""
         attempt = SliceAttempt(replace(sum(results, start=ReadResult()), announced=None))
         counts = [result.rows for result in results]
-        if self._is_proven or len(set(counts)) > 1 or not counts[0]:
+        if self._is_proven or self._split_by.is_merged or len(set(counts)) > 1 or not counts[0]:
             return attempt
         unfiltered = self._unfiltered(windows, self._counts(None, counts))
         if unfiltered.result.rows == counts[0]:

@@ -49,11 +49,12 @@ class WindowReader:
     Attributes:
         pages: Pages read in the attempt under way.
         null_keys: Its rows without their whole key.
+        follows_links: Whether pages are requested of the moment that the upstream links to.
     """
 
     def __init__(self, fetcher: PageFetcher, query: ListQuery, sink: RowSink) -> None:
         self.fetcher, self.query, self.sink = fetcher, query, sink
-        self.pages, self.null_keys = 0, NullKeys(query.dataset)
+        self.pages, self.null_keys, self.follows_links = 0, NullKeys(query.dataset), True
         numbers = [number for number, column in enumerate(query.dataset.columns) if column.key]
         self._key: Callable[[Row], object] | None = itemgetter(*numbers) if numbers else None
 
@@ -91,7 +92,10 @@ class WindowReader:
             self._write(part, first)
             duplicates = len(first.rows) - len(set(map(self._key, first.rows))) if self._key else 0
             return ReadResult(len(first.rows), first.total, duplicate_keys=duplicates)
-        smaller = self._smaller(part, first)
+        if not self.follows_links:
+            first = replace(first, as_of=None)
+        # The pages of one moment are read once, so that smaller windows would take more requests.
+        smaller = [] if first.as_of else self._smaller(part, first)
         if not smaller:
             return read_pages(self.fetcher, part.query, first, lambda page: self._write(part, page))
         result = self.read_all(smaller)

@@ -1,6 +1,7 @@
 """Tests that a list that changes meanwhile is read completely or not at all."""
 
 import threading
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -31,7 +32,7 @@ from seller_platform_tests.support.http_upstream import (
     stock,
 )
 
-ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
+ORDERS, STOCK, DAILY = map(dataset_named, ("orders", "warehouse_stock", "daily_product_sales"))
 NOTIFICATIONS, TRANSACTIONS = dataset_named("notifications"), dataset_named("transactions")
 
 
@@ -386,3 +387,68 @@ def test_an_account_without_a_known_zone_is_refused() -> None:
 
     with api_of(platform_orders([])) as api, pytest.raises(UnusableAccountError, match="'Sea/Atlantis' is not known"):
         read_slice(api, ORDERS, account, MARCH, None, KeptRows())
+
+
+class MergingList(MovingList):
+    """Daily product sales whose unfiltered list has one row for each day and SKU."""
+
+    def page(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        if "sales_channel" in asked:
+            return super().page(asked)
+        kept, merged = self.rows, dict[str, dict[str, Any]]()
+        for row in kept:
+            before = merged.get(row["sku"])
+            units = row["units_ordered"] + (before["units_ordered"] if before else 0)
+            merged[row["sku"]] = {**row, "units_ordered": units}
+        self.rows = list(merged.values())
+        page = super().page(asked)
+        self.rows = kept
+        return page
+
+
+def merging(platform: int, other: int, both: int) -> MergingList:
+    """Return sales of so many SKUs in one channel, in the other, and in both."""
+    channels = ["platform"] * platform + ["non-platform"] * other + ["platform", "non-platform"] * both
+    numbers = [*range(platform + other), *(number for number in range(1000, 1000 + both) for _ in range(2))]
+    rows = [
+        {"date": "2026-03-01", "sku": f"SKU-{number}", "units_ordered": 1, "channel": channel}
+        for number, channel in zip(numbers, channels, strict=True)
+    ]
+    return MergingList(rows, day_of=lambda row: row["date"], channel_of=lambda row: row["channel"])
+
+
+@pytest.mark.parametrize(("platform", "other", "both"), [(3, 2, 0), (3, 2, 4), (0, 0, 5), (1, 0, 5), (600, 3, 10)])
+def test_channels_that_are_merged_in_the_unfiltered_list_are_read_one_by_one(
+    platform: int, other: int, both: int
+) -> None:
+    sink = KeptRows()
+
+    reading = read(merging(platform, other, both), DAILY, sink)
+
+    rows = platform + other + 2 * both
+    assert (reading.announced, reading.verdict, reading.requests, sink.count) == (rows, CountVerdict.MATCH, 3, rows)
+    assert sink.tags == {("platform",): platform + both, ("non-platform",): other + both}
+
+
+@pytest.mark.parametrize("both", [1, 700])
+def test_a_filter_that_a_merging_upstream_ignores_is_noticed(both: int) -> None:
+    upstream, sink = merging(0, 0, both), KeptRows()
+    upstream.page = lambda asked, page=upstream.page: page(  # type: ignore[method-assign, misc]
+        {name: value for name, value in asked.items() if name != "sales_channel"}
+    )
+
+    reading = read(upstream, DAILY, sink)
+
+    assert (sink.tags, reading.verdict) == ({(None,): both}, CountVerdict.MATCH)
+    assert reading.notes["facet_ignored"] == {"unfiltered": both, "platform": both, "non-platform": both}
+
+
+@pytest.mark.parametrize("wrong", [3, 9])
+def test_an_unfiltered_total_beyond_what_merged_channels_allow_is_doubted(wrong: int) -> None:
+    upstream, sink = merging(3, 2, 1), KeptRows()
+    honest = upstream.page
+    upstream.page = lambda asked: honest(asked) | ({} if "sales_channel" in asked else {"total": wrong})  # type: ignore[method-assign]
+
+    reading = read(upstream, DAILY, sink)
+
+    assert (reading.verdict, reading.announced) == (CountVerdict.MISMATCH, wrong)

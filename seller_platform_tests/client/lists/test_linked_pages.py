@@ -1,0 +1,163 @@
+"""Tests of pages that the upstream links to each other: they are read once, and no link leads elsewhere."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from seller_platform.client.lists.slice_reader import read_slice
+from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.errors import ListChangedError
+from seller_platform_tests.support.http_upstream import (
+    BERLIN,
+    MARCH,
+    TODAY,
+    KeptRows,
+    MovingList,
+    api_of,
+    day_of_order,
+    orders,
+    stock,
+)
+
+STOCK, TRANSACTIONS, NOTIFICATIONS = map(dataset_named, ("warehouse_stock", "transactions", "notifications"))
+
+
+@dataclass
+class PinningList(MovingList):
+    """A list whose pages link to the next one as the list was at the first.
+
+    Attributes:
+        link: The header of a page, with `{query}` in place of the parameters of the next page.
+        refusal: The answer to pages of an earlier moment; None answers them.
+    """
+
+    link: str = '<?{query}>; rel="next"'
+    refusal: httpx.Response | None = None
+    moments: list[list[dict[str, Any]]] = field(default_factory=list)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            asked = dict(request.url.params)
+            self.requests.append(asked)
+            self.before_request(len(self.requests))
+            if "as_of" in asked and self.refusal is not None:
+                return self.refusal
+            present = self.rows
+            if "as_of" in asked:
+                self.rows = self.moments[int(asked["as_of"])]
+            else:
+                self.moments.append([*present])
+            page, size = self.page(asked), self.page_size or int(asked.get("per_page", 100))
+            is_last = int(asked["page"]) * size >= len([row for row in self.rows if self._is_asked_for(row, asked)])
+            self.rows = present
+        following = {"as_of": str(len(self.moments) - 1), **asked, "page": str(int(asked["page"]) + 1)}
+        headers = {} if is_last else {"Link": self.link.format(query=urlencode(following))}
+        return httpx.Response(200, text=json.dumps(page), headers=headers)
+
+
+def _read(upstream: Any, dataset: Dataset, sink: KeptRows, *, look_ahead: int = 4) -> LoadFacts:
+    window, day = (MARCH, None) if dataset.is_dated else (None, TODAY)
+    with api_of(upstream) as api:
+        return read_slice(api, dataset, BERLIN, window, day, sink, look_ahead=look_ahead)
+
+
+def test_linked_pages_are_read_once_although_the_list_changes_with_each_request() -> None:
+    upstream, sink = PinningList(stock(4500), page_size=500), KeptRows()
+    upstream.before_request = lambda number: upstream.rows.pop(0) if number > 1 else None
+
+    reading = _read(upstream, STOCK, sink)
+
+    assert [row[0] for row in sink.rows] == [f"SKU-{number:05d}" for number in range(4500)]
+    assert (reading.requests, reading.announced, reading.verdict, reading.notes) == (9, 4500, CountVerdict.MATCH, {})
+
+
+def test_a_dated_list_with_links_is_not_read_in_smaller_windows() -> None:
+    entries = [{"posted_date": row["purchase_date"], "sku": row["platform_order_id"]} for row in orders(1400)]
+    upstream = PinningList(
+        entries, day_of=lambda row: day_of_order({"purchase_date": row["posted_date"]}), page_size=500
+    )
+
+    reading = _read(upstream, TRANSACTIONS, sink := KeptRows())
+
+    assert (sink.count, reading.requests, {asked["end_date"] for asked in upstream.requests}) == (
+        1400,
+        3,
+        {"2026-03-31"},
+    )
+
+
+def test_a_list_without_total_ends_with_the_page_without_a_link() -> None:
+    upstream = PinningList([{"id": number} for number in range(250)], envelope=())
+
+    reading = _read(upstream, NOTIFICATIONS, sink := KeptRows())
+
+    assert (sink.count, reading.requests, reading.verdict) == (750, 9, CountVerdict.UNVERIFIABLE)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        httpx.Response(410, json={"message": "begin again"}),
+        httpx.Response(422, json={"message": "invalid", "errors": {"as_of": ["belongs to another database"]}}),
+    ],
+)
+def test_a_walk_that_the_upstream_ends_begins_again_without_links(refusal: httpx.Response) -> None:
+    upstream = PinningList(stock(1200), page_size=500, refusal=refusal)
+
+    reading = _read(upstream, STOCK, sink := KeptRows())
+
+    assert (sink.count, reading.verdict, reading.notes) == (1200, CountVerdict.MATCH, {"attempts": 3})
+
+
+def test_a_walk_that_the_upstream_ends_over_a_list_that_always_changes_is_refused() -> None:
+    upstream = PinningList(stock(1200), page_size=500, refusal=httpx.Response(410, json={}))
+    upstream.before_request = lambda number: upstream.rows.pop(0)
+
+    with pytest.raises(ListChangedError, match="in each of 3 attempts"):
+        _read(upstream, STOCK, KeptRows())
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        '<http://elsewhere/api/warehouse/list?{query}>; rel="next"',
+        '<https://upstream/api/warehouse/list?{query}>; rel="next"',
+        '</api/sales/orders?{query}>; rel="next"',
+        '<?{query}>; rel="last"',
+        '<?{query}&seller_id=S2>; rel="next"',
+        '<?{query}&unknown=1>; rel="next"',
+        '<?as_of=0&page=2>; rel="next"',
+        "<?{query}" + "x" * 8_000 + '>; rel="next"',
+        "<http://[>; rel=next",
+        "?{query}",
+    ],
+)
+def test_a_link_that_leads_elsewhere_is_not_followed(link: str) -> None:
+    upstream = PinningList(stock(1200), page_size=500, link=link)
+
+    reading = _read(upstream, STOCK, sink := KeptRows())
+
+    assert all("as_of" not in asked for asked in upstream.requests)
+    assert (sink.count, reading.requests, reading.notes) == (1200, 6, {"attempts": 2})
+
+
+def test_an_absolute_link_to_the_same_endpoint_is_followed() -> None:
+    link = '<http://x/>; rel="first", <http://upstream/api/warehouse/list?{query}>; REL=next'
+    upstream = PinningList(stock(1200), page_size=500, link=link)
+
+    assert _read(upstream, STOCK, KeptRows()).requests == 3
+
+
+def test_linked_pages_that_do_not_add_up_are_read_until_two_readings_agree() -> None:
+    upstream = PinningList(stock(1200), page_size=500)
+    honest = upstream.page
+    upstream.page = lambda asked: honest(asked) | {"total": 1201}  # type: ignore[method-assign]
+
+    reading = _read(upstream, STOCK, KeptRows())
+
+    assert (reading.verdict, reading.announced, reading.notes) == (CountVerdict.MISMATCH, 1201, {"attempts": 2})
