@@ -12,6 +12,7 @@ from starlette.responses import Response
 from seller_platform.clocks import Clock
 from seller_platform.contract import LISTS, Dataset
 from seller_platform.contract.wire import (
+    AS_OF,
     COMPUTED_BY,
     CURRENT_PAGE,
     LAST_PAGE,
@@ -82,6 +83,12 @@ _REPLICA_RULES = (
     "An account may be a copy of another service's: what was never read from there is refused, with the `reason` "
     "`replica`, and not told as if there were none. An answer whose rows are computed from the copy carries "
     f"`{COMPUTED_BY}: {REPLICA}`."
+)
+_WALKS = (
+    f"Each page but the last carries a `Link` to the next one. With its `{AS_OF}` that page is of the same moment as the "
+    "first, whatever is loaded meanwhile; where it cannot be any more, the answer is 410 and the walk begins again. "
+    "Without it, a page is of the present list. Each page has an `ETag`: sent as `If-None-Match`, it is answered with "
+    "304 as long as the page is unchanged."
 )
 _NAMED_CURRENCY = "Each amount is in the currency that its row names; none is converted."
 _ORDER = "Rows have one fixed order, so that pages neither overlap nor leave any out."
@@ -211,6 +218,7 @@ def rules_of(dataset: Dataset) -> str:
         rules_for(dataset).notes,
         CONVERSION if keeps_own_currency(dataset) else _NAMED_CURRENCY if dataset.money else None,
         PAGES if dataset.announces_total else f"{_ORDER} {_ENDLESS.format(size=dataset.fixed_page_size)}",
+        _WALKS,
     ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 

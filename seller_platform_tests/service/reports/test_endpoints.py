@@ -531,7 +531,7 @@ def test_reports_outlive_a_restart_of_the_server(idle: Served, database_url: str
 @pytest.mark.slow
 def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: str) -> None:
     _fill(idle.database, "S1.US", 4_000)
-    expected = 4_003
+    expected = 4_000  # the products of the rows before are among them
     with idle.client(ANN) as client, ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda _: _request(client), range(100)))
         interrupted = []
@@ -553,7 +553,7 @@ def test_no_report_is_lost_when_workers_are_killed(idle: Served, database_url: s
 @pytest.mark.slow
 def test_no_report_is_lost_or_doubled_when_server_and_worker_are_killed(idle: Served, database_url: str) -> None:
     _fill(idle.database, "S1.US", 4_000)
-    expected = 4_003
+    expected = 4_000  # the products of the rows before are among them
     ids: list[str] = []
     interrupted = []
     for share, asked in ((15, 60), (55, 40)):
