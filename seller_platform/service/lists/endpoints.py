@@ -45,7 +45,6 @@ from seller_platform.service.http.responses import JSON
 from seller_platform.service.lists.pins import (
     AS_OF_PARAMETER,
     Pin,
-    database_of,
     next_link,
     read_pin,
     subject_of,
@@ -62,6 +61,7 @@ from seller_platform.service.lists.sql import (
     read_page,
     read_state,
 )
+from seller_platform.service.lists.state import database_of
 from seller_platform.service.lists.validators import CACHING, PageName, tags_of
 from seller_platform.service.metrics import note_rows
 from seller_platform.service.openapi.operations import list_description
@@ -85,9 +85,9 @@ _REPLICA_RULES = (
     f"`{COMPUTED_BY}: {REPLICA}`."
 )
 _WALKS = (
-    f"Each page but the last carries a `Link` to the next one. With its `{AS_OF}` that page is of the same moment as the "
-    "first, whatever is loaded meanwhile; where it cannot be any more, the answer is 410 and the walk begins again. "
-    "Without it, a page is of the present list. Each page has an `ETag`: sent as `If-None-Match`, it is answered with "
+    f"Each page but the last carries a `Link` to the next one. With its `{AS_OF}` that page is of the same moment as "
+    "the first, whatever is loaded meanwhile; where it cannot be any more, the answer is 410, and the walk begins "
+    "again. Without it, a page is of the present list. Each page has an `ETag`: sent as `If-None-Match`, it is answered with "
     "304 as long as the page is unchanged."
 )
 _NAMED_CURRENCY = "Each amount is in the currency that its row names; none is converted."
@@ -160,9 +160,10 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             caller = await authenticate(connection, request.headers)
             list_request = parameters.read(request.scope["query_string"])
             selected = await select_accounts(connection, caller, list_request.selector)
-            subject, database = subject_of(dataset, selected, list_request), await database_of(connection)
-            pin = read_pin(list_request.as_of, subject, database, clock()) if list_request.as_of else None
-            now = pin.now if pin else clock()
+            subject, now, pin = subject_of(dataset, selected, list_request), clock(), None
+            if list_request.as_of is not None:
+                pin = read_pin(list_request.as_of, subject, await database_of(connection), now)
+                now = pin.now
             days = None
             if dataset.is_dated:
                 days = days_of_accounts(dataset, selected, list_request, now)
@@ -194,7 +195,7 @@ def route_for(dataset: Dataset, store: Store, clock: Clock) -> Route:
             pin.require_same(total, state)
         token = list_request.as_of
         if token is None and state.snapshot is not None:
-            token = write_pin(Pin(now, total, state.others, state.snapshot), subject, database)
+            token = write_pin(Pin(now, total, state.others, state.snapshot), subject, state.database)
         headers = {
             **(computed_headers(selected) if is_converted or source is not None else {}),
             **next_link(request.scope["query_string"], list_request, total, token),

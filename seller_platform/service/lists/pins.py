@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import LiteralString
 from urllib.parse import urlencode
 
 from seller_platform.contract import Dataset
@@ -20,7 +19,6 @@ from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import Parameter, parse_form
 from seller_platform.service.lists.sql import ListRequest
 from seller_platform.service.lists.state import ListState
-from seller_platform.service.pool import Connection
 
 PIN_HOURS = 24
 _PAGE = "page"
@@ -28,13 +26,6 @@ _LONGEST_TOKEN = 900
 _CHECK_BYTES = 12
 _PAYLOAD = re.compile(r"([0-9]{1,17}) ([0-9]{1,19}) ([0-9.-]{1,70}) ([0-9]{1,19}) ([0-9]{1,19})((?: [0-9]{1,19})*)")
 _TOKEN = re.compile(rf"[A-Za-z0-9_-]{{24,{_LONGEST_TOKEN}}}")
-
-# A restored database has other numbers of transactions.
-_DATABASE: LiteralString = """
-SELECT concat_ws('.', system.system_identifier, checkpoint.timeline_id,
-                 (SELECT oid FROM pg_database WHERE datname = current_database()))
-FROM pg_control_system() AS system, pg_control_checkpoint() AS checkpoint
-"""
 
 
 def _read_token(text: str) -> str:
@@ -85,14 +76,7 @@ def subject_of(dataset: Dataset, selected: SelectedAccounts, list_request: ListR
     return repr((dataset.name, accounts, sent, sorted(list_request.own_days.items()))).encode()
 
 
-async def database_of(connection: Connection) -> bytes:
-    """Return what distinguishes the database from others, and from itself before it was restored."""
-    row = await (await connection.execute(_DATABASE)).fetchone()
-    assert row is not None
-    return str(row[0]).encode()
-
-
-def write_pin(pin: Pin, subject: bytes, database: bytes) -> str | None:
+def write_pin(pin: Pin, subject: bytes, database: str) -> str | None:
     """Return the text of a pin; None where so many transactions are open that it would be too long."""
     oldest, newest, open_ones = pin.snapshot.split(":")
     ages = [int(newest) - int(oldest), *(int(newest) - int(number) for number in open_ones.split(",") if number)]
@@ -102,7 +86,7 @@ def write_pin(pin: Pin, subject: bytes, database: bytes) -> str | None:
     return token if len(token) <= _LONGEST_TOKEN else None
 
 
-def read_pin(token: str, subject: bytes, database: bytes, now: datetime) -> Pin:
+def read_pin(token: str, subject: bytes, database: str, now: datetime) -> Pin:
     """Return the pin that a text is.
 
     Raises:
@@ -136,5 +120,5 @@ def next_link(query: bytes, list_request: ListRequest, total: int, token: str | 
     return {"Link": f'<?{urlencode(pairs, errors="surrogateescape")}>; rel="next"'}
 
 
-def _check(payload: bytes, subject: bytes, database: bytes) -> bytes:
-    return blake2b(b"\0".join((payload, subject, database)), digest_size=_CHECK_BYTES).digest()
+def _check(payload: bytes, subject: bytes, database: str) -> bytes:
+    return blake2b(b"\0".join((payload, subject, database.encode())), digest_size=_CHECK_BYTES).digest()

@@ -13,6 +13,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from seller_platform.contract import Dataset
+from seller_platform.service.pool import Connection
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,14 @@ class ListState:
         loads: The number and a hash of the loads that changed rows of its days.
         others: Hashes of the rest: the accounts as they are listed, exchange rates, facts about products.
         snapshot: The snapshot of PostgreSQL; None of a standby, whose snapshots do not name open transactions.
+        database: What distinguishes the database from others, and from itself before it was restored.
         has_later_loads: Whether loads that the moment of a pinned list did not see changed rows of its days.
     """
 
     loads: str
     others: str
     snapshot: str | None
+    database: str
     has_later_loads: bool
 
 
@@ -70,6 +73,13 @@ receipts AS MATERIALIZED (
      AND load.window_start <= covered.last_day AND load.window_end > covered.first_day
 )""")
 
+# A restored database has other numbers of transactions.
+_DATABASE = sql.SQL("""(
+    SELECT concat_ws('.', system.system_identifier, checkpoint.timeline_id,
+                     (SELECT oid FROM pg_database WHERE datname = current_database()))
+    FROM pg_control_system() AS system, pg_control_checkpoint() AS checkpoint
+)""")
+
 # Whoever fills the sandbox again replaces the rows of its accounts, which have no receipts.
 _COLUMNS = sql.SQL("""(
     SELECT count(*) || '.' || coalesce(bit_xor(hashint8extended(id, 0)), 0) FROM receipts WHERE NOT is_later
@@ -77,7 +87,7 @@ _COLUMNS = sql.SQL("""(
     (SELECT coalesce(bit_xor(hashtextextended(concat_ws('|', connection, account, xmin::text), 0)), 0)
      FROM seller.accounts WHERE account = ANY (%(accounts)s::text[])),
     {others}
-), (SELECT CASE WHEN NOT pg_is_in_recovery() THEN snapshot::text END FROM moment),
+), (SELECT CASE WHEN NOT pg_is_in_recovery() THEN snapshot::text END FROM moment), {database},
 EXISTS (SELECT FROM receipts WHERE is_later)""")
 
 RATES: LiteralString = """(
@@ -107,12 +117,19 @@ def state_columns(others: Sequence[LiteralString]) -> sql.Composed:
     Args:
         others: Expressions that change with what the answer depends on beside loads.
     """
-    return _COLUMNS.format(others=sql.SQL(", ").join(map(sql.SQL, (*others, "NULL"))))
+    return _COLUMNS.format(database=_DATABASE, others=sql.SQL(", ").join(map(sql.SQL, (*others, "NULL"))))
 
 
 def later_loads() -> sql.Composed:
     """Return the query for the loads that the moment of a pinned list did not see."""
     return _LATER_LOADS.format(moment=_MOMENT, is_later=_IS_LATER)
+
+
+async def database_of(connection: Connection) -> str:
+    """Return what `ListState.database` is."""
+    row = await (await connection.execute(sql.SQL("SELECT {}").format(_DATABASE))).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def needed_values(needs: Sequence[NeededDays]) -> dict[str, object]:

@@ -14,7 +14,10 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.client.http.api import SellerApi
+from seller_platform.client.lists.slice_reader import read_slice
+from seller_platform.client.oauth.tokens import TokenAuth
+from seller_platform.contract import Account, Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import InvalidParametersError, ListMovedOnError
 from seller_platform.sandbox import load_sandbox
@@ -22,9 +25,11 @@ from seller_platform.service.lists.pins import Pin, read_pin, write_pin
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database, driver_of
-from seller_platform_tests.support.served import ANN, Served, execute, insert_rows
+from seller_platform_tests.support.http_upstream import KeptRows
+from seller_platform_tests.support.served import ANN, Served, execute, insert_rows, issue_token
 from seller_platform_tests.support.stored_rows import copy_rows
 
 ORDERS, STOCK, INVENTORY, DAILY, LEDGER = map(
@@ -161,6 +166,36 @@ def test_a_walk_over_a_snapshot_is_not_disturbed_by_the_next(service: Served, an
     assert {row["quantity"] for row in _rest(ann, _first(ann, STOCK))} == {2}
 
 
+def test_a_walk_over_a_snapshot_that_was_pruned_begins_again(service: Served, ann: httpx.Client) -> None:
+    for day in (FIRST, SECOND):
+        _load(service.database, STOCK, Window.day(day), [_stock(number, day, 1) for number in range(50)])
+        if day == FIRST:
+            first = _first(ann, STOCK)
+    prune(service.database, snapshots_before=MARCH.end, receipts_before=MARCH.end, dry=False)
+
+    second = _next(ann, first)
+
+    assert second.status_code == 410
+    assert "begin again with the first page" in second.json()["message"]
+
+
+def test_the_client_reads_the_pages_of_a_moving_list_once(service: Served) -> None:
+    _load(service.database, STOCK, Window.day(FIRST), [_stock(number, FIRST, 1) for number in range(4_100)])
+    moves = iter(range(2, 9))
+
+    class Moves(KeptRows):
+        def write(self, *args: Any, **options: Any) -> None:
+            super().write(*args, **options)
+            _load(service.database, STOCK, Window.day(FIRST), [_stock(4_000, FIRST, next(moves))])
+
+    account = Account(1, "Shop US", "US", "USD", "America/Los_Angeles", "US", "S1")
+    with SellerApi(service.base_url, auth=TokenAuth(issue_token(service.database, ANN))) as api:
+        reading = read_slice(api, STOCK, account, None, FIRST, sink := Moves(), look_ahead=1)
+
+    assert (reading.requests, reading.announced, reading.verdict, reading.notes) == (3, 4_100, CountVerdict.MATCH, {})
+    assert {row[2] for row in sink.rows} == {1}
+
+
 def test_a_walk_over_a_group_is_of_one_moment_of_all_its_accounts(service: Served, ann: httpx.Client) -> None:
     for account in (US, DE):
         _load(service.database, ORDERS, MARCH, _orders(count=200), account)
@@ -290,17 +325,17 @@ def test_a_pin_is_kept_for_a_day_and_survives_as_text() -> None:
     now = datetime(2026, 3, 1, 12, 30, 1, 500, tzinfo=UTC)
     pin = Pin(now, 7, "-12.34", "4294967290:4294967310:4294967290,4294967309")
 
-    token = write_pin(pin, b"a list", b"a database")
+    token = write_pin(pin, b"a list", "a database")
 
     assert token is not None
-    assert read_pin(token, b"a list", b"a database", now + timedelta(hours=24)) == pin
+    assert read_pin(token, b"a list", "a database", now + timedelta(hours=24)) == pin
     with pytest.raises(ListMovedOnError, match="began at 2026-03-01 12:30 UTC, more than 24 hours ago"):
-        read_pin(token, b"a list", b"a database", now + timedelta(hours=25))
-    for subject, database in ((b"another", b"a database"), (b"a list", b"another")):
+        read_pin(token, b"a list", "a database", now + timedelta(hours=25))
+    for subject, database in ((b"another", "a database"), (b"a list", "another")):
         with pytest.raises(InvalidParametersError, match="begin again"):
             read_pin(token, subject, database, now)
     crowded = Pin(now, 7, "1", f"1:9999999:{','.join(map(str, range(1, 200)))}")
-    assert write_pin(crowded, b"a list", b"a database") is None
+    assert write_pin(crowded, b"a list", "a database") is None
 
 
 def test_the_last_page_has_no_link_and_others_repeat_every_parameter(service: Served, ann: httpx.Client) -> None:
