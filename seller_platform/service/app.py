@@ -60,8 +60,7 @@ from seller_platform.service.pages.docs import docs_text
 from seller_platform.service.pages.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT, Login
 from seller_platform.service.pages.rendering import (
     HOME,
-    SCRIPT,
-    STYLE,
+    STATIC_FILES,
     Page,
     answer_home,
     answer_static,
@@ -191,7 +190,7 @@ def app_from_environment() -> Starlette:
 def _page_routes(store: Store, grant_lifetime: timedelta) -> list[routing.Route]:
     login = Login(store)
     pages: tuple[tuple[str, str, Page], ...] = (
-        ("GET", HOME, answer_home),
+        ("GET", HOME, partial(answer_home, store)),
         ("GET", LOGIN, login.show),
         ("POST", LOGIN, login.submit),
         ("POST", LOGOUT, login.leave),
@@ -213,7 +212,7 @@ def _page_routes(store: Store, grant_lifetime: timedelta) -> list[routing.Route]
     )
     return [
         *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in pages),
-        *(routing.Route(path, answer_static) for path in (STYLE, SCRIPT)),
+        *(routing.Route(path, answer_static) for path in STATIC_FILES),
     ]
 
 
@@ -259,7 +258,7 @@ def _answer_without_route(routes: Sequence[Route]) -> ExceptionHandler:
                 return Response(None, 204, headers)
             message = f"{request.method[:20]} is not allowed here; use {' or '.join(methods)}"
         if is_page(request):
-            return render_message(error.status_code, f"{message[0].upper()}{message[1:]}.", headers)
+            return render_message(error.status_code, message, headers, request=request)
         return json_answer(error_body(error.status_code, message), error.status_code, headers)
 
     return answer

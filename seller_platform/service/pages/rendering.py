@@ -2,31 +2,56 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from seller_platform.errors import ApiError, WarehouseUnavailableError
+from seller_platform.service.http.middleware import ACCESS_LOG
 from seller_platform.service.http.responses import message_of
+from seller_platform.service.metrics import notes_of
+from seller_platform.service.pages.sessions import session_of, user_of
+from seller_platform.service.pool import Store
 
 HOME = "/"
-STYLE = "/static/style.css"
-SCRIPT = "/static/docs.js"
-_MEDIA_TYPES = {STYLE: "text/css", SCRIPT: "text/javascript"}
-_TITLES = {
-    403: "This form is out of date",
-    404: "This page does not exist",
-    405: "This page cannot be used like that",
-    429: "Please wait",
-    500: "Something broke on our side",
-    503: "One moment, please",
+STATIC_FILES: Mapping[str, str] = {
+    "/static/style.css": "text/css",
+    "/static/docs.js": "text/javascript",
+    "/static/copy.js": "text/javascript",
+    "/static/favicon.svg": "image/svg+xml",
+    "/favicon.ico": "image/vnd.microsoft.icon",
 }
-_ADVICE = {404: "Check the address for typing errors, or begin at the start page."}
+"""The media type of each file that pages load."""
+
+_UNEXPLAINED = ("This did not work", "Go back to the page that you came from, and try again.")
+_EXPLAINED = {
+    401: ("You are not logged in", "Log in, then open the page again."),
+    403: ("This form is out of date", "If that fails too, your session has ended: log in again."),
+    404: ("This page does not exist", "Check the address for typing errors, or begin at the start page."),
+    405: ("This page cannot be used like that", "Open it with a link or a button of the service."),
+    421: ("This is not the address of the service", "Use the address that the operator of the service gave you."),
+    429: ("Please wait", "Every attempt before that is refused as well. Wait, then try again."),
+    500: (
+        "Something broke on our side",
+        "Try again in a minute. If it happens again, send the request id to the operator of the service: the reason is "
+        "logged under it.",
+    ),
+    503: (
+        "One moment, please",
+        "This is usually over within seconds. If it is not, send the request id to the operator of the service.",
+    ),
+}
+_MAY_BE_REPEATED = (429, 500, 503)
+_NEEDS_LOGIN = (401, 403)
 
 Page = Callable[[Request], Awaitable[Response]]
 
@@ -44,8 +69,10 @@ def render(
     Args:
         form_target: Another origin to which a form of the page may lead.
     """
-    protection = _protection(form_target, has_script=False)
-    return HTMLResponse(render_text(template, values), status, {**(headers or {}), **protection})
+    text = render_text(template, values)
+    # Text of users is escaped, so that this begins a script of the template.
+    protection = _protection(form_target, has_script="<script src=" in text)
+    return HTMLResponse(text, status, {**(headers or {}), **protection})
 
 
 def render_text(template: str, values: Mapping[str, Any]) -> str:
@@ -55,13 +82,34 @@ def render_text(template: str, values: Mapping[str, Any]) -> str:
 
 def page_with_script(text: str) -> Response:
     """Return a page that loads the script of the documentation, which may call the API."""
-    return HTMLResponse(text, 200, _protection("", has_script=True))
+    return HTMLResponse(text, 200, _protection("", has_script=True, calls_api=True))
 
 
-def render_message(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a page with the reason for an error."""
-    title = _TITLES.get(status, "This did not work")
-    values = {"title": title, "message": message, "advice": _ADVICE.get(status)}
+def render_message(
+    status: int,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    request: Request | None = None,
+    home: str = HOME,
+) -> Response:
+    """Return a page with the reason for an error and the next step.
+
+    Args:
+        request: The request that failed; its id is shown when the error is the service's own.
+        home: The URL of the start page, where it is not on the host of the request.
+    """
+    title, advice = _EXPLAINED.get(status, _UNEXPLAINED)
+    sentence = f"{message[:1].upper()}{message[1:].rstrip('.')}."
+    values = {
+        "title": title,
+        "message": sentence,
+        "advice": advice,
+        "home": home,
+        "needs_login": status in _NEEDS_LOGIN,
+        "may_be_repeated": status in _MAY_BE_REPEATED and (request is None or request.method == "GET"),
+        "request_id": notes_of(request.scope).request_id if request is not None and status >= 500 else None,
+    }
     return render("message.html", values, status=status, headers=headers)
 
 
@@ -71,32 +119,43 @@ def redirect(location: str) -> Response:
 
 
 def page_of(answer: Page) -> Page:
-    """Return a page that answers errors in HTML."""
+    """Return a page that answers errors in HTML, unexpected errors without their text."""
 
     async def answer_in_html(request: Request) -> Response:
         try:
             return await answer(request)
-        except (ApiError, WarehouseUnavailableError) as error:
-            return render_message(*message_of(error))
+        except (ClientDisconnect, HTTPException):
+            raise
+        except Exception as error:
+            if not isinstance(error, ApiError | WarehouseUnavailableError):
+                ACCESS_LOG.exception("request %s failed", notes_of(request.scope).request_id)
+            return render_message(*message_of(error), request=request)
 
     return answer_in_html
 
 
-async def answer_home(_: Request) -> Response:
+async def answer_home(store: Store, request: Request) -> Response:
     """Answer GET / with a description of the service and links."""
-    return render("home.html", {})
+    session, user = session_of(request), None
+    # The page is shown without the store too: error pages lead here.
+    with suppress(WarehouseUnavailableError):
+        if session is not None:
+            async with store.connection() as connection:
+                user = await user_of(connection, session)
+    return render("home.html", {"user": user, "csrf_token": session.csrf_token if session else ""})
 
 
 async def answer_static(request: Request) -> Response:
-    """Answer with the style sheet or the script of the pages."""
+    """Answer with a file that pages load."""
     path = request.scope["path"]
-    return Response(_static(path), media_type=_MEDIA_TYPES[path], headers={"Cache-Control": "public, max-age=3600"})
+    return Response(_static(path), media_type=STATIC_FILES[path], headers={"Cache-Control": "public, max-age=3600"})
 
 
-def _protection(form_target: str, *, has_script: bool) -> dict[str, str]:
-    script = "script-src 'self'; connect-src 'self'; " if has_script else ""
+def _protection(form_target: str, *, has_script: bool, calls_api: bool = False) -> dict[str, str]:
+    script = "script-src 'self'; " if has_script else ""
+    script += "connect-src 'self'; " if calls_api else ""
     policy = (
-        f"default-src 'none'; style-src 'self'; img-src data:; {script}base-uri 'none'; frame-ancestors 'none'; "
+        f"default-src 'none'; style-src 'self'; img-src 'self'; {script}base-uri 'none'; frame-ancestors 'none'; "
         f"form-action 'self' {form_target}"
     )
     return {
@@ -118,6 +177,8 @@ def _templates() -> Environment:
     )
     environment.filters["marked"] = _marked
     environment.filters["breakable"] = _breakable
+    environment.filters["moment"] = _moment
+    environment.filters["versioned"] = _versioned
     return environment
 
 
@@ -131,6 +192,22 @@ def _breakable(path: str) -> Markup:
     return Markup(".<wbr>").join(path.split("."))
 
 
+def _moment(moment: date) -> Markup:
+    """Return a moment in HTML, with its time and zone if it has one; a day without a time is one of UTC."""
+    if isinstance(moment, datetime):
+        moment = moment.astimezone(UTC)
+        machine, shown = f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    else:
+        machine, shown = f"{moment:%Y-%m-%d}", f"{moment.day} {moment:%B %Y} (UTC)"
+    return Markup('<time datetime="{}">{}</time>').format(machine, shown)
+
+
+@cache
+def _versioned(path: str) -> str:
+    """Return the URL of a file, which changes with its content, so that no older one is taken from a cache."""
+    return f"{path}?{sha256(_static(path)).hexdigest()[:12]}"
+
+
 @cache
 def _static(path: str) -> bytes:
-    return files("seller_platform.service.pages").joinpath(path.removeprefix("/")).read_bytes()
+    return files("seller_platform.service.pages").joinpath("static", path.rpartition("/")[2]).read_bytes()

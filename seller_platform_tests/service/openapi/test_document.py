@@ -27,7 +27,7 @@ from seller_platform.service.openapi.document import example_of, openapi_documen
 from seller_platform.service.openapi.operations import Description
 from seller_platform.service.openapi.routes import Route
 from seller_platform.service.pages.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT
-from seller_platform.service.pages.rendering import HOME, SCRIPT, STYLE
+from seller_platform.service.pages.rendering import HOME, STATIC_FILES
 from seller_platform_tests.service.statistics.test_endpoint import PERIODS, label_of
 from seller_platform_tests.support.served import ANN, Served, execute
 
@@ -42,7 +42,7 @@ _TYPES = {
 }
 _FORMATS = {Kind.DATE: "date", Kind.TIMESTAMP: "date-time"}
 _OWN_PAGES = {DEVELOPERS, NEW, DELETE, EDIT, SECRET, END_SECRET, APPROVALS, END}
-_PAGES = {HOME, LOGIN, LOGOUT, *_OWN_PAGES, STYLE, SCRIPT, OPENAPI, DOCS}
+_PAGES = {HOME, LOGIN, LOGOUT, *_OWN_PAGES, *STATIC_FILES, OPENAPI, DOCS}
 
 
 @pytest.fixture(scope="module")
