@@ -1,0 +1,153 @@
+"""Tests every page with axe-core: desktop, phone, dark, and at 200 %; and that no page scrolls sideways."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, ViewportSize
+from starlette.routing import Route
+
+from seller_platform.service.app import create_app
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
+
+pytestmark = pytest.mark.browser
+
+_AXE = Axe()
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A window; zoom divides the pixels that a page has, in both directions."""
+
+    width: int
+    height: int
+    scheme: Literal["light", "dark"] = "light"
+
+
+MODES: Mapping[str, Mode] = {
+    "desktop": Mode(1280, 800),
+    "phone": Mode(375, 812),
+    "dark": Mode(1280, 800, "dark"),
+    "200 %": Mode(640, 400),
+}
+
+
+@dataclass
+class Visits:
+    """The pages that were opened, and what is wrong with them."""
+
+    page: Page
+    base_url: str
+    paths: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> None:
+        """Open a page and check it."""
+        self.page.goto(f"{self.base_url}{path}")
+        self.check(path)
+
+    def check(self, name: str) -> None:
+        """Check the page that is open, in all modes."""
+        self.paths.add(urlsplit(self.page.url).path)
+        self.page.evaluate(_AXE.axe_script)
+        for title, mode in MODES.items():
+            self.page.set_viewport_size(ViewportSize(width=mode.width, height=mode.height))
+            self.page.emulate_media(color_scheme=mode.scheme)
+            for violation in self.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]:
+                nodes = [node["html"][:150] for node in violation["nodes"]]
+                self.problems.append(f"{name}, {title}: {violation['id']} ({violation['help']}): {nodes}")
+            if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                self.problems.append(f"{name}, {title}: scrolls sideways")
+
+
+@pytest.fixture
+def visits(page: Page, service: Served) -> Iterator[Visits]:
+    """Visits to a service whose user gave an application access."""
+    issue_token(service.database, ANN)
+    yield Visits(page, service.base_url)
+
+
+def test_no_page_violates_a_rule_of_accessibility(visits: Visits, service: Served, database_url: str) -> None:
+    page = visits.page
+    _visit_pages_without_login(visits)
+    page.get_by_label("E-mail address").fill(ANN)
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Log in", exact=True).click()
+    visits.check("wrong password")
+    query = {"response_type": "code", "client_id": service.client_id, "redirect_uri": CALLBACK, "state": "a state"}
+    page.goto(f"{service.base_url}/oauth/authorize?{urlencode(query)}")
+    page.get_by_label("E-mail address").fill(ANN)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in", exact=True).click()
+    visits.check("consent")
+    _visit_pages_of_user(visits, service)
+    execute(service.database, "ALTER TABLE service.sessions RENAME TO sessions_elsewhere")
+    visits.open("/admin/developers?broken")
+
+    assert page.get_by_role("heading", level=1).inner_text() == "Something broke on our side"
+    assert visits.problems == []
+    assert _page_routes(database_url) == {_route_of(path, database_url) for path in visits.paths} - {None}
+
+
+def _visit_pages_without_login(visits: Visits) -> None:
+    visits.open("/")
+    _visit_documentation(visits)
+    visits.open("/nothing")
+    visits.open("/oauth/authorize")
+    visits.open("/login")
+
+
+def _visit_documentation(visits: Visits) -> None:
+    """Check the documentation with two endpoints, since all are made by one template and checking takes seconds."""
+    visits.page.goto(f"{visits.base_url}/docs")
+    visits.page.evaluate(
+        "for (const endpoint of document.querySelectorAll('.endpoint')) {"
+        "  if (['list_transactions', 'write_cost_periods'].includes(endpoint.id)) endpoint.open = true;"
+        "  else endpoint.querySelector('.panel').remove();"
+        "}"
+    )
+    visits.check("/docs")
+    visits.page.get_by_label("Search endpoints and fields").fill("order_id")
+    visits.check("search")
+
+
+def _visit_pages_of_user(visits: Visits, service: Served) -> None:
+    page = visits.page
+    for path in (
+        "/",
+        "/login",
+        "/admin/developers",
+        "/admin/applications",
+        f"/admin/applications/{service.client_id}/end",
+        "/admin/developers/new",
+    ):
+        visits.open(path)
+    for uri, name in (("http://app.example/", "x"), ("https://app.example/callback", "W" * 100)):
+        page.get_by_label("Name", exact=True).fill(name)
+        page.get_by_label("Redirect URL", exact=True).fill(uri)
+        page.get_by_role("button", name="Create client").click()
+        visits.check(f"client of {uri}")
+    client_id = page.locator("#client_id").inner_text()
+    visits.open("/admin/developers")
+    visits.open(f"/admin/developers/{client_id}/delete")
+
+
+def _page_routes(database_url: str) -> set[str | None]:
+    """Return the paths of all pages that can be opened."""
+    routes = (route for route in create_app(database_url).routes if isinstance(route, Route))
+    return {
+        route.path
+        for route in routes
+        if "GET" in (route.methods or ()) and getattr(route.endpoint, "__name__", "") == "answer_in_html"
+    }
+
+
+def _route_of(path: str, database_url: str) -> str | None:
+    for route in create_app(database_url).routes:
+        if isinstance(route, Route) and re.fullmatch(route.path_regex, path):
+            return route.path
+    return None
