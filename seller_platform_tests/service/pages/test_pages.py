@@ -1,20 +1,17 @@
 """Tests the pages in Chromium: login, consent, developers' clients, and documentation."""
 
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, issue_token
 
 pytestmark = pytest.mark.browser
 
-PHONE = {"width": 390, "height": 844}
+PHONE = {"width": 375, "height": 812}
 
 
 def _log_in(page: Page, password: str = PASSWORD) -> None:
@@ -229,6 +226,45 @@ def test_the_start_page_leads_everywhere(page: Page, reading: Served) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
     page.get_by_role("link", name="Seller Platform").click()
     expect(page).to_have_title("Start · Seller Platform")
+
+
+@pytest.mark.parametrize("context", [{}, {"java_script_enabled": False}], indirect=True, ids=["scripts", "no scripts"])
+def test_every_page_of_a_user_names_the_user_and_logs_out(page: Page, service: Served) -> None:
+    header = page.get_by_role("banner")
+    page.goto(service.base_url)
+    expect(header).not_to_contain_text("Log out")
+    page.get_by_role("main").get_by_role("link", name="Log in").click()
+    _log_in(page)
+    for path in ("/", "/login", "/admin/applications", "/admin/developers", "/admin/developers/new"):
+        page.goto(f"{service.base_url}{path}")
+        expect(header).to_contain_text("Ann")
+    _ask(page, service)
+    expect(header).to_contain_text("Ann")
+    header.get_by_role("button", name="Log out").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+    expect(header).not_to_contain_text("Ann")
+
+
+def test_a_secret_is_copied_by_a_button_that_says_so(page: Page, service: Served) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{service.base_url}/admin/developers")
+    _log_in(page)
+    _, secret = _create_client(page, service)
+
+    page.get_by_role("button", name="Copy client secret").press("Enter")
+
+    expect(page.locator("[aria-live]")).to_have_text("Copied client secret")
+    assert page.evaluate("navigator.clipboard.readText()") == secret
+
+
+@pytest.mark.parametrize("context", [{"java_script_enabled": False}], indirect=True, ids=["no scripts"])
+def test_without_scripts_there_is_no_button_to_copy(page: Page, service: Served) -> None:
+    page.goto(f"{service.base_url}/admin/developers")
+    _log_in(page)
+    _create_client(page, service)
+
+    expect(page.get_by_role("button", name="Copy")).to_have_count(0)
 
 
 def test_an_endpoint_is_tried_on_the_documentation_page(page: Page, reading: Served) -> None:

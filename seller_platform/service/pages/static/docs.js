@@ -67,7 +67,7 @@ function placeMenu() {
 }
 
 function markCurrent() {
-  const TOP = 120;
+  const TOP = 48;
   const shown = [...links.keys()].map((id) => document.getElementById(id)).filter((target) => target.getClientRects().length);
   const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
   const above = shown.filter((target) => target.getBoundingClientRect().top <= TOP);
@@ -163,6 +163,7 @@ query.addEventListener("keydown", (event) => {
 for (const { element } of endpoints) {
   element.addEventListener("toggle", () => {
     if (!element.open) element.classList.remove("only-hits");
+    markSoon();
   });
 }
 isBeside.addEventListener("change", placeMenu);

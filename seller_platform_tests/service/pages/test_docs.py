@@ -1,0 +1,142 @@
+"""Tests the documentation page: its steps are run, its search and menu are used in Chromium."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from html import unescape
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from seller_platform.service.oauth.applications import add_application, add_public_application
+from seller_platform_tests.support.processes import free_port
+from seller_platform_tests.support.served import ANN, PASSWORD, Served, submit
+from seller_platform_tests.support.skipping import skip_except_in_ci
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
+
+PHONE = {"width": 375, "height": 812}
+
+
+def _blocks(service: Served) -> dict[str, str]:
+    """Return the texts of the documentation that a button copies, by what it copies; of several, the last."""
+    text = httpx.get(f"{service.base_url}/docs").text
+    return {
+        name: unescape(code)
+        for name, code in re.findall(r'<pre data-copy="([^"]+)"[^>]*><code>(.*?)</code></pre>', text, re.DOTALL)
+    }
+
+
+def _approve(service: Served, url: str) -> str:
+    """Log in and approve as a person does, and return where the browser is sent."""
+    with service.client() as browser:
+        page = submit(browser, browser.get(url, follow_redirects=True), email=ANN, password=PASSWORD)
+        return submit(browser, browser.get(page.headers["location"]), decision="approve").headers["location"]
+
+
+@pytest.mark.parametrize("is_public", [False, True], ids=["with a secret", "without a secret"])
+def test_the_documented_commands_get_a_token_and_the_next_one(service: Served, is_public: bool) -> None:
+    if not all(map(shutil.which, ("bash", "curl", "openssl"))):
+        skip_except_in_ci("no bash, curl or openssl found; install the Debian packages of these names")
+    redirect_uri = "http://127.0.0.1:8765/callback"
+    if is_public:
+        client_id, secret = add_public_application(service.database, "Documented", redirect_uri), ""
+    else:
+        client_id, secret = add_application(service.database, "Documented", redirect_uri)
+    blocks = _blocks(service)
+    steps = [blocks[f"commands of step {number}"] for number in range(1, 7)]
+    first = steps[0].replace("your client id", client_id).replace("your client secret", secret)
+    with subprocess.Popen(["bash", "-eu"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        shell.stdin.write("\n".join([first, *steps[1:3]]) + "\necho STATE=$STATE\n")
+        shell.stdin.flush()
+        url, state = shell.stdout.readline().strip(), shell.stdout.readline().strip().partition("=")[2]
+        answer = httpx.URL(_approve(service, url)).params
+        fourth = steps[3].replace("the code in the address", answer["code"])
+        used = "\nprintf '\\n%s\\n' $ACCESS_TOKEN\n"
+        rest = "\n".join([fourth, steps[4], steps[5], used, blocks["commands for the next token"], steps[5], used])
+        output, _ = shell.communicate(rest, PATIENCE_SECONDS)
+
+    user, token, same_user, next_token = output.splitlines()
+    assert httpx.URL(url).params["code_challenge_method"] == "S256"
+    assert answer["state"] == state
+    assert f'"email":"{ANN}"' in user
+    assert same_user == user
+    assert token != next_token
+
+
+def test_the_documented_program_gets_a_token(service: Served, tmp_path: Path) -> None:
+    redirect_uri = f"http://127.0.0.1:{free_port()}/callback"
+    client_id, secret = add_application(service.database, "Documented", redirect_uri)
+    text = _blocks(service)["program"].replace("your client id", client_id).replace("your client secret", secret)
+    program = tmp_path / "program.py"
+    program.write_text(text.replace("http://127.0.0.1:8765/callback", redirect_uri))
+    environment = {**os.environ, "BROWSER": "true"}  # the program that does nothing
+
+    with subprocess.Popen(
+        [sys.executable, str(program)], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("Open ").strip()
+        location = _approve(service, url)
+        forged = httpx.URL(location).copy_set_param("state", "forged")
+        statuses = [httpx.get(address, timeout=PATIENCE_SECONDS).status_code for address in (forged, location)]
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+
+    assert process.returncode == 0
+    assert statuses == [200, 200]
+    assert f"'email': '{ANN}'" in output
+
+
+def test_every_link_of_the_menu_leads_to_one_place(reading: Served) -> None:
+    text = httpx.get(f"{reading.base_url}/docs").text
+    ids = Counter(re.findall(r' id="([^"]+)"', text))
+
+    assert [name for name, count in ids.items() if count > 1] == []
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(ids)
+
+
+@pytest.mark.browser
+def test_the_search_works_by_keyboard_and_announces_its_matches(page: Page, reading: Served) -> None:
+    page.goto(f"{reading.base_url}/docs")
+    announced = page.locator("#search").get_by_role("status")
+    page.get_by_label("Search endpoints and fields").focus()
+
+    page.keyboard.type("conversion_rate")
+    expect(announced).to_have_text("1 endpoint, 2 parameters or fields")
+    expect(page.locator("#write_cost_periods")).to_be_visible()
+    expect(page.locator("#list_orders")).to_be_hidden()
+    expect(page.get_by_role("navigation", name="Documentation").get_by_role("link", name="orders")).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page.locator("#write_cost_periods > summary")).to_be_focused()
+    page.get_by_label("Search endpoints and fields").fill("nothing like that")
+    expect(announced).to_have_text("Nothing matches. Try fewer or shorter words.")
+    page.keyboard.press("Escape")
+    expect(announced).to_have_text("")
+    expect(page.locator("#list_orders")).to_be_visible()
+    expect(page.locator("#write_cost_periods")).not_to_have_attribute("open", "")
+
+
+@pytest.mark.browser
+def test_the_menu_marks_what_is_in_view_and_is_closed_on_a_phone(page: Page, reading: Served) -> None:
+    page.goto(f"{reading.base_url}/docs")
+    menu = page.get_by_role("navigation", name="Documentation")
+    expect(menu.locator("[aria-current]")).to_have_text("Overview")
+
+    menu.get_by_role("link", name="GET /sales/orders").click()
+    expect(page.locator("#list_orders")).to_have_attribute("open", "")
+    expect(page.locator("#list_orders > summary")).to_be_in_viewport()
+    expect(menu.locator("[aria-current]")).to_have_text("GET /sales/orders")
+    expect(menu.locator("[aria-current]")).to_be_in_viewport()
+
+    page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
+    expect(menu.get_by_role("link", name="Errors")).to_be_hidden()
+    page.get_by_text("Contents", exact=True).click()
+    menu.get_by_role("link", name="Errors").click()
+    expect(menu.get_by_role("link", name="Errors")).to_be_hidden()
+    expect(page.get_by_role("heading", name="Errors")).to_be_in_viewport()

@@ -1,0 +1,67 @@
+"""Tests that error pages say what happened and what to do next, and lead on."""
+
+import re
+
+import httpx
+import pytest
+
+from seller_platform.service.pages.rendering import render_message
+from seller_platform_tests.support.served import ANN, PASSWORD, Served, execute, running_app, submit
+
+BROWSER = {"Accept": "text/html"}
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 421, 429, 500, 503])
+def test_an_error_page_names_the_next_step_and_links_home(status: int) -> None:
+    page = bytes(render_message(status, "something is wrong").body).decode()
+
+    paragraphs = re.findall("<p>(.*?)</p>", page)
+    assert paragraphs[0] == "Something is wrong."
+    assert len(paragraphs[1]) > 20
+    assert 'href="/">To the start page' in page
+    assert ("Try again</a>" in page) is (status in {429, 500, 503})
+    assert ('href="/login"' in page) is (status in {401, 403})
+
+
+def test_an_unexpected_error_of_a_page_is_a_page_with_the_request_id(service: Served) -> None:
+    with service.client() as browser:
+        submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+        execute(service.database, "ALTER TABLE service.sessions RENAME TO sessions_elsewhere")
+        answer = browser.get("/admin/developers", headers={"X-Request-Id": "my-request"})
+        sent = browser.post("/admin/developers/new", data={"name": "x"})
+
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    assert "Something broke on our side" in answer.text
+    assert "my-request" in answer.text
+    assert "sessions" not in answer.text
+    assert (sent.status_code, "Try again</a>" in sent.text) == (500, False)
+    assert sent.headers["x-request-id"] in sent.text
+
+
+def test_without_the_store_the_start_page_answers_and_others_say_so() -> None:
+    with running_app("postgresql://127.0.0.1:1/nothing", wait_seconds=0.1) as base_url:
+        cookies = {"seller_platform_session": "x" * 43}
+        home = httpx.get(base_url, cookies=cookies)
+        page = httpx.get(f"{base_url}/admin/developers", cookies=cookies)
+
+    assert (home.status_code, "Log in" in home.text) == (200, True)
+    assert (page.status_code, page.headers["retry-after"]) == (503, "5")
+    assert "One moment, please" in page.text
+    assert page.headers["x-request-id"] in page.text
+
+
+def test_a_browser_that_sends_to_a_page_gets_a_page(reading: Served) -> None:
+    answer = httpx.post(f"{reading.base_url}/docs", headers=BROWSER)
+
+    assert (answer.status_code, "This page cannot be used like that" in answer.text) == (405, True)
+
+
+def test_the_icon_is_served_for_old_and_new_browsers(reading: Served) -> None:
+    old, new = (httpx.get(f"{reading.base_url}{path}") for path in ("/favicon.ico", "/static/favicon.svg"))
+
+    assert (old.status_code, old.headers["content-type"], old.content[:4]) == (
+        200,
+        "image/vnd.microsoft.icon",
+        b"\0\0\1\0",
+    )
+    assert (new.status_code, new.headers["content-type"]) == (200, "image/svg+xml")
