@@ -270,7 +270,7 @@ def _answer_misdirected(routes: Sequence[Route]) -> Refuse:
 
     async def answer(request: Request, error: MisdirectedRequestError) -> Response:
         if is_page(request):
-            return render_message(error.status, f"{error.message[0].upper()}{error.message[1:]}.")
+            return render_message(error.status, error.message, request=request, home=error.public_url or HOME)
         return error_answer(error)
 
     return answer

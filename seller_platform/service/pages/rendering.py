@@ -113,6 +113,16 @@ def render_message(
     return render("message.html", values, status=status, headers=headers)
 
 
+def shown_moment(moment: date) -> Markup:
+    """Return a moment in HTML, with its time and zone if it has one; a day without a time is one of UTC."""
+    if isinstance(moment, datetime):
+        moment = moment.astimezone(UTC)
+        machine, shown = f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    else:
+        machine, shown = f"{moment:%Y-%m-%d}", f"{moment.day} {moment:%B %Y} (UTC)"
+    return Markup('<time datetime="{}">{}</time>').format(machine, shown)
+
+
 def redirect(location: str) -> Response:
     """Return the answer 303, which a browser follows with GET."""
     return RedirectResponse(location, 303, {"Cache-Control": "no-store"})
@@ -177,7 +187,7 @@ def _templates() -> Environment:
     )
     environment.filters["marked"] = _marked
     environment.filters["breakable"] = _breakable
-    environment.filters["moment"] = _moment
+    environment.filters["moment"] = shown_moment
     environment.filters["versioned"] = _versioned
     return environment
 
@@ -190,16 +200,6 @@ def _marked(text: str) -> Markup:
 def _breakable(path: str) -> Markup:
     """Return the path of a field in HTML, which may break between its names."""
     return Markup(".<wbr>").join(path.split("."))
-
-
-def _moment(moment: date) -> Markup:
-    """Return a moment in HTML, with its time and zone if it has one; a day without a time is one of UTC."""
-    if isinstance(moment, datetime):
-        moment = moment.astimezone(UTC)
-        machine, shown = f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment.day} {moment:%B %Y, %H:%M} UTC"
-    else:
-        machine, shown = f"{moment:%Y-%m-%d}", f"{moment.day} {moment:%B %Y} (UTC)"
-    return Markup('<time datetime="{}">{}</time>').format(machine, shown)
 
 
 @cache

@@ -209,7 +209,8 @@ def test_pages_of_developers_are_protected_like_the_others(reading: Served) -> N
         for page in (browser.get(HOME), browser.get(NEW), browser.get(f"{HOME}/x/delete")):
             policy = page.headers["content-security-policy"]
             assert "default-src 'none'" in policy
-            assert "script-src" not in policy
+            assert "unsafe" not in policy
+            assert "connect-src" not in policy
             assert "frame-ancestors 'none'" in policy
             assert page.headers["x-frame-options"] == "DENY"
             assert page.headers["cache-control"] == "no-store"

@@ -131,6 +131,7 @@ function showMatches() {
     matches += isMatch;
     fields += hits.length;
   }
+  document.getElementById("token-form").hidden = words.length > 0;
   for (const section of document.querySelectorAll(".guide")) {
     section.hidden = words.length > 0;
     const link = links.get(section.querySelector("h2")?.id);
