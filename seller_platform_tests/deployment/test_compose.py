@@ -59,6 +59,26 @@ def test_no_secret_is_in_the_compose_file() -> None:
             assert "postgresql://" not in str(value), f"{name}: {variable}"
 
 
+def test_git_ignores_the_secrets_and_the_readme_keeps_others_from_them() -> None:
+    secrets = [f"docker/{secret['file'].removeprefix('./')}" for secret in COMPOSE["secrets"].values()]
+
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--no-index", *secrets], cwd=TOP, capture_output=True, text=True, check=False
+    )
+
+    assert ignored.stdout.split() == secrets
+    assert "umask 077; mkdir docker/secrets" in (TOP / "README.md").read_text()
+
+
+def test_the_service_trusts_only_the_gateway_of_its_network() -> None:
+    variables = COMPOSE["services"]["service"]["environment"]
+    (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
+
+    assert variables["SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES"].endswith(f":-{network['gateway']}}}")
+    assert "SELLER_PLATFORM_SERVICE_PUBLIC_URL" in variables
+    assert COMPOSE["services"]["service"]["ports"] == ["127.0.0.1:8700:8700"]
+
+
 @dataclass
 class Machine:
     """The programs of the compose file on this machine."""
