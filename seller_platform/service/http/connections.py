@@ -26,7 +26,7 @@ LOOPBACK_PROXIES = ("127.0.0.1", "::1")
 NOTE_REFUSAL = "seller_platform.note_refusal"
 """The name in the application's state of the function that counts a refused connection by its reason."""
 
-_LOG = logging.getLogger("seller_platform.service.connections")
+_LOG = logging.getLogger("seller_platform.service.http.connections")
 _METHOD = re.compile(rb"[A-Za-z!#$%&'*+.^_`|~-]{1,40} ")
 _MOST_PIPELINED = 8
 _IPV6_NETWORK = 64

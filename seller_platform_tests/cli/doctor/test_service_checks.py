@@ -71,7 +71,7 @@ def test_a_service_that_does_not_know_its_url_gets_a_step_for_each_problem(
     assert "32 KiB" in missing["limits"]
 
 
-def test_a_service_on_plain_loopback_is_warned_about_and_one_that_is_away_fails(database_url: str) -> None:
+def test_plain_loopback_is_warned_about_and_no_answer_fails(database_url: str) -> None:
     with running_app(database_url) as url:
         code, found = _findings(url)
     away, nothing = _findings("http://127.0.0.1:1")
