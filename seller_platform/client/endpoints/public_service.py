@@ -27,7 +27,7 @@ class SeenAnswer:
     body: bytes
 
 
-def see(url: str, headers: Mapping[str, str] | None = None, *, timeout_seconds: float = 10) -> SeenAnswer:
+def see(url: str, headers: Mapping[str, str] | None = None, *, timeout_seconds: float = 20) -> SeenAnswer:
     """Request a URL once, over a connection of its own, and follow no redirect.
 
     Args:
@@ -44,7 +44,7 @@ def see(url: str, headers: Mapping[str, str] | None = None, *, timeout_seconds: 
     return SeenAnswer(answer.status_code, dict(answer.headers), answer.content)
 
 
-def certificate_end(url: str, *, timeout_seconds: float = 10) -> datetime:
+def certificate_end(url: str, *, timeout_seconds: float = 20) -> datetime:
     """Return when the certificate of an https URL expires.
 
     Raises:

@@ -129,7 +129,7 @@ def test_a_client_that_does_not_read_its_answers_is_cut_off(
     quick: tuple[str, CollectorRegistry], caplog: pytest.LogCaptureFixture
 ) -> None:
     url, registry = quick
-    httpx.get(f"{url}/docs")
+    httpx.get(f"{url}/docs", timeout=PATIENCE_SECONDS)
 
     def ask_without_reading() -> float:
         with _connection(url) as connection, suppress(OSError):
@@ -157,7 +157,7 @@ def test_connections_of_an_address_are_bounded_and_freed(quick: tuple[str, Colle
         status, body = _exchange(url)
 
     assert (status, json.loads(body)["code"]) == (503, 503)
-    wait_for(lambda: httpx.get(f"{url}/nothing").status_code == 404)
+    wait_for(lambda: httpx.get(f"{url}/nothing", timeout=PATIENCE_SECONDS).status_code == 404)
     assert _ended(registry, "connections of an address")
 
 
@@ -210,7 +210,7 @@ def test_a_client_that_hangs_up_in_its_body_is_no_error(
 
 def test_memory_does_not_grow_with_headers_that_never_end() -> None:
     with running_app(NOWHERE) as url, ExitStack() as stack:
-        httpx.get(f"{url}/nothing")
+        httpx.get(f"{url}/nothing", timeout=PATIENCE_SECONDS)
         before = _resident_bytes()
         for _ in range(10):
             connection = stack.enter_context(_connection(url))

@@ -8,6 +8,7 @@ import pytest
 from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.http.public_url import ON_LOOPBACK, Location
 from seller_platform_tests.support.served import PASSWORD, Served, running_app, submit
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS
 
 PUBLIC = "https://api.shop.example"
 HERE = {"Host": "api.shop.example"}
@@ -54,22 +55,24 @@ def test_a_host_is_served_or_not(location: Location, host: str, expected: str | 
 def test_a_request_for_another_host_gets_421_as_json_or_a_page(public: str, reading: Served) -> None:
     for base_url, host in ((public, "evil.example"), (public, "127.0.0.1"), (reading.base_url, "evil.example")):
         for path in ("/user/me", METADATA, "/openapi.json", "/nothing"):
-            answer = httpx.get(f"{base_url}{path}", headers={"Host": host})
+            answer = httpx.get(f"{base_url}{path}", headers={"Host": host}, timeout=PATIENCE_SECONDS)
             assert (answer.status_code, answer.json()["code"]) == (421, 421), (path, host)
-        page = httpx.get(f"{base_url}/login", headers={"Host": host, "Accept": "text/html"})
+        page = httpx.get(f"{base_url}/login", headers={"Host": host, "Accept": "text/html"}, timeout=PATIENCE_SECONDS)
         assert (page.status_code, page.headers["content-type"]) == (421, "text/html; charset=utf-8")
         assert "set-cookie" not in page.headers
-    assert PUBLIC in httpx.get(f"{public}/user/me").json()["message"]
+    assert PUBLIC in httpx.get(f"{public}/user/me", timeout=PATIENCE_SECONDS).json()["message"]
 
 
 def test_health_checks_are_answered_for_every_host(public: str) -> None:
-    answer = httpx.get(f"{public}/service-status", headers={"Host": "10.2.3.4:8700"})
+    answer = httpx.get(f"{public}/service-status", headers={"Host": "10.2.3.4:8700"}, timeout=PATIENCE_SECONDS)
 
     assert answer.status_code == 200
 
 
 def test_metadata_documents_cookies_and_hsts_follow_the_public_url(public: str, reading: Served) -> None:
-    with httpx.Client(base_url=public, headers={**HERE, "X-Forwarded-Proto": "http"}) as browser:
+    with httpx.Client(
+        base_url=public, timeout=PATIENCE_SECONDS, headers={**HERE, "X-Forwarded-Proto": "http"}
+    ) as browser:
         metadata = browser.get(METADATA).json()
         document = browser.get("/openapi.json").json()
         page = browser.get("/login")
@@ -82,7 +85,7 @@ def test_metadata_documents_cookies_and_hsts_follow_the_public_url(public: str, 
     assert page.headers["set-cookie"].startswith("__Host-")
     assert "; Secure" in page.headers["set-cookie"]
     assert page.headers["strict-transport-security"] == "max-age=31536000"
-    assert "strict-transport-security" not in httpx.get(f"{reading.base_url}/login").headers
+    assert "strict-transport-security" not in httpx.get(f"{reading.base_url}/login", timeout=PATIENCE_SECONDS).headers
 
 
 def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
@@ -90,7 +93,7 @@ def test_only_a_trusted_proxy_is_believed(public: str, reading: Served) -> None:
     with reading.client() as browser:
         behind_a_proxy = browser.get("/login", headers=forged)
         metadata = browser.get(METADATA, headers=forged).json()
-    with httpx.Client(base_url=public, headers={**HERE, **forged}) as browser:
+    with httpx.Client(base_url=public, timeout=PATIENCE_SECONDS, headers={**HERE, **forged}) as browser:
         page = browser.get("/login")
         browser.headers["Cookie"] = page.headers["set-cookie"].partition(";")[0]  # the jar keeps it for https
         answer = submit(browser, page, email="nobody@shop.example", password=PASSWORD)
