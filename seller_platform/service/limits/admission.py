@@ -4,6 +4,7 @@ A token is looked up once. Later its requests are counted by the user in memory,
 Whether the token is still valid is decided by each endpoint, not here.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -26,7 +27,7 @@ from seller_platform.service.pool import Store
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 _MOST_TOKENS = 10_000
-_LOOKUPS_AT_ONCE = 4
+_LOOKUPS_AT_ONCE, _LOOKUPS_WAITING, _LOOKUP_SECONDS = 4, 100, 0.5
 _NOWHERE = Address("unknown", 0)
 
 
@@ -48,8 +49,11 @@ class Admission:
             Cost.HEAVY: Lane("requests of statistics", limits.heavy_at_once),
             Cost.DOWNLOAD: Lane("downloads", limits.downloads_at_once),
         }
-        self._lookups = Lane("requests with new tokens", _LOOKUPS_AT_ONCE)
+        self._lookups = Lane(
+            "requests with new tokens", _LOOKUPS_AT_ONCE, wait_seconds=_LOOKUP_SECONDS, most_waiting=_LOOKUPS_WAITING
+        )
         self._users: dict[bytes, int] = {}
+        self._looked_up: dict[bytes, asyncio.Task[int]] = {}
         memory = own_memory() if limits.rates_file is None else shared_memory(Path(limits.rates_file))
         self._counts = Counts(memory, monotonic=monotonic)
         self._per_token = _quota("token", limits.per_token)
@@ -74,7 +78,7 @@ class Admission:
 
     async def _answer(self, route: Route, lane: Lane, request: Request) -> ASGIApp:
         token_hash = hash_of(bearer_token(request.headers))
-        user = self._users.get(token_hash) or await self._look_up(request, token_hash)
+        user = self._users.get(token_hash) or await self._user_of(request, token_hash)
         self._count(request, token_hash, user)
         with self._measures.queued.track_inprogress():
             await lane.enter(user)
@@ -89,6 +93,14 @@ class Admission:
             if not isinstance(response, StreamingResponse):
                 lane.leave(user)
         return _UntilSent(response, partial(lane.leave, user)) if isinstance(response, StreamingResponse) else response
+
+    async def _user_of(self, request: Request, token_hash: bytes) -> int:
+        """Return the user of a token, which several requests at once look up together."""
+        lookup = self._looked_up.get(token_hash)
+        if lookup is None:
+            lookup = self._looked_up[token_hash] = asyncio.create_task(self._look_up(request, token_hash))
+            lookup.add_done_callback(lambda _: self._looked_up.pop(token_hash))
+        return await asyncio.shield(lookup)
 
     async def _look_up(self, request: Request, token_hash: bytes) -> int:
         """Return the user of a token, and remember it.

@@ -21,8 +21,16 @@ class Lane:
     with the fewest requests under way, and among equals to the oldest request.
     """
 
-    def __init__(self, name: str, at_once: int, *, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, name: str, at_once: int, *, wait_seconds: float = WAIT_SECONDS, most_waiting: int | None = None
+    ) -> None:
+        """Prepare an empty lane.
+
+        Args:
+            most_waiting: How many requests of one user may wait; by default as many as may run.
+        """
         self.name, self.share = name, max(1, at_once - max(1, at_once // 4))
+        self._most_waiting = most_waiting or self.share
         self._free, self._wait_seconds = at_once, wait_seconds
         self._under_way: dict[Hashable, int] = {}
         self._waiting: dict[Hashable, deque[asyncio.Future[bool]]] = {}
@@ -42,7 +50,7 @@ class Lane:
         # Where a turn is free, nobody waits who may take it: `leave` has given it away.
         if self._free and self._under_way.get(user, 0) < self.share:
             self._begin(user)
-        elif len(self._waiting.get(user, ())) >= self.share or not await self._wait(user):
+        elif len(self._waiting.get(user, ())) >= self._most_waiting or not await self._wait(user):
             if self._under_way.get(user, 0) >= self.share:
                 raise TooManyUnderWayError(self.name, most=self.share, retry_after_seconds=RETRY_SECONDS)
             raise ServiceBusyError(self.name, retry_after_seconds=RETRY_SECONDS)

@@ -55,7 +55,7 @@ class Pace:
     attempts: int = 5
     heartbeat_seconds: float = 5
     stalled_seconds: float = 20
-    poll_seconds: float = 5
+    poll_seconds: float = 1
     grace_seconds: float = 5
     tidy_seconds: float = 600
     again_seconds: int = 3

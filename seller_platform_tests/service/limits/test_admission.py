@@ -1,0 +1,243 @@
+"""Tests over HTTP that requests are admitted by user and cost, and counted by token and user."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from time import perf_counter
+
+import httpx
+import psycopg
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from seller_platform.contract import dataset_named
+from seller_platform.service.limits.policy import Limits, ReportLimits
+from seller_platform.service.reports.worker import Pace
+from seller_platform.warehouse.postgres.database import Database, conninfo
+from seller_platform_tests.support.served import (
+    ANN,
+    BOB,
+    LAST_DAY,
+    Served,
+    execute,
+    insert_rows,
+    issue_token,
+    rows_of,
+    running_app,
+    served,
+)
+from seller_platform_tests.support.waiting import wait_for
+
+DAILY = dataset_named("daily_product_sales")
+STATISTICS = {"account_title": "Shop US", "view_by": "date", "group_by": "day"}
+REPORT = {"account_title": "Shop US", "dps_date": "2026-03-01"}
+NARROW = Limits(
+    cheap_at_once=4,
+    lists_at_once=2,
+    heavy_at_once=2,
+    per_token=30,
+    per_user=40,
+    reports=ReportLimits(open_reports=3, stored_bytes=20_000, kept_days=2),
+)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def narrow(database: Database, database_url: str, registry: CollectorRegistry) -> Iterator[Served]:
+    with served(database, database_url, limits=NARROW, registry=registry) as running:
+        yield running
+
+
+@contextmanager
+def _slow_statistics(database_url: str) -> Iterator[psycopg.Connection]:
+    """Let statistics wait until the block ends: another transaction has locked a table that they read."""
+    with psycopg.connect(conninfo(database_url)) as holder:
+        holder.execute("LOCK TABLE seller.daily_product_sales IN ACCESS EXCLUSIVE MODE")
+        yield holder
+        holder.rollback()
+
+
+def _waiting_for_locks(database: Database) -> int:
+    with database.begin() as connection:
+        statement = (
+            "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        return int(connection.exec_driver_sql(statement).scalar_one())
+
+
+def _timed(client: httpx.Client, path: str, **query: str) -> tuple[httpx.Response, float]:
+    began = perf_counter()
+    return client.get(path, params=query), perf_counter() - began
+
+
+def test_slow_statistics_of_one_user_keep_nobody_out(
+    narrow: Served, database_url: str, registry: CollectorRegistry
+) -> None:
+    path = "/sales/statistics-dashboard"
+    with (
+        narrow.client(ANN) as ann,
+        narrow.client(BOB) as bob,
+        ThreadPoolExecutor(2) as threads,
+        _slow_statistics(database_url) as holder,
+    ):
+        first = threads.submit(ann.get, path, params=STATISTICS)
+        wait_for(lambda: _waiting_for_locks(narrow.database) == 1)
+        refused, seconds = _timed(ann, path, **STATISTICS)
+        of_bob = threads.submit(bob.get, path, params={**STATISTICS, "account_title": "Bob's"})
+        wait_for(lambda: _waiting_for_locks(narrow.database) == 2)
+        own, others = ann.get("/user/me"), bob.get("/user/accounts")
+        notifications = bob.get("/notifications/list", params={"account_title": "Bob's"})
+        holder.rollback()
+
+    assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (429, 429, "1")
+    assert "1 requests of statistics of yours are under way" in refused.json()["message"]
+    assert seconds < 2
+    assert [answer.status_code for answer in (first.result(), of_bob.result())] == [200, 200]
+    assert [answer.status_code for answer in (own, others)] == [200, 200]
+    assert notifications.status_code != 503
+    assert 'requests_shed_total{cause="share",cost="heavy"} 1.0' in generate_latest(registry).decode()
+
+
+def test_the_rate_of_a_token_and_of_its_user_is_told_and_kept(narrow: Served) -> None:
+    with narrow.client(ANN) as one, narrow.client(ANN) as two, narrow.client(BOB) as bob:
+        answers = [one.get("/user/me") for _ in range(31)]
+        others = [two.get("/user/me") for _ in range(11)]
+        not_found = bob.get("/sales/orders", params={"account_title": "Nowhere", "per_page": "20"})
+
+    first, last = answers[0].headers, answers[30]
+    assert first["ratelimit-policy"] == '"token";q=30;w=60, "user";q=40;w=60'
+    assert first["ratelimit"] == '"token";r=29;t=2, "user";r=39;t=2'
+    assert {answer.status_code for answer in answers[:30]} == {200}
+    assert (last.status_code, last.json()["status"]) == (429, "error")
+    assert last.json()["message"].startswith("this token has used its 30 requests in 60 seconds")
+    assert 1 <= int(last.headers["retry-after"]) <= 2
+    assert last.headers["ratelimit"].startswith('"token";r=0;t=')
+    assert others[-1].json()["message"].startswith("this user has used its 40 requests")
+    assert not_found.status_code in (404, 422)
+    assert not_found.headers["ratelimit"].startswith('"token";r=29')
+
+
+def test_a_revoked_token_does_not_use_up_the_quota_of_its_user(narrow: Served) -> None:
+    with narrow.client(ANN) as revoked, narrow.client(ANN) as valid:
+        assert (revoked.get("/user/me").status_code, valid.get("/user/me").status_code) == (200, 200)
+        execute(
+            narrow.database,
+            "UPDATE service.authorizations SET revoked_at = now() WHERE family = "
+            "(SELECT family FROM service.access_tokens WHERE token_hash = sha256(%s))",
+            revoked.headers["authorization"].removeprefix("Bearer ").encode(),
+        )
+        refused = [revoked.get("/user/me") for _ in range(20)]
+        left = valid.get("/user/me").headers["ratelimit"]
+
+    assert {answer.status_code for answer in refused} == {401}
+    assert '"user";r=36;' in left or '"user";r=37;' in left
+
+
+def test_a_request_without_a_token_is_refused_without_postgres(narrow: Served) -> None:
+    with narrow.client() as client:
+        missing = client.get("/user/me")
+        malformed = client.get("/user/me", headers={"Authorization": "Basic x"})
+
+    assert (missing.status_code, malformed.status_code) == (401, 401)
+    assert "ratelimit" not in missing.headers
+
+
+def test_a_new_token_may_be_used_by_many_requests_at_once(service: Served) -> None:
+    with service.client(ANN) as ann, ThreadPoolExecutor(12) as threads:
+        statuses = {answer.status_code for answer in threads.map(lambda _: ann.get("/user/me"), range(12))}
+
+    assert statuses == {200}
+
+
+def test_a_user_has_a_bounded_number_of_open_reports(narrow: Served, registry: CollectorRegistry) -> None:
+    with narrow.client(ANN) as ann, narrow.client(BOB) as bob:
+        answers = [ann.post("/reports/request", params=REPORT) for _ in range(5)]
+        of_bob = bob.post("/reports/request", params={**REPORT, "account_title": "Bob's"})
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    assert of_bob.status_code == 200
+    assert answers[3].json()["message"].startswith("3 reports of yours are open")
+    assert int(answers[3].headers["retry-after"]) > 0
+    assert 'requests_shed_total{cause="reports",cost="list"} 2.0' in generate_latest(registry).decode()
+
+
+def test_a_user_has_bounded_bytes_of_reports_until_they_expire(narrow: Served) -> None:
+    with narrow.client(ANN) as ann:
+        assert ann.post("/reports/request", params=REPORT).status_code == 200
+        execute(narrow.database, "UPDATE service.report_jobs SET state = 'completed', bytes = 20000")
+        refused = ann.post("/reports/request", params=REPORT)
+
+    assert (refused.status_code, "20000" in refused.json()["message"]) == (429, True)
+    assert 2 * 86_400 < int(refused.headers["retry-after"]) < 3 * 86_400
+
+
+def test_simultaneous_requests_do_not_exceed_the_open_reports(narrow: Served) -> None:
+    tokens = [issue_token(narrow.database, ANN) for _ in range(4)]
+    start = threading.Barrier(len(tokens))
+
+    def request(token: str) -> list[int]:
+        with narrow.client() as client:
+            start.wait()
+            sent = [
+                client.post("/reports/request", params=REPORT, headers={"Authorization": f"Bearer {token}"})
+                for _ in range(4)
+            ]
+            return [answer.status_code for answer in sent]
+
+    with ThreadPoolExecutor(len(tokens)) as threads:
+        statuses = [status for each in threads.map(request, tokens) for status in each]
+
+    assert statuses.count(200) == 3
+    assert set(statuses) == {200, 429}
+
+
+def _finished(database: Database) -> list[int]:
+    """Return the numbers of the reports that are finished, in order."""
+    with database.begin() as connection:
+        statement = "SELECT id FROM service.report_jobs WHERE state <> 'processing' ORDER BY finished_at"
+        return list(connection.exec_driver_sql(statement).scalars())
+
+
+def test_users_take_turns_with_their_reports(database: Database, database_url: str) -> None:
+    with served(database, database_url) as running, running.client(ANN) as ann, running.client(BOB) as bob:
+        of_ann = [int(ann.post("/reports/request", params=REPORT).json()["report_id"]) for _ in range(6)]
+        of_bob = [
+            int(bob.post("/reports/request", params={**REPORT, "account_title": "Bob's"}).json()["report_id"])
+            for _ in range(2)
+        ]
+    with running_app(database_url, worker_pace=Pace(reports=1, poll_seconds=0.2)):
+        wait_for(lambda: len(_finished(database)) == 8)
+
+    order = _finished(database)
+    assert max(order.index(number) for number in of_bob) <= 4
+    assert [number for number in order if number in of_ann] == of_ann
+
+
+def test_a_report_larger_than_what_is_left_fails_and_says_so(database: Database, database_url: str) -> None:
+    limits = Limits(reports=ReportLimits(stored_bytes=1 << 20))
+    with (
+        served(database, database_url, limits=limits, worker_pace=Pace(poll_seconds=0.2)) as running,
+        running.client(ANN) as ann,
+    ):
+        execute(
+            database,
+            "INSERT INTO service.report_jobs (user_id, selection, accounts, selector, value, state, bytes) "
+            "SELECT id, '{}', '{}', 'dps_date', '2026-03-01', 'completed', %s FROM service.users WHERE email = %s",
+            (1 << 20) - 2 * 4_096 - 10,
+            ANN,
+        )
+        insert_rows(database, DAILY, "S1.US", rows_of(DAILY, "S1.US"))
+        report_id = ann.post("/reports/request", params={**REPORT, "dps_date": str(LAST_DAY)}).json()["report_id"]
+        query = {"account_title": "Shop US", "report_id": report_id}
+        status = wait_for(
+            lambda: ann.get("/reports/status", params=query).json(), lambda body: body["status"] != "processing"
+        )
+
+    assert status["status"] == "failed"
+    assert "your other reports leave" in status["message"]
