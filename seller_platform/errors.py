@@ -651,6 +651,7 @@ class QuotaUsedError(NotAdmittedError):
         name: What the quota belongs to: `token` or `user`.
     """
 
+    next_step = "Wait as long as `Retry-After` says; `RateLimit` tells what is left of each quota."
     cause = "quota"
 
     def __init__(self, name: str, requests: int, window_seconds: int, *, retry_after_seconds: int) -> None:
@@ -665,6 +666,7 @@ class QuotaUsedError(NotAdmittedError):
 class TooManyUnderWayError(NotAdmittedError):
     """The user has as many requests of that cost under way as one user may have."""
 
+    next_step = "Send fewer requests at once, and try again as `Retry-After` says."
     cause = "share"
 
     def __init__(self, kind: str, *, most: int, retry_after_seconds: int) -> None:

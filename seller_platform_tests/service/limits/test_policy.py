@@ -3,12 +3,12 @@
 import pytest
 
 from seller_platform.service.limits.policy import DEFAULT_PER_TOKEN, DEFAULT_PER_USER, limits_of
-from seller_platform.settings import Settings
+from seller_platform.settings import read_settings
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
 def test_a_sandbox_on_its_own_machine_has_no_rate_limits(host: str) -> None:
-    limits = limits_of(Settings(), host=host)
+    limits = limits_of(read_settings(), host=host)
 
     assert (limits.per_token, limits.per_user) == (0, 0)
     assert limits.heavy_at_once >= 2
@@ -16,7 +16,7 @@ def test_a_sandbox_on_its_own_machine_has_no_rate_limits(host: str) -> None:
 
 @pytest.mark.parametrize(("host", "has_public_url"), [("0.0.0.0", False), ("::", False), ("127.0.0.1", True)])
 def test_a_service_that_others_can_reach_has_rate_limits(host: str, has_public_url: bool) -> None:
-    limits = limits_of(Settings(), host=host, has_public_url=has_public_url)
+    limits = limits_of(read_settings(), host=host, has_public_url=has_public_url)
 
     assert (limits.per_token, limits.per_user) == (DEFAULT_PER_TOKEN, DEFAULT_PER_USER)
 
@@ -25,13 +25,13 @@ def test_settings_change_limits_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
     for name, value in (("REQUESTS_PER_TOKEN", "5"), ("REQUESTS_PER_USER", "0"), ("HEAVY_AT_ONCE", "7")):
         monkeypatch.setenv(f"SELLER_PLATFORM_SERVICE_{name}", value)
 
-    limits = limits_of(Settings(), host="127.0.0.1")
+    limits = limits_of(read_settings(), host="127.0.0.1")
 
     assert (limits.per_token, limits.per_user, limits.heavy_at_once) == (5, 0, 7)
 
 
 def test_processes_divide_requests_at_once_and_need_few_connections() -> None:
-    limits = limits_of(Settings(), host="127.0.0.1")
+    limits = limits_of(read_settings(), host="127.0.0.1")
     part = limits.divided(4, "/counts")
 
     assert (part.cheap_at_once, part.rates_file) == (2, "/counts")
