@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from seller_platform.cli.service.command import service
 from seller_platform.contract import Account
-from seller_platform.errors import AccountNotGrantedError
+from seller_platform.errors import AccountNotGrantedError, UnknownApplicationError
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import list_accounts
@@ -90,6 +90,31 @@ def test_a_public_application_gets_no_secret(url: str) -> None:
 
     assert set(public) == {"client_id", "redirect_uri"}
     assert set(other) == {"client_id", "client_secret", "redirect_uri"}
+
+
+def test_applications_are_listed_and_verified(url: str, database: Database) -> None:
+    uris = ("--redirect-uri", "https://a.example/", "--redirect-uri", "https://b.example/")
+    first = _run(url, "application", "add", "First", *uris)
+    second = _run(url, "application", "add", "Second", *uris[:2], "--public", "--verified")
+    before = _run(url, "application", "list")["applications"]
+    verified = _run(url, "application", "verify", first["client_id"])
+    after = _run(url, "application", "list")["applications"]
+    output = CliRunner().invoke(service, ["application", "list", "--database-url", url]).output
+    with database.begin() as connection:
+        kinds = connection.exec_driver_sql("SELECT kind FROM service.security_events ORDER BY id").scalars().all()
+
+    assert first["redirect_uris"] == before[0]["redirect_uris"] == ["https://a.example/", "https://b.example/"]
+    assert [(each["name"], each["is_public"], bool(each["verified_at"])) for each in before] == [
+        ("First", False, False),
+        ("Second", True, True),
+    ]
+    assert verified == {"client_id": first["client_id"], "name": "First"}
+    assert [bool(each["verified_at"]) for each in after] == [True, True]
+    assert first["client_id"] in output
+    assert kinds == ["application_registered", "application_registered", "application_verified"]
+    assert second["redirect_uri"] == "https://a.example/"
+    with pytest.raises(UnknownApplicationError, match=r"no application 'nothing'; `seller-platform service appl"):
+        _run(url, "application", "verify", "nothing")
 
 
 def test_rates_and_products_are_loaded_from_files(url: str, tmp_path: Path) -> None:

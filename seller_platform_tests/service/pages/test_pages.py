@@ -3,7 +3,7 @@
 import re
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -54,6 +54,38 @@ def test_a_person_logs_in_and_approves(page: Page, reading: Served) -> None:
     left_for = _decide(page, "Approve")
 
     assert re.fullmatch(re.escape(CALLBACK) + r"&code=[\w-]{43}&state=a%20state&iss=http%3A//[\w.%]+", left_for)
+
+
+def test_a_person_ticks_accounts_and_scopes(page: Page, reading: Served) -> None:
+    _ask(page, reading)
+    _log_in(page)
+    page.get_by_label("Shop DE").uncheck()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("Shop DE is not ticked")
+    page.get_by_label("Only the ticked accounts").check()
+    page.get_by_label("Change the costs").uncheck()
+    left_for = _decide(page, "Approve")
+
+    with reading.client() as browser:
+        answer = reading.exchange(browser, parse_qs(urlsplit(left_for).query)["code"][0])
+        headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+        accounts = browser.get("/user/accounts", headers=headers).json()["accounts"]
+    assert answer.json()["scope"] == "read reports"
+    assert [account["account_title"] for account in accounts] == ["Shop US", "Twin", "Twin"]
+
+
+def test_a_person_replaces_a_secret(page: Page, service: Served) -> None:
+    page.goto(f"{service.base_url}/login")
+    _log_in(page)
+    client_id, secret = _create_client(page, service)
+    page.goto(f"{service.base_url}/admin/developers")
+    page.get_by_role("link", name="Secret of My dashboard").click()
+    page.get_by_label("The old secret ends").select_option("in 24 hours")
+    page.get_by_role("button", name="Make a new secret").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("My dashboard has a new secret")
+    assert page.locator("#client_id").inner_text() == client_id
+    assert page.locator("#client_secret").inner_text() != secret
 
 
 def test_a_person_denies(page: Page, reading: Served) -> None:
