@@ -141,6 +141,7 @@ def running_app(
     location: Location = ON_LOOPBACK,
     connection_limits: ConnectionLimits = DEFAULT_LIMITS,
     limits: Limits = WIDE,
+    grant_lifetime: timedelta = timedelta(days=365),
 ) -> Iterator[str]:
     app = create_app(
         url,
@@ -150,6 +151,7 @@ def running_app(
         wait_seconds=wait_seconds,
         worker_pace=worker_pace,
         registry=registry,
+        grant_lifetime=grant_lifetime,
     )
     config = BoundedConfig(app, limits=connection_limits, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import func, insert, select, update
 
@@ -116,7 +117,7 @@ def verify_application(database: Database, client_id: str) -> str:
         row = connection.execute(verified.returning(APPLICATIONS.c.name, APPLICATIONS.c.owner_id)).one_or_none()
         if row is None:
             raise UnknownApplicationError(client_id)
-        facts = {"name": row.name}
+        facts = {"application": row.name}
         record_operator_event(
             connection, EventKind.APPLICATION_VERIFIED, user_id=row.owner_id, client_id=client_id, details=facts
         )
@@ -168,7 +169,7 @@ async def is_lookalike(connection: Connection, application: RegisteredApplicatio
 
 
 def _add(
-    database: Database, name: str, redirect_uris: Sequence[str], values: Mapping[str, object], *, is_verified: bool
+    database: Database, name: str, redirect_uris: Sequence[str], values: Mapping[str, Any], *, is_verified: bool
 ) -> str:
     check_application(name, redirect_uris)
     client_id = secrets.token_urlsafe(16)
@@ -178,5 +179,7 @@ def _add(
     with database.begin() as connection:
         verified_at = {"verified_at": func.now()} if is_verified else {}
         connection.execute(insert(APPLICATIONS).values({**registered, **verified_at}))
-        record_operator_event(connection, EventKind.APPLICATION_REGISTERED, client_id=client_id, details={"name": name})
+        kind, facts = EventKind.APPLICATION_REGISTERED, {"application": name, "redirect_uris": list(redirect_uris)}
+        owner_id = values.get("owner_id")
+        record_operator_event(connection, kind, user_id=owner_id, client_id=client_id, details=facts)
     return client_id

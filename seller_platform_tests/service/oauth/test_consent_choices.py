@@ -3,7 +3,8 @@
 import json
 import re
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from seller_platform_tests.support.served import (
     callback_of,
     execute,
     issue_token,
+    running_app,
     submit,
 )
 from seller_platform_tests.support.waiting import wait_for
@@ -226,8 +228,16 @@ def test_the_access_ends_a_year_after_its_approval_and_no_token_lasts_longer(ser
     assert "ended on" in after.json()["error_description"]
 
 
-def _is_written(client: httpx.Client, asked: dict[str, str]) -> bool:
-    return bool(client.get("/reports/status", params=asked).json()["status"] != "processing")
+def test_the_operator_sets_how_long_an_access_lasts(service: Served, database_url: str) -> None:
+    with running_app(database_url, grant_lifetime=timedelta(days=7)) as base_url:
+        short = replace(service, base_url=base_url)
+        pair = _pair(short, {})
+        with short.client() as browser:
+            submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
+            page = short.request_code(browser)
+
+    assert 7 * 86_400 - 60 < pair["expires_in"] <= 7 * 86_400
+    assert f"It ends by itself\n    on {(datetime.now(UTC) + timedelta(days=7)).date()}" in page.text
 
 
 def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served) -> None:
@@ -239,8 +249,7 @@ def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served)
             for client in (of_all, of_one)
         )
         for client, report in ((of_all, both), (of_one, one)):
-            asked = {**world, "report_id": report}
-            wait_for(partial(_is_written, client, asked))
+            _await_report(client, {**world, "report_id": report})
         hidden = of_one.get("/reports/download", params={**world, "report_id": both})
         rows = of_one.get("/reports/download", params={**world, "report_id": one})
         same = of_all.get("/reports/download", params={**world, "report_id": one})
@@ -249,6 +258,10 @@ def test_a_report_is_read_only_by_tokens_for_all_of_its_accounts(filled: Served)
     assert rows.status_code == 200
     assert same.json() == rows.json()
     assert not any("-08:00" in json.dumps(row) for row in rows.json())  # the offset of the account that is not ticked
+
+
+def _await_report(client: httpx.Client, params: Mapping[str, str]) -> None:
+    wait_for(lambda: client.get("/reports/status", params=params).json()["status"] != "processing")
 
 
 def test_answers_name_the_issuer(reading: Served) -> None:

@@ -298,7 +298,7 @@ def test_the_security_schemes_name_the_real_addresses(reading: Served, document:
     assert schemes["bearer"]["scheme"] == "bearer"
     assert document["paths"]["/service-status"]["get"]["security"] == []
     for dataset in SERVED:
-        assert document["paths"][dataset.path]["get"]["security"] == [{"oauth2": []}, {"bearer": []}]
+        assert document["paths"][dataset.path]["get"]["security"] == [{"oauth2": ["read"]}, {"bearer": []}]
 
 
 def test_the_documentation_page_holds_every_endpoint_and_field(reading: Served, document: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def test_a_person_logs_in_and_approves(page: Page, reading: Served) -> None:
     expect(page.locator(".accounts")).to_contain_text("Shop US")
     left_for = _decide(page, "Approve")
 
-    assert re.fullmatch(re.escape(CALLBACK) + r"&code=[\w-]{43}&state=a%20state&iss=http%3A//[\w.%]+", left_for)
+    assert re.fullmatch(re.escape(CALLBACK) + r"&code=[\w-]{43}&state=a%20state&iss=http%3A%2F%2F[\w.%]+", left_for)
 
 
 def test_a_person_ticks_accounts_and_scopes(page: Page, reading: Served) -> None:
