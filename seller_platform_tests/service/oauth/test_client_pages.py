@@ -57,7 +57,7 @@ def _consent(service: Served, browser: httpx.Client, **parameters: str) -> str:
     return service.request_code(browser, **parameters).text
 
 
-def test_a_client_has_several_redirect_uris_of_which_each_request_names_one(service: Served) -> None:
+def test_a_request_names_one_of_several_redirect_uris(service: Served) -> None:
     with _log_in(service) as browser:
         own = _create(service, browser, redirect_uri=f"  {CALLBACK}\r\n\r\n{OTHER}\r\n{CALLBACK}")
         listed = browser.get(HOME)
@@ -74,7 +74,7 @@ def test_a_client_has_several_redirect_uris_of_which_each_request_names_one(serv
     assert f'<dd class="mono">{OTHER}</dd>' in listed.text
 
 
-def test_changed_redirect_uris_and_names_hold_at_once_and_end_the_verification(service: Served) -> None:
+def test_a_change_of_a_client_holds_at_once_and_ends_its_verification(service: Served) -> None:
     with _log_in(service) as browser:
         own = _create(service, browser)
         verify_application(service.database, own.client_id)

@@ -112,7 +112,7 @@ def test_all_accounts_include_later_ones_and_ticked_ones_do_not(service: Served)
         assert _titles(narrow) == [ACCOUNTS[key].title for key in OF_ANN]
 
 
-def test_a_token_without_the_scopes_reads_but_writes_no_costs_and_requests_no_reports(filled: Served) -> None:
+def test_without_the_scopes_no_costs_are_written_and_no_reports_requested(filled: Served) -> None:
     pair = _pair(filled, _WRITE)
     body = {"account_title": "Shop US", "sku": "A", "data": [_PERIOD]}
 
@@ -206,7 +206,7 @@ def test_a_refresh_may_ask_for_fewer_scopes_but_not_for_more(reading: Served) ->
     assert (narrower["scope"], refused.status_code, again["scope"]) == ("read", 403, "read costs:write")
 
 
-def test_the_access_ends_a_year_after_its_approval_and_no_token_lasts_longer(service: Served) -> None:
+def test_an_access_ends_after_a_year_and_no_token_lasts_longer(service: Served) -> None:
     pair = _pair(service, {})
     with service.database.begin() as connection:
         days = connection.exec_driver_sql("SELECT expires_at - created_at FROM service.authorizations").scalar_one()
@@ -325,7 +325,7 @@ def test_consents_tokens_and_their_misuse_are_recorded(service: Served) -> None:
     assert events[4].details["accounts"] == "all"
 
 
-def test_the_applications_page_shows_accounts_scopes_and_end_of_each_choice(service: Served) -> None:
+def test_the_page_of_applications_shows_what_was_chosen_and_when_it_ends(service: Served) -> None:
     _pair(service, {**_ticked("S1.US"), **_WRITE})
     _pair(service, {"scope:reports": None})
     with service.client() as browser:

@@ -125,7 +125,13 @@ def test_deleting_a_client_ends_its_tokens(service: Served) -> None:
         with own.client() as browser:
             refreshed = own.refresh(browser, pair["refresh_token"])
             read = browser.get("/user/me", headers={"Authorization": f"Bearer {pair['access_token']}"})
+    with service.database.begin() as connection:
+        kinds = connection.exec_driver_sql(
+            "SELECT kind FROM service.security_events WHERE client_id = %s AND kind LIKE 'application%%' ORDER BY id",
+            (client_id,),
+        ).scalars()
 
+        assert list(kinds) == ["application_registered", "application_deleted"]
     assert answer.headers["location"] == f"{HOME}?notice=deleted"
     assert (refreshed.status_code, refreshed.json()["error"], read.status_code) == (401, "invalid_client", 401)
 
