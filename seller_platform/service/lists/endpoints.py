@@ -87,8 +87,8 @@ _REPLICA_RULES = (
 _WALKS = (
     f"Each page but the last carries a `Link` to the next one. With its `{AS_OF}` that page is of the same moment as "
     "the first, whatever is loaded meanwhile; where it cannot be any more, the answer is 410, and the walk begins "
-    "again. Without it, a page is of the present list. Each page has an `ETag`: sent as `If-None-Match`, it "
-    "is answered with 304 as long as the page is unchanged."
+    "again. Without it, a page is of the present list. Each page has an `ETag`: sent as `If-None-Match`, it is "
+    "answered with 304 as long as the page is unchanged."
 )
 _NAMED_CURRENCY = "Each amount is in the currency that its row names; none is converted."
 _ORDER = "Rows have one fixed order, so that pages neither overlap nor leave any out."
