@@ -69,7 +69,7 @@ def test_a_plan_is_shown_applied_and_taken_back(shop: Shop, sheet: Path) -> None
     assert [each.returncode for each in (planned, applied, undone, restored)] == [0, 0, 0, 0], planned.stderr
     assert untouched == before
     assert after == {
-        (SKUS[0], US): {"2026-01-01..2026-01-31": Decimal("1234.50"), "2026-03-01..2026-03-31": Decimal("0.125")},
+        (SKUS[0], US): {"2026-01-01..2026-01-31": Decimal("1234.50"), "2026-03-01..2026-03-31": Decimal("0.13")},
         (SKUS[2], DE): {"2026-01-01..2026-12-31": Decimal("2.00")},
         (SKUS[1], GB): {},
     }
