@@ -12,6 +12,7 @@ from seller_platform.errors import ServiceBusyError, TooManyUnderWayError
 
 WAIT_SECONDS = 0.06
 RETRY_SECONDS = 1
+_WAITING_FOR_EACH = 3
 
 
 class Lane:
@@ -27,10 +28,10 @@ class Lane:
         """Prepare an empty lane.
 
         Args:
-            most_waiting: How many requests of one user may wait; by default as many as may run.
+            most_waiting: How many requests of one user may wait; by default three for each that may run.
         """
         self.name, self.share = name, max(1, at_once - max(1, at_once // 4))
-        self._most_waiting = most_waiting or self.share
+        self.most_waiting = most_waiting or _WAITING_FOR_EACH * self.share
         self._free, self._wait_seconds = at_once, wait_seconds
         self._under_way: dict[Hashable, int] = {}
         self._waiting: dict[Hashable, deque[asyncio.Future[bool]]] = {}
@@ -50,7 +51,7 @@ class Lane:
         # Where a turn is free, nobody waits who may take it: `leave` has given it away.
         if self._free and self._under_way.get(user, 0) < self.share:
             self._begin(user)
-        elif len(self._waiting.get(user, ())) >= self._most_waiting or not await self._wait(user):
+        elif len(self._waiting.get(user, ())) >= self.most_waiting or not await self._wait(user):
             if self._under_way.get(user, 0) >= self.share:
                 raise TooManyUnderWayError(self.name, most=self.share, retry_after_seconds=RETRY_SECONDS)
             raise ServiceBusyError(self.name, retry_after_seconds=RETRY_SECONDS)
