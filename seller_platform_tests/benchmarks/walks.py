@@ -15,7 +15,6 @@ loads that the walks saw are compared, too: of any two walks one saw no later lo
 import argparse
 import itertools
 import statistics
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -44,6 +43,7 @@ from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.serving import service
+from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.served import list_accounts
 
 KEY, ACCOUNT = "S1.US", Account(1, "Moving", "US", "USD", "UTC", "US", "S1")
@@ -232,12 +232,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60, help="The longest time; then what was done is printed.")
     parser.add_argument("--pinned", choices=("yes", "no"), default="yes")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        server = EmbeddedServer(Path(folder) / "postgres")
+    with temporary_folder() as folder:
+        server = EmbeddedServer(folder / "postgres")
         try:
             url, is_pinned = server.database("walks"), arguments.pinned == "yes"
             walks, readers, minutes = arguments.walks, arguments.readers, arguments.minutes
-            table = run(walks, readers, minutes, is_pinned=is_pinned, url=url, folder=Path(folder))
+            table = run(walks, readers, minutes, is_pinned=is_pinned, url=url, folder=folder)
         finally:
             server.close()
     Console().print(table)

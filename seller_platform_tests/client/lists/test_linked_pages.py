@@ -66,7 +66,7 @@ def _read(upstream: Any, dataset: Dataset, sink: KeptRows, *, look_ahead: int = 
         return read_slice(api, dataset, BERLIN, window, day, sink, look_ahead=look_ahead)
 
 
-def test_linked_pages_are_read_once_although_the_list_changes_with_each_request() -> None:
+def test_linked_pages_are_read_once_although_the_list_changes() -> None:
     upstream, sink = PinningList(stock(4500), page_size=500), KeptRows()
     upstream.before_request = lambda number: upstream.rows.pop(0) if number > 1 else None
 
@@ -114,7 +114,7 @@ def test_a_walk_that_the_upstream_ends_begins_again_without_links(refusal: httpx
     assert (sink.count, reading.verdict, reading.notes) == (1200, CountVerdict.MATCH, {"attempts": 3})
 
 
-def test_a_walk_that_the_upstream_ends_over_a_list_that_always_changes_is_refused() -> None:
+def test_a_walk_that_ends_over_a_list_that_always_changes_is_refused() -> None:
     upstream = PinningList(stock(1200), page_size=500, refusal=httpx.Response(410, json={}))
     upstream.before_request = lambda number: upstream.rows.pop(0)
 

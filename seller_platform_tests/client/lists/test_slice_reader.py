@@ -418,9 +418,7 @@ def merging(platform: int, other: int, both: int) -> MergingList:
 
 
 @pytest.mark.parametrize(("platform", "other", "both"), [(3, 2, 0), (3, 2, 4), (0, 0, 5), (1, 0, 5), (600, 3, 10)])
-def test_channels_that_are_merged_in_the_unfiltered_list_are_read_one_by_one(
-    platform: int, other: int, both: int
-) -> None:
+def test_channels_that_the_unfiltered_list_merges_are_read_one_by_one(platform: int, other: int, both: int) -> None:
     sink = KeptRows()
 
     reading = read(merging(platform, other, both), DAILY, sink)
