@@ -218,6 +218,26 @@ class InvalidUserError(RequestError):
         super().__init__(f"the user's {field} {problem}")
 
 
+class InvalidPasswordError(InvalidUserError):
+    """A password is too short, too long or too common."""
+
+    next_step = "Choose another password; four random words are a good one."
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__("password", problem)
+
+
+class UnknownEventKindError(RequestError):
+    """No security event has that kind."""
+
+    next_step = "Take one of the kinds that the message lists."
+
+    def __init__(self, kind: str, kinds: Sequence[str]) -> None:
+        self.kind, self.kinds = kind, tuple(kinds)
+        super().__init__(f"there is no kind of security event {kind!r}; the kinds are: {', '.join(kinds)}")
+
+
 class AccountNotGrantedError(RequestError):
     """A user has no access to an account."""
 
@@ -698,6 +718,30 @@ class TooManyReportsError(NotAdmittedError):
 
     next_step = "Wait until reports are completed or expire, as the message says."
     cause = "reports"
+
+
+class LoginsBusyError(ApiError):
+    """Too many passwords are being verified at once."""
+
+    next_step = "Wait as long as `Retry-After` says."
+    status = 503
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        super().__init__(
+            f"Many people are logging in at the moment. Try again in {retry_after_seconds} seconds.",
+            retry_after_seconds=retry_after_seconds,
+        )
+
+
+class PasskeyRefusedError(ApiError):
+    """A passkey cannot be added, or does not log its user in."""
+
+    next_step = "Load the page again and use a passkey of this user."
+    status = 401
+
+    def __init__(self, problem: str, user_id: int | None = None) -> None:
+        self.problem, self.user_id = problem, user_id
+        super().__init__(f"This passkey {problem}.")
 
 
 class TokenEndpointError(ApiError):

@@ -40,6 +40,11 @@ class Settings(BaseSettings):
     service_open_reports: int = Field(20, alias="SELLER_PLATFORM_SERVICE_OPEN_REPORTS", ge=1, le=1_000)
     service_report_bytes: int = Field(1 << 30, alias="SELLER_PLATFORM_SERVICE_REPORT_BYTES", ge=1 << 20)
     service_report_days: int = Field(7, alias="SELLER_PLATFORM_SERVICE_REPORT_DAYS", ge=1, le=365)
+    service_contact: str = Field("the operator of this service", alias="SELLER_PLATFORM_SERVICE_CONTACT", min_length=1)
+    service_session_hours: float = Field(12, alias="SELLER_PLATFORM_SERVICE_SESSION_HOURS", gt=0, le=720)
+    service_session_idle_minutes: float = Field(
+        120, alias="SELLER_PLATFORM_SERVICE_SESSION_IDLE_MINUTES", ge=1, le=43_200
+    )
     celery_broker_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_CELERY_BROKER_URL")
     secret_key: SecretStr | None = Field(None, alias="SELLER_PLATFORM_SECRET_KEY")
     history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")

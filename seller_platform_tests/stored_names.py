@@ -77,6 +77,7 @@ STORED_WORDS: Mapping[str, tuple[str, ...]] = {
         "attempts",
         "not_before",
     ),
+    "cursor of security_events": ("read_to", "locks", "letters", "text", "written_at", "attempts", "not_before"),
     "metadata of events": (
         "announced_total",
         "bytes",

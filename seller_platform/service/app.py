@@ -56,8 +56,17 @@ from seller_platform.service.oauth.openapi import oauth_paths
 from seller_platform.service.oauth.token_endpoint import answer_metadata, issue_tokens, revoke_token
 from seller_platform.service.openapi.document import openapi_document
 from seller_platform.service.openapi.routes import Route
+from seller_platform.service.own_account.routes import account_pages
 from seller_platform.service.pages.docs import docs_text
-from seller_platform.service.pages.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT, Login
+from seller_platform.service.pages.login import (
+    APPROVALS,
+    DEVELOPERS,
+    LOGIN,
+    LOGOUT,
+    PASSKEY_LOGIN,
+    Login,
+    LoginOptions,
+)
 from seller_platform.service.pages.rendering import (
     HOME,
     STATIC_FILES,
@@ -68,13 +77,15 @@ from seller_platform.service.pages.rendering import (
     page_with_script,
     render_message,
 )
+from seller_platform.service.pages.sessions import SessionLimits
 from seller_platform.service.pages.signed_in import page_of_user
 from seller_platform.service.pool import Store
 from seller_platform.service.reports.endpoints import report_routes
 from seller_platform.service.reports.worker import Pace, WorkerThread
 from seller_platform.service.statistics.endpoint import statistics_route
 from seller_platform.service.users.endpoints import user_routes
-from seller_platform.settings import read_settings
+from seller_platform.service.users.hashing_queue import PasswordQueue
+from seller_platform.settings import Settings, read_settings
 from seller_platform.traces import flush_traces, send_traces
 
 DATABASE_URL = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
@@ -100,6 +111,7 @@ def create_app(
     worker_pace: Pace | None = None,
     registry: CollectorRegistry | None = None,
     grant_lifetime: timedelta = timedelta(days=365),
+    logins: LoginOptions | None = None,
 ) -> Starlette:
     """Return the service over a migrated database.
 
@@ -111,6 +123,7 @@ def create_app(
         worker_pace: How a worker in this process writes reports; without it, other processes write them.
         registry: The registry of the service's metrics; without it, they cannot be read.
         grant_lifetime: How long after its approval an application's access ends.
+        logins: What the operator decides about logins; by default what the settings have.
 
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
@@ -147,7 +160,7 @@ def create_app(
             routing.Route(TOKEN, partial(issue_tokens, store), methods=["POST"]),
             routing.Route(REVOKE, partial(revoke_token, store), methods=["POST"]),
             routing.Route(METADATA, answer_metadata),
-            *_page_routes(store, grant_lifetime),
+            *_page_routes(store, grant_lifetime, logins or LoginOptions()),
             *_documentation_routes(routes),
         ],
         middleware=[
@@ -184,15 +197,26 @@ def app_from_environment() -> Starlette:
         limits=msgspec.json.decode(os.environ.get(LIMITS, "{}"), type=Limits),
         worker_pace=None if os.environ.get(NO_WORKER) else Pace(),
         grant_lifetime=timedelta(days=settings.service_grant_days),
+        logins=login_options(settings),
     )
 
 
-def _page_routes(store: Store, grant_lifetime: timedelta) -> list[routing.Route]:
-    login = Login(store)
+def login_options(settings: Settings) -> LoginOptions:
+    """Return what the settings say about logins."""
+    absolute = timedelta(hours=settings.service_session_hours)
+    limits = SessionLimits(absolute, timedelta(minutes=settings.service_session_idle_minutes))
+    return LoginOptions(settings.service_contact, limits)
+
+
+def _page_routes(store: Store, grant_lifetime: timedelta, logins: LoginOptions) -> list[routing.Route]:
+    queue = PasswordQueue()
+    login = Login(store, queue, logins)
     pages: tuple[tuple[str, str, Page], ...] = (
         ("GET", HOME, partial(answer_home, store)),
         ("GET", LOGIN, login.show),
         ("POST", LOGIN, login.submit),
+        ("GET", PASSKEY_LOGIN, login.show_passkey),
+        ("POST", PASSKEY_LOGIN, login.submit_passkey),
         ("POST", LOGOUT, login.leave),
         ("GET", AUTHORIZE, partial(show_consent, store, grant_lifetime)),
         ("POST", AUTHORIZE, partial(submit_consent, store, grant_lifetime)),
@@ -209,6 +233,7 @@ def _page_routes(store: Store, grant_lifetime: timedelta) -> list[routing.Route]
         ("GET", APPROVALS, page_of_user(store, show_applications)),
         ("GET", END, page_of_user(store, show_end)),
         ("POST", END, page_of_user(store, end_application)),
+        *account_pages(store, queue, logins.contact),
     )
     return [
         *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in pages),

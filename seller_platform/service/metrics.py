@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
 from starlette.types import Scope
 
+from seller_platform.warehouse.schema.event_kinds import EventKind
+
 _NOTES = "seller_platform.noted"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER = "other"
@@ -25,6 +27,7 @@ class LoginOutcome(StrEnum):
     ACCEPTED = "accepted"
     REFUSED = "refused"
     THROTTLED = "throttled"
+    BUSY = "busy"
 
 
 @dataclass
@@ -148,6 +151,8 @@ class Measures:
         )
         for outcome in LoginOutcome:
             self._logins.labels(outcome.value)
+        for kind in EventKind:
+            self._security_events.labels(kind.value)
 
     def ended(self, reason: str) -> None:
         """Count a connection that was ended."""

@@ -5,7 +5,6 @@ The table is append-only: PostgreSQL refuses changes of its rows, and deletes th
 
 import logging
 from collections.abc import Mapping
-from enum import StrEnum, auto
 
 import sqlalchemy as sa
 from psycopg import errors
@@ -15,50 +14,13 @@ from starlette.requests import Request
 from seller_platform.logs import facts
 from seller_platform.service.metrics import notes_of
 from seller_platform.service.pool import Connection
+from seller_platform.warehouse.schema.event_kinds import ALARMING, EventKind
 from seller_platform.warehouse.schema.service_tables import SECURITY_EVENTS
 
-_LOG = logging.getLogger("seller_platform.service.security")
+__all__ = ["ALARMING", "EventKind", "record_event", "record_operator_event"]
 
+_LOG = logging.getLogger(__name__)
 
-class EventKind(StrEnum):
-    """The kinds of security events; each has a counter in the metrics."""
-
-    LOGIN_SUCCEEDED = auto()
-    LOGIN_FAILED = auto()
-    LOGIN_LOCKED = auto()
-    LOGGED_OUT = auto()
-    SESSION_ENDED = auto()
-    CONSENT_GIVEN = auto()
-    CONSENT_DENIED = auto()
-    CONSENT_ENDED = auto()
-    GRANT_ISSUED = auto()
-    GRANT_REVOKED = auto()
-    CODE_REPLAYED = auto()
-    REFRESH_TOKEN_REUSED = auto()
-    APPLICATION_REGISTERED = auto()
-    APPLICATION_CHANGED = auto()
-    APPLICATION_VERIFIED = auto()
-    APPLICATION_DELETED = auto()
-    SECRET_CREATED = auto()
-    SECRET_ENDED = auto()
-    SECRET_REFUSED = auto()
-    PASSWORD_CHANGED = auto()
-    RESET_LINK_CREATED = auto()
-    PASSKEY_ADDED = auto()
-    PASSKEY_REMOVED = auto()
-    PASSKEY_REFUSED = auto()
-    USER_ADDED = auto()
-    USER_CLOSED = auto()
-    USER_REOPENED = auto()
-    ACCOUNTS_GRANTED = auto()
-    ACCOUNTS_REVOKED = auto()
-    GROUP_CHANGED = auto()
-    GROUP_REMOVED = auto()
-    TEMPORARY_ACCESS_GIVEN = auto()
-
-
-ALARMING = (EventKind.CODE_REPLAYED, EventKind.REFRESH_TOKEN_REUSED, EventKind.LOGIN_LOCKED)
-"""The kinds that the operator is alerted of."""
 
 _RECORD = """
 INSERT INTO service.security_events (kind, user_id, client_id, address, request_id, details)

@@ -29,6 +29,7 @@ from seller_platform.service.app import (
     NO_WORKER,
     PUBLIC_URL,
     create_app,
+    login_options,
 )
 from seller_platform.service.http.connections import DEFAULT_LIMITS, BoundedConfig, ConnectionLimits
 from seller_platform.service.http.public_url import Location
@@ -36,6 +37,7 @@ from seller_platform.service.limits.policy import STANDARD, Limits, ReportLimits
 from seller_platform.service.limits.rates import create_rates_file
 from seller_platform.service.monitoring.prometheus import ReportCollector, measures_of_processes, metrics_page
 from seller_platform.service.reports.worker import Pace, run_worker
+from seller_platform.settings import read_settings
 
 _LOG = logging.getLogger("seller_platform.service")
 _READY = "listening on %s"
@@ -109,6 +111,7 @@ def run_service(
                 worker_pace=Pace() if writes_reports else None,
                 registry=registry,
                 grant_lifetime=grant_lifetime,
+                logins=login_options(read_settings()),
             )
             _AnnouncingServer(_configuration(app, connection_limits, log_config), url).run([listener])
             return

@@ -9,7 +9,12 @@ from click.testing import CliRunner
 
 from seller_platform.cli.service.command import service
 from seller_platform.contract import Account
-from seller_platform.errors import AccountNotGrantedError, UnknownApplicationError
+from seller_platform.errors import (
+    AccountNotGrantedError,
+    RequestError,
+    UnknownApplicationError,
+    UnknownEventKindError,
+)
 from seller_platform.service.users.passwords import verify_password
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.served import list_accounts
@@ -28,7 +33,7 @@ def _run(url: str, *words: str, typed: str = "") -> dict[str, Any]:
 def url(database: Database) -> str:
     """The URL of a database with two accounts and a user of one of them."""
     list_accounts(database, {f"S{n}.US": Account(n, f"Shop {n}", "US", "USD", "UTC", "US", f"S{n}") for n in (1, 2)})
-    _run(database.url, "user", "add", ANN, typed="a password\n")
+    _run(database.url, "user", "add", ANN, typed="zebra lamp quorum\n")
     _run(database.url, "user", "grant", ANN, "S1.US")
     return database.url
 
@@ -71,11 +76,11 @@ def test_users_are_listed_and_given_another_password(url: str, database: Databas
             return str(connection.exec_driver_sql("SELECT password_hash FROM service.users").scalar_one())
 
     before = password_hash()
-    _run(url, "user", "password", ANN, typed="another\n")
+    _run(url, "user", "password", ANN, typed="violet tram nine hats\n")
     output = CliRunner().invoke(service, ["user", "list", "--database-url", url]).output
 
     assert password_hash() != before
-    assert verify_password(password_hash(), "another")
+    assert verify_password(password_hash(), "violet tram nine hats")
     assert _run(url, "user", "list") == {
         "users": [{"email": ANN, "name": "ann", "status": "active", "accounts": ["S1.US"]}]
     }
@@ -129,3 +134,50 @@ def test_rates_and_products_are_loaded_from_files(url: str, tmp_path: Path) -> N
     assert of_rates == {"rates": 1, "currencies": ["USD"], **days}
     assert of_products == {"products": 1, "with_parent": 1, "accounts": ["S1.US"]}
     assert printed == "1 exchange rate was loaded: USD, 2026-03-01..2026-03-01.\n"
+
+
+def test_a_reset_link_is_printed_for_the_public_url(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = _run(url, "user", "reset-link", ANN)
+    monkeypatch.setenv("SELLER_PLATFORM_SERVICE_PUBLIC_URL", "https://api.shop.example")
+    public = _run(url, "user", "reset-link", ANN, "--hours", "1")
+    output = CliRunner().invoke(service, ["user", "reset-link", ANN, "--database-url", url]).output
+
+    assert local["url"].startswith("http://127.0.0.1:8700/reset-password?token=")
+    assert public["url"].startswith("https://api.shop.example/reset-password?token=")
+    assert "It works once, within 24 hours." in output
+
+
+def test_the_events_of_operators_are_listed_by_user_kind_and_time(url: str) -> None:
+    _run(url, "group", "set", ANN, "My shop", "S1.US")
+    _run(url, "group", "remove", ANN, "My shop")
+    _run(url, "user", "password", ANN, typed="violet tram nine hats\n")
+    _run(url, "user", "reset-link", ANN)
+    _run(url, "user", "passkeys", "remove", ANN)
+    _run(url, "user", "revoke", ANN, "S1.US")
+    _run(url, "user", "close", ANN)
+    _run(url, "user", "reopen", ANN)
+    _run(url, "user", "add", "bob@shop.example", typed="zebra lamp quorum\n")
+    events = _run(url, "events", "--user", ANN.upper(), "--since", "1h")["events"]
+    output = CliRunner().invoke(service, ["events", "--kind", "group_changed", "--database-url", url]).output
+
+    assert [event["kind"] for event in events] == [
+        "user_added",
+        "accounts_granted",
+        "group_changed",
+        "group_removed",
+        "password_changed",
+        "reset_link_created",
+        "accounts_revoked",
+        "user_closed",
+        "user_reopened",
+    ]
+    assert events[2]["details"] == {"title": "My shop", "accounts": ["S1.US"]}
+    assert "group_changed" in output
+    assert "operator" in output
+    assert "user_added" not in output
+    assert _run(url, "events", "--since", "2100-01-01")["events"] == []
+    assert len(_run(url, "events", "--limit", "2")["events"]) == 2
+    with pytest.raises(UnknownEventKindError, match="login_failed"):
+        _run(url, "events", "--kind", "nothing")
+    with pytest.raises(RequestError, match="--since is 'noon'"):
+        _run(url, "events", "--since", "noon")

@@ -1,7 +1,5 @@
 """`seller-platform service`: runs the REST API, and manages its users, groups and applications."""
 
-import sys
-from dataclasses import asdict
 from datetime import timedelta
 
 import click
@@ -10,21 +8,13 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.service.applications import application
 from seller_platform.cli.service.csv_loads import products, rates
 from seller_platform.cli.service.doctor import doctor
+from seller_platform.cli.service.events import events
 from seller_platform.cli.service.options import database_options, open_service, result_options, say
-from seller_platform.errors import RequestError
+from seller_platform.cli.service.users import user
 from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.limits.policy import limits_of, report_limits_of
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
-from seller_platform.service.users.store import (
-    add_user,
-    close_user,
-    grant_accounts,
-    reopen_user,
-    revoke_accounts,
-    set_password,
-    users_of,
-)
 from seller_platform.settings import listed, read_settings
 from seller_platform.warehouse.postgres.database import Database
 
@@ -38,6 +28,8 @@ service.add_command(application)
 service.add_command(rates)
 service.add_command(products)
 service.add_command(doctor)
+service.add_command(user)
+service.add_command(events)
 
 
 @service.command()
@@ -101,91 +93,6 @@ def worker(*, url: str) -> None:
 
 
 @service.group()
-def user() -> None:
-    """Manage the users who may log in."""
-
-
-@user.command("add")
-@click.argument("email")
-@click.option("--name", help="The person's name; by default the part of the address before the @.")
-@result_options
-def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
-    """Add a user; the password is read from standard input or a prompt."""
-    password = _password()
-    with open_service(url) as database:
-        user_id = add_user(database, email, name or email.partition("@")[0], password)
-    say(output, f"User {email} was added.", {"id": user_id, "email": email})
-
-
-@user.command("list")
-@result_options
-def user_list(*, url: str, output: Output) -> None:
-    """List the users, and the accounts that they may read."""
-    with open_service(url) as database:
-        users = users_of(database)
-    output.document({"users": [asdict(each) for each in users]})
-    rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
-    output.table("Users", ("e-mail address", "name", "status", "may read"), rows)
-
-
-@user.command("password")
-@click.argument("email")
-@result_options
-def user_password(*, email: str, url: str, output: Output) -> None:
-    """Change a user's password, and log the user out everywhere.
-
-    The password is read from standard input or a prompt.
-    """
-    password = _password()
-    with open_service(url) as database:
-        set_password(database, email, password)
-    say(output, f"The password of {email} was changed; they must log in again.", {"email": email})
-
-
-@user.command("grant")
-@click.argument("email")
-@click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@result_options
-def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
-    """Let a user read accounts, named by their keys."""
-    with open_service(url) as database:
-        grant_accounts(database, email, accounts)
-    say(output, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
-
-
-@user.command("revoke")
-@click.argument("email")
-@click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
-@result_options
-def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
-    """Take accounts away from a user, and out of the user's groups."""
-    with open_service(url) as database:
-        revoke_accounts(database, email, accounts)
-    say(output, f"{email} may no longer read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
-
-
-@user.command("close")
-@click.argument("email")
-@result_options
-def user_close(*, email: str, url: str, output: Output) -> None:
-    """Close a user: end their sessions and approved access, and refuse logins."""
-    with open_service(url) as database:
-        close_user(database, email)
-    text = f"{email} is closed: all sessions and approved access have ended."
-    say(output, text, {"email": email, "status": "closed"})
-
-
-@user.command("reopen")
-@click.argument("email")
-@result_options
-def user_reopen(*, email: str, url: str, output: Output) -> None:
-    """Let a closed user log in again; applications must be approved again."""
-    with open_service(url) as database:
-        reopen_user(database, email)
-    say(output, f"{email} may log in again.", {"email": email, "status": "active"})
-
-
-@service.group()
 def group() -> None:
     """Manage groups of a user's accounts, which `group_title` selects."""
 
@@ -224,12 +131,3 @@ def group_remove(*, email: str, title: str, url: str, output: Output) -> None:
     with open_service(url) as database:
         remove_group(database, email, title)
     say(output, f"The group {title} of {email} is removed.", {"email": email, "title": title})
-
-
-def _password() -> str:
-    if sys.stdin.isatty():
-        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
-    password = sys.stdin.readline().rstrip("\r\n")
-    if not password:
-        raise RequestError("no password was given; write it to standard input, or run the command in a terminal")
-    return password

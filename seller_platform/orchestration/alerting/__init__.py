@@ -1,6 +1,8 @@
-"""Alerts for failed checks and runs, grouped by cause.
+"""Alerts for failed checks and runs, grouped by cause, and for security events.
 
-- `sensors`: the sensors, and the delivery of their messages
+- `sensors`: the sensors of runs and checks
+- `security`: the sensor of security events
+- `delivery`: sends messages to the webhook
 - `event_log`: failures read from Dagster's event log
 - `causes`: failures grouped by their cause
 """

@@ -1,56 +1,96 @@
 """The pages on which users log in and out.
 
 GET /login shows the form; POST /login takes its fields `email`, `password` and the hidden `csrf_token` and `next`,
-sets the session cookie and sends the browser on to `next`. POST /logout takes `csrf_token`.
+sets the session cookie and sends the browser on to `next`. A user with passkeys is sent to GET /login/passkey first,
+whose form posts the `credential` of the browser. POST /logout takes `csrf_token`.
 """
 
 import re
+from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-import anyio
-import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import AUTHORIZE
-from seller_platform.errors import ApiError, TooManyAttemptsError
+from seller_platform.errors import ApiError, LoginsBusyError, PasskeyRefusedError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.metrics import LoginOutcome, note_login
 from seller_platform.service.pages.rendering import redirect, render
 from seller_platform.service.pages.sessions import (
     BrowserSession,
+    SessionLimits,
+    StoredUser,
     close_session,
     find_user,
     keep_session,
+    known_browser,
     new_session,
     open_session,
+    remember_browser,
     session_of,
     user_of,
 )
-from seller_platform.service.pages.throttle import begin_attempt, forgive
-from seller_platform.service.pool import Store
-from seller_platform.service.users.passwords import LONGEST_PASSWORD, verify_password
+from seller_platform.service.pages.throttle import (
+    ALARMING_FAILURES,
+    MOST_OF_AN_ADDRESS,
+    Attempt,
+    begin_attempt,
+    forgive,
+    network_of,
+)
+from seller_platform.service.pool import Connection, Store
+from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.users.hashing_queue import PasswordQueue, is_right
+from seller_platform.service.users.passkeys import (
+    begin_login,
+    login_options,
+    passkeys_of,
+    relying_party,
+    verify_login,
+)
 
 LOGIN = "/login"
+PASSKEY_LOGIN = "/login/passkey"
 LOGOUT = "/logout"
 DEVELOPERS = "/admin/developers"
 APPROVALS = "/admin/applications"
+ACCOUNT = "/admin/account"
+"""The pages by which users manage their own login."""
 
-_VERIFIED_AT_ONCE = 2  # each takes memory and a core
+_NOTICES = {"password": "Your new password is set. Log in with it.", "late": "That took too long. Please log in again."}
+_LONGEST_EMAIL = 254
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
 _NEEDS_LOGIN = re.compile(
-    rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret|secret/end))?|{APPROVALS}(/[A-Za-z0-9_-]+/end)?"
+    rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret|secret/end))?"
+    rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}(/[a-z]+)?"
 )
+_WAS_LOCKED = """
+SELECT FROM service.security_events
+WHERE kind = 'login_locked' AND address = %s AND user_id IS NULL AND at > now() - interval '15 minutes'
+LIMIT 1
+"""
+
+
+@dataclass(frozen=True)
+class LoginOptions:
+    """What the operator decides about logins.
+
+    Attributes:
+        contact: Whom users ask who forgot their password.
+    """
+
+    contact: str = "the operator of this service"
+    sessions: SessionLimits = field(default_factory=SessionLimits)
 
 
 class Login:
     """The login page and the log-out."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._turn = anyio.Semaphore(_VERIFIED_AT_ONCE)
+    def __init__(self, store: Store, queue: PasswordQueue, options: LoginOptions) -> None:
+        self._store, self._queue, self._options = store, queue, options
 
     async def show(self, request: Request) -> Response:
         """Answer GET /login."""
@@ -62,7 +102,8 @@ class Login:
             if destination != LOGIN:
                 return redirect(destination)
             return render("logged_in.html", {"user": user, "csrf_token": session.csrf_token})
-        return self._form(request, session, destination)
+        notice = _NOTICES.get(request.query_params.get("notice", ""))
+        return self._form(request, session, destination, notice=notice)
 
     async def submit(self, request: Request) -> Response:
         """Answer POST /login."""
@@ -71,22 +112,50 @@ class Login:
         if session is None or not session.owns(form.get("csrf_token", "")):
             return self._form(request, session, destination, problem=_STALE, email=email, status=403)
         try:
-            address = request.client.host if request.client else "unknown"
-            user_id = await self._verified(email, form.get("password", ""), address)
-        except TooManyAttemptsError as error:
-            note_login(request, LoginOutcome.THROTTLED)
+            user_id = await self._verified(request, email, form.get("password", ""))
+        except (TooManyAttemptsError, LoginsBusyError) as error:
+            is_busy = isinstance(error, LoginsBusyError)
+            note_login(request, LoginOutcome.BUSY if is_busy else LoginOutcome.THROTTLED)
+            problem, status, headers = error.message, error.status, error.headers
             return self._form(
-                request, session, destination, problem=error.message, email=email, status=429, headers=error.headers
+                request, session, destination, problem=problem, email=email, status=status, headers=headers
             )
-        note_login(request, LoginOutcome.REFUSED if user_id is None else LoginOutcome.ACCEPTED)
         if user_id is None:
+            note_login(request, LoginOutcome.REFUSED)
             return self._form(request, session, destination, problem=_WRONG, email=email, status=401)
         async with self._store.connection() as connection:
-            await close_session(connection, session)
-            fresh = await open_session(connection, user_id)
-        response = redirect(destination)
-        keep_session(request, response, fresh)
-        return response
+            if await passkeys_of(connection, user_id):
+                # The session is a fresh one, so that its cookie is only in the browser that sent the password.
+                fresh, response = new_session(), redirect(_with_next(PASSKEY_LOGIN, destination))
+                await begin_login(connection, user_id, fresh.secret)
+                keep_session(request, response, fresh)
+                return response
+            return await self._log_in(connection, request, session, user_id, destination)
+
+    async def show_passkey(self, request: Request) -> Response:
+        """Answer GET /login/passkey."""
+        return await self._passkey_form(request, session_of(request))
+
+    async def submit_passkey(self, request: Request) -> Response:
+        """Answer POST /login/passkey."""
+        session, form = session_of(request), await read_form(request)
+        if session is None or not session.owns(form.get("csrf_token", "")):
+            raise ForeignFormError
+        party, credential = relying_party(request), form.get("credential", "")
+        async with self._store.connection() as connection:
+            try:
+                user = await verify_login(connection, party, session.secret, credential)
+            except PasskeyRefusedError as error:
+                note_login(request, LoginOutcome.REFUSED)
+                details = {"problem": error.problem}
+                await record_event(
+                    connection, EventKind.PASSKEY_REFUSED, request=request, user_id=error.user_id, details=details
+                )
+                problem = error.message
+            else:
+                destination = _local(form.get("next", ""))
+                return await self._log_in(connection, request, session, user.id, destination, passkey=True)
+        return await self._passkey_form(request, session, problem=problem)
 
     async def leave(self, request: Request) -> Response:
         """Answer POST /logout."""
@@ -94,25 +163,70 @@ class Login:
         if session is None or not session.owns(form.get("csrf_token", "")):
             raise ForeignFormError
         async with self._store.connection() as connection:
+            user = await user_of(connection, session)
             await close_session(connection, session)
+            if user is not None:
+                await record_event(connection, EventKind.LOGGED_OUT, request=request, user_id=user.id)
         return redirect(login_for(_local(form.get("next", ""))))
 
-    async def _verified(self, email: str, password: str, address: str) -> int | None:
+    async def _verified(self, request: Request, email: str, password: str) -> int | None:
         """Return the user's number if the password is right, or None; a failure counts."""
-        async with self._turn:
+        address = request.client.host if request.client else "unknown"
+        async with self._queue.seat(network_of(address)):
             async with self._store.connection() as connection:
                 user = await find_user(connection, email)
+                browser = await known_browser(connection, request, user.id) if user else None
                 # Counted by the user's number, because several spellings of an address find the same user.
                 subject = str(user.id) if user else hash_of(email.lower()).hex()
-                attempt = await begin_attempt(connection, subject, address)
-            is_right = len(password) <= LONGEST_PASSWORD and await anyio.to_thread.run_sync(
-                verify_password, user.password_hash if user else None, password
-            )
-        if user is None or not is_right or user.status != "active":
-            return None
+                attempt = await begin_attempt(connection, subject, address, browser)
+            matches = await is_right(user.password_hash if user else None, password)
         async with self._store.connection() as connection:
+            if user is None or not matches or user.status != "active":
+                await record_failure(connection, request, email, user, attempt)
+                return None
             await forgive(connection, attempt)
         return user.id
+
+    async def _log_in(
+        self,
+        connection: Connection,
+        request: Request,
+        session: BrowserSession,
+        user_id: int,
+        destination: str,
+        *,
+        passkey: bool = False,
+    ) -> Response:
+        """Open a session in place of the one before the login, and redirect to the destination."""
+        response, details = redirect(destination), {"passkey": passkey}
+        async with connection.transaction():
+            await close_session(connection, session)
+            fresh = await open_session(connection, user_id, request, self._options.sessions)
+            await remember_browser(connection, request, response, user_id)
+            await record_event(connection, EventKind.LOGIN_SUCCEEDED, request=request, user_id=user_id, details=details)
+        note_login(request, LoginOutcome.ACCEPTED)
+        keep_session(request, response, fresh)
+        return response
+
+    async def _passkey_form(
+        self, request: Request, session: BrowserSession | None, *, problem: str | None = None
+    ) -> Response:
+        destination = _local(request.query_params.get("next", ""))
+        options = None
+        if session is not None:
+            async with self._store.connection() as connection:
+                options = await login_options(connection, relying_party(request), session.secret)
+        if session is None or options is None:
+            return redirect(f"{LOGIN}?{urlencode({'next': destination, 'notice': 'late'})}")
+        values = {
+            "problem": problem,
+            "action": _with_next(PASSKEY_LOGIN, destination),
+            "next": destination,
+            "options": options,
+            "contact": self._options.contact,
+            "csrf_token": session.csrf_token,
+        }
+        return render("login_passkey.html", values, status=401 if problem else 200)
 
     def _form(
         self,
@@ -121,12 +235,20 @@ class Login:
         destination: str,
         *,
         problem: str | None = None,
+        notice: str | None = None,
         email: str = "",
         status: int = 200,
         headers: dict[str, str] | None = None,
     ) -> Response:
         kept = session or new_session()
-        values = {"problem": problem, "email": email, "next": destination, "csrf_token": kept.csrf_token}
+        values = {
+            "problem": problem,
+            "notice": notice,
+            "email": email,
+            "next": destination,
+            "contact": self._options.contact,
+            "csrf_token": kept.csrf_token,
+        }
         response = render("login.html", values, status=status, headers=headers)
         keep_session(request, response, kept)
         return response
@@ -143,7 +265,27 @@ class ForeignFormError(ApiError):
 
 def login_for(destination: str) -> str:
     """Return the URL of the login that continues to a page of the service."""
-    return f"{LOGIN}?{urlencode({'next': destination})}" if destination != LOGIN else LOGIN
+    return _with_next(LOGIN, destination)
+
+
+async def record_failure(
+    connection: Connection, request: Request, email: str, user: StoredUser | None, attempt: Attempt
+) -> None:
+    """Record a failed login, and the lock or the long delay that begins with it."""
+    user_id, details = user.id if user else None, {"email": email[:_LONGEST_EMAIL]}
+    await record_event(connection, EventKind.LOGIN_FAILED, request=request, user_id=user_id, details=details)
+    if attempt.failures_of_account == ALARMING_FAILURES:
+        details = {"email": email[:_LONGEST_EMAIL], "locked": "the user, for a growing delay"}
+        await record_event(connection, EventKind.LOGIN_LOCKED, request=request, user_id=user_id, details=details)
+    if attempt.failures_of_address == MOST_OF_AN_ADDRESS:
+        address = request.client.host if request.client else None
+        if await (await connection.execute(_WAS_LOCKED, (address,))).fetchone() is None:
+            details = {"locked": "the address, for 15 minutes"}
+            await record_event(connection, EventKind.LOGIN_LOCKED, request=request, details=details)
+
+
+def _with_next(path: str, destination: str) -> str:
+    return f"{path}?{urlencode({'next': destination})}" if destination != LOGIN else path
 
 
 def _local(destination: str) -> str:

@@ -23,10 +23,12 @@ from seller_platform.service.pages.sessions import session_of, user_of
 from seller_platform.service.pool import Store
 
 HOME = "/"
+_EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+")
 STATIC_FILES: Mapping[str, str] = {
     "/static/style.css": "text/css",
     "/static/docs.js": "text/javascript",
     "/static/copy.js": "text/javascript",
+    "/static/passkeys.js": "text/javascript",
     "/static/favicon.svg": "image/svg+xml",
     "/favicon.ico": "image/vnd.microsoft.icon",
 }
@@ -187,6 +189,7 @@ def _templates() -> Environment:
     )
     environment.filters["marked"] = _marked
     environment.filters["breakable"] = _breakable
+    environment.filters["contact"] = _contact
     environment.filters["moment"] = shown_moment
     environment.filters["versioned"] = _versioned
     return environment
@@ -200,6 +203,13 @@ def _marked(text: str) -> Markup:
 def _breakable(path: str) -> Markup:
     """Return the path of a field in HTML, which may break between its names."""
     return Markup(".<wbr>").join(path.split("."))
+
+
+def _contact(contact: str) -> Markup:
+    """Return whom to ask in HTML; an e-mail address is a link."""
+    if _EMAIL.fullmatch(contact):
+        return Markup('<a href="mailto:{}">{}</a>').format(contact, contact)
+    return escape(contact)
 
 
 @cache

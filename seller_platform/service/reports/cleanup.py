@@ -1,4 +1,4 @@
-"""Deletes expired consents, sessions, login attempts, idempotency keys and reports.
+"""Deletes expired consents, sessions, login attempts, idempotency keys, security events and reports.
 
 Rows are kept an hour longer than they are valid, so that requests under way can still read them. A used refresh token
 is kept until it would have expired, and a code as long as any token issued for it: a second use of either must still
@@ -29,11 +29,19 @@ _DELETIONS: Mapping[str, LiteralString] = MappingProxyType(
                     WHERE family = consent.family AND expires_at > now() - %(longer)s
                   )
         """,
-        "sessions": "DELETE FROM service.sessions WHERE expires_at <= now() - %(longer)s",
+        "sessions": """
+            DELETE FROM service.sessions
+            WHERE least(expires_at, last_used_at + make_interval(secs => idle_seconds)) <= now() - %(longer)s
+        """,
         "login attempts": "DELETE FROM service.login_attempts WHERE expires_at <= now() - %(longer)s",
         "idempotency keys": """
             DELETE FROM service.idempotency_keys WHERE stored_at <= now() - %(keys_kept)s - %(longer)s
         """,
+        "known browsers": "DELETE FROM service.known_browsers WHERE expires_at <= now() - %(longer)s",
+        "reset links": "DELETE FROM service.reset_links WHERE expires_at <= now() - %(longer)s",
+        "passkey challenges": "DELETE FROM service.passkey_challenges WHERE expires_at <= now() - %(longer)s",
+        # The table itself keeps events for 400 days.
+        "security events": "DELETE FROM service.security_events WHERE at <= now() - interval '400 days' - %(longer)s",
         "reports": "DELETE FROM service.report_jobs WHERE requested_at <= now() - %(report_kept)s - %(longer)s",
     }
 )

@@ -34,7 +34,7 @@ def set_group(database: Database, email: str, title: str, account_keys: Sequence
         connection.execute(delete(ACCOUNT_GROUP_MEMBERS).where(ACCOUNT_GROUP_MEMBERS.c.group_id == group_id))
         for key in dict.fromkeys(account_keys):
             connection.execute(insert(ACCOUNT_GROUP_MEMBERS).values(group_id=group_id, account=key))
-        details = {"group": title, "accounts": list(dict.fromkeys(account_keys))}
+        details = {"title": title, "accounts": list(dict.fromkeys(account_keys))}
         record_operator_event(connection, EventKind.GROUP_CHANGED, user_id=user_id, details=details)
 
 
@@ -70,7 +70,7 @@ def remove_group(database: Database, email: str, title: str) -> None:
         if title not in titles:
             raise UnknownGroupError(title, email, list(titles))
         connection.execute(delete(ACCOUNT_GROUPS).where(ACCOUNT_GROUPS.c.id == titles[title]))
-        record_operator_event(connection, EventKind.GROUP_REMOVED, user_id=user_id, details={"group": title})
+        record_operator_event(connection, EventKind.GROUP_REMOVED, user_id=user_id, details={"title": title})
 
 
 def _titles(connection: Connection, user_id: int) -> Mapping[str, int]:

@@ -15,12 +15,17 @@ from seller_platform.errors import (
     UnknownUserError,
 )
 from seller_platform.service.http.parameters import is_storable
-from seller_platform.service.users.passwords import LONGEST_PASSWORD, hash_password, verify_password
+from seller_platform.service.security_events import EventKind, record_operator_event
+from seller_platform.service.users.passwords import hash_password, verify_password
+from seller_platform.service.users.weak_passwords import check_password
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import (
     ACCOUNT_GROUP_MEMBERS,
     ACCOUNT_GROUPS,
     AUTHORIZATIONS,
+    KNOWN_BROWSERS,
+    PASSKEY_CHALLENGES,
+    RESET_LINKS,
     SESSIONS,
     USER_ACCOUNTS,
     USERS,
@@ -60,7 +65,7 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
 
     Raises:
         DuplicateUserError: A user has that e-mail address.
-        InvalidUserError: A value cannot be used.
+        InvalidUserError: A value cannot be used; `InvalidPasswordError` for the password.
     """
     local, at, domain = email.rpartition("@")
     if not (local and at and domain) or len(email) > _LONGEST_EMAIL or any(map(str.isspace, email)):
@@ -69,13 +74,14 @@ def add_user(database: Database, email: str, name: str, password: str) -> int:
         raise InvalidUserError("name", "must not be empty")
     _check_text("e-mail address", email)
     _check_text("name", name)
-    _check_password(password)
+    _check_password(password, email, name)
     values = {"email": email, "name": name, "password_hash": hash_password(password)}
     with database.begin() as connection:
         statement = insert(USERS).values(values).on_conflict_do_nothing().returning(USERS.c.id)
         user_id = connection.execute(statement).scalar_one_or_none()
-    if user_id is None:
-        raise DuplicateUserError(email)
+        if user_id is None:
+            raise DuplicateUserError(email)
+        record_operator_event(connection, EventKind.USER_ADDED, user_id=user_id, details={"email": email})
     return int(user_id)
 
 
@@ -96,7 +102,8 @@ def ensure_user(database: Database, email: str, name: str, password: str) -> int
             old_hash = connection.execute(select(USERS.c.password_hash).where(USERS.c.id == user_id)).scalar_one()
             connection.execute(update(USERS).where(USERS.c.id == user_id).values(values))
             if not verify_password(old_hash, password):
-                _log_out(connection, user_id)
+                end_sessions(connection, user_id)
+                record_operator_event(connection, EventKind.PASSWORD_CHANGED, user_id=user_id)
         return user_id
 
 
@@ -116,6 +123,8 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
                 raise UnknownAccountError(key, listed_keys)
             values = {"user_id": user_id, "account": key}
             connection.execute(insert(USER_ACCOUNTS).values(values).on_conflict_do_nothing())
+        details = {"accounts": list(account_keys)}
+        record_operator_event(connection, EventKind.ACCOUNTS_GRANTED, user_id=user_id, details=details)
 
 
 def revoke_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:
@@ -136,6 +145,8 @@ def revoke_accounts(database: Database, email: str, account_keys: Sequence[str])
             delete(ACCOUNT_GROUP_MEMBERS).where(members.group_id.in_(groups), members.account.in_(account_keys))
         )
         connection.execute(delete(USER_ACCOUNTS).where(granted.user_id == user_id, granted.account.in_(account_keys)))
+        details = {"accounts": list(account_keys)}
+        record_operator_event(connection, EventKind.ACCOUNTS_REVOKED, user_id=user_id, details=details)
 
 
 def set_password(database: Database, email: str, password: str) -> None:
@@ -143,14 +154,16 @@ def set_password(database: Database, email: str, password: str) -> None:
 
     Raises:
         UnknownUserError: No user has that e-mail address.
-        InvalidUserError: The password cannot be used.
+        InvalidPasswordError: The password cannot be used.
     """
-    _check_password(password)
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
+        name = connection.execute(select(USERS.c.name).where(USERS.c.id == user_id)).scalar_one()
+        _check_password(password, email, name)
         values = {"password_hash": hash_password(password)}
         connection.execute(update(USERS).where(USERS.c.id == user_id).values(values))
-        _log_out(connection, user_id)
+        end_sessions(connection, user_id)
+        record_operator_event(connection, EventKind.PASSWORD_CHANGED, user_id=user_id)
 
 
 def close_user(database: Database, email: str) -> None:
@@ -202,8 +215,10 @@ def require_accounts(connection: Connection, user_id: int, email: str, account_k
             raise AccountNotGrantedError(key, email, allowed_keys)
 
 
-def _log_out(connection: Connection, user_id: int) -> None:
-    connection.execute(delete(SESSIONS).where(SESSIONS.c.user_id == user_id))
+def end_sessions(connection: Connection, user_id: int) -> None:
+    """End a user's sessions, logins under way and reset links, and forget their browsers."""
+    for table in (SESSIONS, PASSKEY_CHALLENGES, RESET_LINKS, KNOWN_BROWSERS):
+        connection.execute(delete(table).where(table.c.user_id == user_id))
 
 
 def _set_status(database: Database, email: str, status: str) -> None:
@@ -211,15 +226,16 @@ def _set_status(database: Database, email: str, status: str) -> None:
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
         connection.execute(update(USERS).where(USERS.c.id == user_id).values(status=status))
-        _log_out(connection, user_id)
+        end_sessions(connection, user_id)
         active = (AUTHORIZATIONS.c.user_id == user_id, AUTHORIZATIONS.c.revoked_at.is_(None))
         connection.execute(update(AUTHORIZATIONS).where(*active).values(revoked_at=func.now()))
+        kind = EventKind.USER_CLOSED if status == "closed" else EventKind.USER_REOPENED
+        record_operator_event(connection, kind, user_id=user_id)
 
 
-def _check_password(password: str) -> None:
-    if not 1 <= len(password) <= LONGEST_PASSWORD:
-        raise InvalidUserError("password", f"must have 1 to {LONGEST_PASSWORD} characters")
+def _check_password(password: str, email: str, name: str) -> None:
     _check_text("password", password)
+    check_password(password, email, name)
 
 
 def _check_text(field: str, text: str) -> None:

@@ -1,8 +1,9 @@
-"""Stored rows read back as DataFrames, Arrow tables and Parquet.
+"""Stored rows read back as DataFrames, Arrow tables and Parquet, and security events.
 
 - `relations`: selects rows of tables and marts
 - `loaded`: refuses what was never loaded
 - `frames`: pandas DataFrames
 - `arrow`: Arrow tables
 - `parquet`: Parquet files
+- `security_events`: the security events of the service
 """

@@ -1,6 +1,7 @@
 """The tables of the warehouse and of the service.
 
 - `tables`: one table for each dataset, receipts and accounts
+- `event_kinds`: the kinds of security events
 - `functions`: the functions of schema `history`
 - `service_tables`: the tables of the service
 """

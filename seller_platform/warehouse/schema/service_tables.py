@@ -178,8 +178,81 @@ SESSIONS = Table(
     Column("session_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie's value."),
     Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False, index=True),
     Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column(
+        "id", BigInteger, Identity(), nullable=False, comment="Names the session on pages, where its hash is not shown."
+    ),
+    _now("created_at"),
+    _now("last_used_at", "To the minute."),
+    Column(
+        "idle_seconds",
+        Integer,
+        nullable=False,
+        server_default="7200",
+        comment="How long it may be unused before it ends.",
+    ),
+    Column("address", Text, comment="The network address of its login."),
+    Column("browser", Text, comment="The User-Agent of its login."),
     schema=SERVICE,
     comment="Browser sessions of the login, consent and developer pages.",
+)
+
+KNOWN_BROWSERS = Table(
+    "known_browsers",
+    METADATA,
+    Column("browser_hash", LargeBinary, primary_key=True, comment="SHA-256 of the value of the cookie."),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), primary_key=True, index=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    schema=SERVICE,
+    comment="The browsers in which users have logged in; a right password is not delayed there.",
+)
+
+RESET_LINKS = Table(
+    "reset_links",
+    METADATA,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the link."),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    _now("created_at"),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    schema=SERVICE,
+    comment="Links of the operator that set a new password once.",
+)
+
+PASSKEYS = Table(
+    "passkeys",
+    METADATA,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    Column("name", Text, nullable=False, comment="The name that the user gave it."),
+    Column("credential_id", LargeBinary, nullable=False),
+    Column("public_key", LargeBinary, nullable=False),
+    Column(
+        "sign_count",
+        BigInteger,
+        nullable=False,
+        comment="The counter of the last signature; a lower one is refused.",
+    ),
+    _now("created_at"),
+    Column("last_used_at", DateTime(timezone=True)),
+    Index(None, "credential_id", unique=True),
+    schema=SERVICE,
+    comment="Public keys of the second factor of logins (WebAuthn).",
+)
+
+PASSKEY_CHALLENGES = Table(
+    "passkey_challenges",
+    METADATA,
+    Column(
+        "session_hash",
+        LargeBinary,
+        primary_key=True,
+        comment="SHA-256 of the cookie of the browser that must answer.",
+    ),
+    Column("purpose", Text, primary_key=True, comment="`login` after the right password, or `add`."),
+    Column("user_id", BigInteger, ForeignKey(USERS.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    Column("challenge", LargeBinary, nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    schema=SERVICE,
+    comment="Challenges that a browser must sign with a passkey, single use.",
 )
 
 LOGIN_ATTEMPTS = Table(

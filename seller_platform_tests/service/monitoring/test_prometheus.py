@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from seller_platform.contract import dataset_named
 from seller_platform.service.monitoring.prometheus import ReportCollector, metrics_page
-from seller_platform.service.pages.throttle import MOST_OF_AN_ACCOUNT
+from seller_platform.service.pages.throttle import MOST_OF_AN_ADDRESS
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support.processes import COMMAND, announced_address, environment
@@ -131,13 +131,16 @@ def test_logins_are_counted_by_how_they_ended(measured: Measured) -> None:
     with measured.service.client() as browser:
         accepted = submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
     with measured.service.client() as browser:
-        for _ in range(MOST_OF_AN_ACCOUNT + 2):
-            last = submit(browser, browser.get("/login"), email=ANN, password="wrong")
+        for number in range(MOST_OF_AN_ADDRESS + 2):
+            last = submit(browser, browser.get("/login"), email=f"{number}@shop.example", password="wrong")
 
     assert (accepted.status_code, last.status_code) == (303, 429)
     assert measured["logins_total accepted"] == 1
-    assert measured["logins_total refused"] == MOST_OF_AN_ACCOUNT
+    assert measured["logins_total refused"] == MOST_OF_AN_ADDRESS
     assert measured["logins_total throttled"] == 2
+    assert measured["security_events_total login_failed"] == MOST_OF_AN_ADDRESS
+    assert measured["security_events_total login_locked"] == 1
+    assert measured["security_events_total refresh_token_reused"] == 0
 
 
 def test_open_reports_without_a_worker_grow_old(database: Database, database_url: str) -> None:

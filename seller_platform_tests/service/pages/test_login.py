@@ -1,6 +1,5 @@
 """Tests the pages of login and consent: access, protection and content."""
 
-import asyncio
 import re
 import statistics
 import time
@@ -9,12 +8,8 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from seller_platform.errors import TooManyAttemptsError
-from seller_platform.service.pages.throttle import MOST_OF_AN_ACCOUNT, begin_attempt
-from seller_platform.service.pool import Store
 from seller_platform.service.users.store import add_user, ensure_user
-from seller_platform.warehouse.postgres.database import Database
-from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, running_app, submit
+from seller_platform_tests.support.served import ANN, CALLBACK, PASSWORD, Served, execute, submit
 
 
 def _consent_page(service: Served, browser: httpx.Client) -> httpx.Response:
@@ -47,18 +42,6 @@ def test_after_a_wrong_password_the_right_one_still_works(reading: Served) -> No
         page = submit(browser, reading.request_code(browser), email=ANN, password="wrong")
 
         assert submit(browser, page, email=ANN, password=PASSWORD).status_code == 303
-
-
-def test_many_wrong_passwords_make_an_account_wait(service: Served) -> None:
-    with service.client() as browser:
-        page = service.request_code(browser)
-        statuses = [submit(browser, page, email=ANN, password="wrong").status_code for _ in range(10)]
-        answer = submit(browser, page, email=ANN, password=PASSWORD)
-
-    assert statuses == [401] * 10
-    assert answer.status_code == 429
-    assert 0 < int(answer.headers["retry-after"]) <= 900
-    assert "Try again in 15 minutes." in answer.text
 
 
 def test_a_closed_user_cannot_log_in(service: Served) -> None:
@@ -200,31 +183,6 @@ def test_the_login_leads_back_to_the_page_that_required_it(reading: Served, dest
 
 
 @pytest.mark.slow
-def test_one_user_in_several_spellings_is_throttled_as_one(service: Served) -> None:
-    add_user(service.database, "ασ@shop.example", "Sigma", PASSWORD)
-    spellings = ["ασ@shop.example", "ΑΣ@shop.example", "αΣ@shop.example", "Ασ@SHOP.example", " ασ@shop.example "]
-    with service.client() as browser:
-        page = service.request_code(browser)
-        statuses = [submit(browser, page, email=spellings[n % 5], password="x").status_code for n in range(10)]
-        answer = submit(browser, page, email="ασ@shop.example", password=PASSWORD)
-
-    assert statuses == [401] * 10
-    assert answer.status_code == 429
-
-
-@pytest.mark.slow
-def test_an_unknown_address_is_throttled_like_a_known_one(service: Served) -> None:
-    with service.client() as browser:
-        page = service.request_code(browser)
-        texts = []
-        for email in (ANN, "nobody@shop.example"):
-            answers = [submit(browser, page, email=email, password="wrong") for _ in range(11)]
-            texts.append([(answer.status_code, answer.text.replace(email, "")) for answer in answers])
-
-    assert texts[0] == texts[1]
-
-
-@pytest.mark.slow
 def test_an_unknown_address_takes_as_long_as_a_wrong_password(service: Served) -> None:
     def seconds(email: str) -> float:
         began = time.process_time()  # of the server, too, which runs in this process
@@ -239,132 +197,6 @@ def test_an_unknown_address_takes_as_long_as_a_wrong_password(service: Served) -
         unknown, existing = (statistics.median(times) for times in zip(*pairs, strict=True))
 
     assert 0.4 < unknown / existing < 2.5
-
-
-def test_one_address_cannot_try_many_accounts(service: Served, database_url: str) -> None:
-    async def attempt_often() -> None:
-        store = Store(database_url)
-        await store.open()
-        try:
-            async with store.connection() as connection:
-                for number in range(48):
-                    await begin_attempt(connection, str(number), "127.0.0.1")
-        finally:
-            await store.close()
-
-    asyncio.run(attempt_often())
-    with service.client() as browser:
-        page = service.request_code(browser)
-        statuses = [submit(browser, page, email=f"{n}@shop.example", password="x").status_code for n in range(3)]
-
-    assert statuses == [401, 401, 429]
-
-
-def test_failures_are_counted_for_all_processes_together(service: Served, database_url: str) -> None:
-    with running_app(database_url) as base_url, httpx.Client(base_url=base_url) as other, service.client() as browser:
-        here, there = service.request_code(browser), other.get("/login")
-        statuses = [
-            submit(client, page, email=ANN, password="wrong").status_code
-            for client, page in ((browser, here), (other, there)) * 5
-        ]
-        answer = submit(other, there, email=ANN, password=PASSWORD)
-
-    assert statuses == [401] * 10
-    assert (answer.status_code, 800 < int(answer.headers["retry-after"]) <= 900) == (429, True)
-
-
-def test_of_many_attempts_at_once_no_more_get_through_than_are_allowed(service: Served, database_url: str) -> None:
-    async def attempt(store: Store) -> bool:
-        async with store.connection() as connection:
-            try:
-                await begin_attempt(connection, "17", "192.0.2.1")
-            except TooManyAttemptsError:
-                return False
-        return True
-
-    async def attempt_together() -> list[bool]:
-        store = Store(database_url)
-        await store.open()
-        try:
-            return await asyncio.gather(*(attempt(store) for _ in range(60)))
-        finally:
-            await store.close()
-
-    assert sum(asyncio.run(attempt_together())) == MOST_OF_AN_ACCOUNT
-    with service.database.begin() as connection:
-        kept = connection.exec_driver_sql(
-            "SELECT subject, cardinality(made_at) FROM service.login_attempts ORDER BY subject"
-        ).all()
-    assert [tuple(row) for row in kept] == [("account 17", 10), ("address 192.0.2.1", 10)]
-
-
-def test_failures_counted_by_a_clock_that_was_ahead_block_no_login(service: Served) -> None:
-    with service.client() as browser:
-        page = browser.get("/login")
-        for _ in range(10):
-            submit(browser, page, email=ANN, password="wrong")
-        execute(
-            service.database,
-            "UPDATE service.login_attempts "
-            "SET made_at = ARRAY(SELECT time + interval '1 day' FROM unnest(made_at) AS time)",
-        )
-        answer = submit(browser, page, email=ANN, password=PASSWORD)
-
-    assert answer.status_code == 303
-
-
-def test_failures_stop_counting_one_by_one_as_they_grow_old(service: Served) -> None:
-    with service.client() as browser:
-        page = browser.get("/login")
-        for _ in range(10):
-            submit(browser, page, email=ANN, password="wrong")
-        execute(
-            service.database,
-            "UPDATE service.login_attempts SET made_at[1] = now() - interval '16 minutes', "
-            "made_at[2] = now() - interval '14 minutes 30 seconds' WHERE subject LIKE 'account %%'",
-        )
-        statuses = [submit(browser, page, email=ANN, password="wrong").status_code for _ in range(2)]
-        answer = submit(browser, page, email=ANN, password=PASSWORD)
-
-    assert statuses == [401, 429]
-    assert 1 <= int(answer.headers["retry-after"]) <= 30
-
-
-def test_a_login_gives_back_what_it_took(service: Served) -> None:
-    with service.client() as browser:
-        page = browser.get("/login")
-        submit(browser, page, email=ANN, password="wrong")
-        submit(browser, page, email=ANN, password=PASSWORD)
-    with service.database.begin() as connection:
-        kept = connection.exec_driver_sql("SELECT subject, cardinality(made_at) FROM service.login_attempts").all()
-
-    assert [tuple(row) for row in kept] == [("address 127.0.0.1", 1)]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "are_one"),
-    [
-        ("2001:db8::1", "2001:db8::ffff:1", True),
-        ("2001:db8::1", "2001:db8:0:1::1", False),
-        ("::ffff:192.0.2.1", "192.0.2.1", True),
-        ("192.0.2.1", "192.0.2.2", False),
-        ("fe80::1%eth0", "fe80::2", True),
-        ("unknown", "unknown", True),
-    ],
-)
-def test_addresses_of_one_customer_are_counted_as_one(
-    database: Database, database_url: str, first: str, second: str, are_one: bool
-) -> None:
-    async def attempt_from_both() -> set[str]:
-        store = Store(database_url)
-        await store.open()
-        try:
-            async with store.connection() as connection:
-                return {(await begin_attempt(connection, "17", address)).address for address in (first, second)}
-        finally:
-            await store.close()
-
-    assert len(asyncio.run(attempt_from_both())) == (1 if are_one else 2)
 
 
 def test_a_session_cookie_chosen_by_another_person_is_replaced_at_login(reading: Served) -> None:
@@ -397,6 +229,7 @@ def test_a_cookie_that_is_none_of_ours_is_replaced(reading: Served, cookie: str)
     "text", ["é" * 3_000, "\ufeff\u202e", "<script>alert(1)</script>", "' OR 1=1 --", "\0", "\ud800"]
 )
 def test_odd_texts_in_the_login_are_refused_and_shown_harmlessly(reading: Served, text: str) -> None:
+    execute(reading.database, "DELETE FROM service.login_attempts")  # other tests fail at this address, too
     with reading.client() as browser:
         page = browser.get("/login")
         token = re.search('name="csrf_token" value="([0-9a-f]+)"', page.text)
@@ -441,5 +274,5 @@ def test_another_password_ends_the_sessions_and_the_same_one_does_not(service: S
         submit(browser, browser.get("/login"), email=ANN, password=PASSWORD)
         ensure_user(service.database, ANN, "Ann", PASSWORD)
         assert "You are logged in" in browser.get("/login").text
-        ensure_user(service.database, ANN, "Ann", "another password")
+        ensure_user(service.database, ANN, "Ann", "zebra lamp quorum")
         assert "You are logged in" not in browser.get("/login").text

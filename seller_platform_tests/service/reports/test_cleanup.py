@@ -133,3 +133,18 @@ def test_the_worker_deletes_what_has_expired(service: Served, database_url: str)
             lambda: _counts(service),
             lambda counts: not any(counts[table] for table in ("access_tokens", "authorizations", "sessions")),
         )
+
+
+def test_expired_browsers_links_and_old_events_are_deleted(service: Served, database_url: str) -> None:
+    for statement in (
+        "INSERT INTO service.known_browsers SELECT 'a', id, now() - interval '2 hours' FROM service.users",
+        "INSERT INTO service.reset_links SELECT 'a', min(id), now(), now() - interval '2 hours' FROM service.users",
+        "INSERT INTO service.passkey_challenges SELECT 'a', 'add', min(id), 'c', now() - interval '2 hours' "
+        "FROM service.users",
+        "INSERT INTO service.security_events (at, kind) VALUES (now() - interval '401 days', 'logged_out')",
+    ):
+        execute(service.database, statement)
+
+    deleted = _tidy(database_url)
+
+    assert deleted == {"known browsers": 2, "reset links": 1, "passkey challenges": 1, "security events": 1}

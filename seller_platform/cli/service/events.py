@@ -1,0 +1,69 @@
+"""`seller-platform service events`: the security events of the service."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from seller_platform.cli.output import Output
+from seller_platform.cli.service.options import open_service, result_options
+from seller_platform.clocks import utc_now
+from seller_platform.errors import RequestError, UnknownEventKindError
+from seller_platform.warehouse.readers.security_events import SecurityEvent, find_events
+from seller_platform.warehouse.schema.event_kinds import EventKind
+
+_AGO = re.compile(r"([1-9][0-9]{0,4})([mhd])")
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+@click.command()
+@click.option("--user", "email", help="Only events of the user with this e-mail address.")
+@click.option("--kind", "kinds", multiple=True, help="Only events of this kind; may be given several times.")
+@click.option("--since", help="Only events since a day or moment (UTC), such as 2026-03-01, or for 30m, 12h or 7d.")
+@click.option(
+    "--limit", default=200, show_default=True, type=click.IntRange(1, 100_000), help="How many of the newest."
+)
+@result_options
+def events(
+    *, email: str | None, kinds: tuple[str, ...], since: str | None, limit: int, url: str, output: Output
+) -> None:
+    """List security events, the newest last: logins, consents, tokens and operators' commands."""
+    chosen = [_kind(kind) for kind in kinds]
+    began = _moment(since, utc_now()) if since is not None else None
+    with open_service(url) as database:
+        found = find_events(database, email=email, kinds=chosen, since=began, limit=limit)
+    documents = [{**asdict(event), "at": event.at.astimezone(UTC).isoformat()} for event in found]
+    output.document({"events": documents})
+    columns = ("at (UTC)", "kind", "user", "application", "address", "details")
+    output.table("Security events", columns, [_row(event) for event in found])
+
+
+def _row(event: SecurityEvent) -> Sequence[object]:
+    user = event.email or (f"deleted user {event.user_id}" if event.user_id is not None else "")
+    details = ", ".join(f"{name}: {value}" for name, value in event.details.items())
+    address = event.address or "operator"
+    moment = event.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return moment, event.kind, user, event.application or event.client_id or "", address, details
+
+
+def _kind(text: str) -> EventKind:
+    try:
+        return EventKind(text)
+    except ValueError:
+        raise UnknownEventKindError(text, [kind.value for kind in EventKind]) from None
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    """Return the moment that a text names: a day, a moment, or a duration before now."""
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return now - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise RequestError(
+            f"--since is {text!r}; give a day such as 2026-03-01, a moment such as 2026-03-01T12:00, or 30m, 12h or 7d"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

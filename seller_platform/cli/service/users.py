@@ -1,0 +1,156 @@
+"""`seller-platform service user`: the commands that manage users, their passwords and their passkeys."""
+
+import sys
+from dataclasses import asdict
+from datetime import timedelta
+
+import click
+
+from seller_platform.cli.output import Output
+from seller_platform.cli.service.options import open_service, result_options, say
+from seller_platform.errors import RequestError
+from seller_platform.service.own_account.reset import RESET
+from seller_platform.service.users.passkeys import remove_passkeys
+from seller_platform.service.users.reset_links import create_reset_link
+from seller_platform.service.users.store import (
+    add_user,
+    close_user,
+    grant_accounts,
+    reopen_user,
+    revoke_accounts,
+    set_password,
+    users_of,
+)
+from seller_platform.settings import read_settings
+
+_LOCAL_URL = "http://127.0.0.1:8700"
+
+
+@click.group()
+def user() -> None:
+    """Manage the users who may log in."""
+
+
+@user.command("add")
+@click.argument("email")
+@click.option("--name", help="The person's name; by default the part of the address before the @.")
+@result_options
+def user_add(*, email: str, name: str | None, url: str, output: Output) -> None:
+    """Add a user; the password is read from standard input or a prompt."""
+    password = _password()
+    with open_service(url) as database:
+        user_id = add_user(database, email, name or email.partition("@")[0], password)
+    say(output, f"User {email} was added.", {"id": user_id, "email": email})
+
+
+@user.command("list")
+@result_options
+def user_list(*, url: str, output: Output) -> None:
+    """List the users, and the accounts that they may read."""
+    with open_service(url) as database:
+        users = users_of(database)
+    output.document({"users": [asdict(each) for each in users]})
+    rows = [(each.email, each.name, each.status, ", ".join(each.accounts) or "no account") for each in users]
+    output.table("Users", ("e-mail address", "name", "status", "may read"), rows)
+
+
+@user.command("password")
+@click.argument("email")
+@result_options
+def user_password(*, email: str, url: str, output: Output) -> None:
+    """Change a user's password, and log the user out everywhere.
+
+    The password is read from standard input or a prompt.
+    """
+    password = _password()
+    with open_service(url) as database:
+        set_password(database, email, password)
+    say(output, f"The password of {email} was changed; they must log in again.", {"email": email})
+
+
+@user.command("grant")
+@click.argument("email")
+@click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
+@result_options
+def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
+    """Let a user read accounts, named by their keys."""
+    with open_service(url) as database:
+        grant_accounts(database, email, accounts)
+    say(output, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+
+
+@user.command("revoke")
+@click.argument("email")
+@click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
+@result_options
+def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
+    """Take accounts away from a user, and out of the user's groups."""
+    with open_service(url) as database:
+        revoke_accounts(database, email, accounts)
+    say(output, f"{email} may no longer read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+
+
+@user.command("close")
+@click.argument("email")
+@result_options
+def user_close(*, email: str, url: str, output: Output) -> None:
+    """Close a user: end their sessions and approved access, and refuse logins."""
+    with open_service(url) as database:
+        close_user(database, email)
+    text = f"{email} is closed: all sessions and approved access have ended."
+    say(output, text, {"email": email, "status": "closed"})
+
+
+@user.command("reopen")
+@click.argument("email")
+@result_options
+def user_reopen(*, email: str, url: str, output: Output) -> None:
+    """Let a closed user log in again; applications must be approved again."""
+    with open_service(url) as database:
+        reopen_user(database, email)
+    say(output, f"{email} may log in again.", {"email": email, "status": "active"})
+
+
+@user.command("reset-link")
+@click.argument("email")
+@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(0.1, 168), help="How long it is valid.")
+@click.option(
+    "--service-url",
+    help="The URL of the service; by default that of SELLER_PLATFORM_SERVICE_PUBLIC_URL, else http://127.0.0.1:8700.",
+)
+@result_options
+def user_reset_link(*, email: str, hours: float, service_url: str | None, url: str, output: Output) -> None:
+    """Print a link that sets a new password for a user, once.
+
+    Give it to the user over a channel that nobody else reads. The new password ends the user's sessions.
+    """
+    base_url = service_url or read_settings().service_public_url or _LOCAL_URL
+    with open_service(url) as database:
+        token = create_reset_link(database, email, timedelta(hours=hours))
+    link = f"{base_url.rstrip('/')}{RESET}?token={token}"
+    say(output, f"{link}\nIt works once, within {hours:g} hours.", {"email": email, "url": link, "hours": hours})
+
+
+@user.group("passkeys")
+def user_passkeys() -> None:
+    """Manage the passkeys of users."""
+
+
+@user_passkeys.command("remove")
+@click.argument("email")
+@result_options
+def user_passkeys_remove(*, email: str, url: str, output: Output) -> None:
+    """Remove all passkeys of a user who has lost them; the password alone logs in then."""
+    with open_service(url) as database:
+        removed = remove_passkeys(database, email)
+    count = f"{removed} passkey{'s' if removed != 1 else ''}"
+    say(output, f"{count} of {email} removed.", {"email": email, "removed": removed})
+
+
+def _password() -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise RequestError("no password was given; write it to standard input, or run the command in a terminal")
+    return password

@@ -1,0 +1,52 @@
+"""The page on which users set a password by a link of the operator, which works once."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seller_platform.service.http.bodies import read_form
+from seller_platform.service.own_account.password import new_password_problem
+from seller_platform.service.pages.login import LOGIN
+from seller_platform.service.pages.rendering import redirect, render
+from seller_platform.service.pages.throttle import network_of
+from seller_platform.service.pool import Store
+from seller_platform.service.security_events import EventKind, record_event
+from seller_platform.service.users.hashing_queue import PasswordQueue, hash_of_password
+from seller_platform.service.users.reset_links import LinkOwner, owner_of_link, use_link
+
+RESET = "/reset-password"
+
+
+async def show_link(store: Store, contact: str, request: Request) -> Response:
+    """Answer GET /reset-password, which leaves the link as it is."""
+    token = request.query_params.get("token", "")
+    return _page(token, await _owner(store, token), contact)
+
+
+async def set_by_link(store: Store, queue: PasswordQueue, contact: str, request: Request) -> Response:
+    """Answer POST /reset-password, which uses the link."""
+    form = await read_form(request)
+    token, new = form.get("token", ""), form.get("new", "")
+    owner = await _owner(store, token)
+    if owner is None:
+        return _page(token, None, contact)
+    problem = new_password_problem(new, form.get("repeated", ""), owner.email, owner.name)
+    if problem is not None:
+        return _page(token, owner, contact, problem)
+    async with queue.seat(network_of(request.client.host if request.client else "unknown")):
+        password_hash = await hash_of_password(new)
+    async with store.connection() as connection, connection.transaction():
+        if not await use_link(connection, token, password_hash):
+            return _page(token, None, contact)
+        details = {"by": "reset link"}
+        await record_event(connection, EventKind.PASSWORD_CHANGED, request=request, user_id=owner.id, details=details)
+    return redirect(f"{LOGIN}?notice=password")
+
+
+async def _owner(store: Store, token: str) -> LinkOwner | None:
+    async with store.connection() as connection:
+        return await owner_of_link(connection, token)
+
+
+def _page(token: str, owner: LinkOwner | None, contact: str, problem: str | None = None) -> Response:
+    values = {"token": token, "owner": owner, "contact": contact, "problem": problem}
+    return render("reset_password.html", values, status=404 if owner is None else 422 if problem else 200)

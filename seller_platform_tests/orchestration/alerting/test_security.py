@@ -1,0 +1,117 @@
+"""Tests that security events are reported once, grouped by kind, without losing messages."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from seller_platform.orchestration.alerting.sensors import alert_definitions
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.receiver import Receiver, webhook_receiver
+from seller_platform_tests.support.served import execute
+
+
+@dataclass
+class Watch:
+    """The sensor with its database and its webhook."""
+
+    database: Database
+    receiver: Receiver
+    passed: timedelta = timedelta(minutes=1)
+    cursor: str | None = field(default=None)
+
+    def tick(self, *, later: timedelta = timedelta(seconds=30)) -> str | None:
+        self.passed += later
+        definitions = alert_definitions(clock=lambda: datetime.now(UTC) + self.passed)
+        definition = definitions.resolve_sensor_def("security_events")
+        with (
+            dg.DagsterInstance.ephemeral() as instance,
+            dg.build_sensor_context(
+                instance, cursor=self.cursor, resources=dict(definitions.resources or {})
+            ) as context,
+        ):
+            result = definition.evaluate_tick(context)
+        self.cursor = result.cursor
+        return result.skip_message
+
+    def record(self, kind: str, address: str = "192.0.2.7", email: str = "ann@shop.example") -> None:
+        execute(
+            self.database,
+            "INSERT INTO service.security_events (kind, address, details) "
+            "VALUES (%s, %s, jsonb_build_object('email', %s::text))",
+            kind,
+            address,
+            email,
+        )
+
+
+@pytest.fixture
+def watch(database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_PLATFORM_SERVICE_DATABASE_URL", database_url)
+    with webhook_receiver() as receiver:
+        monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
+        opened = Watch(database, receiver)
+        opened.record("code_replayed")  # before the first evaluation
+        opened.tick()
+        yield opened
+
+
+def test_alarming_events_are_reported_once_in_one_message_for_each_kind(watch: Watch) -> None:
+    for kind in ("refresh_token_reused", "login_failed", "login_locked", "refresh_token_reused", "code_replayed"):
+        watch.record(kind)
+
+    assert watch.tick() == "4 new events"
+    assert watch.tick() == "0 new events"
+    titles = [text.partition("\n")[0] for text in watch.receiver.texts]
+    assert titles == [
+        "Security: A code was used a second time",
+        "Security: Many logins failed",
+        "Security: A refresh token was used a second time",
+    ]
+    assert watch.receiver.texts[2].count("user ann@shop.example, address 192.0.2.7") == 2
+    assert "the user must approve the application again" in watch.receiver.texts[2]
+
+
+def test_a_lock_of_the_same_user_is_reported_once_an_hour(watch: Watch) -> None:
+    watch.record("login_locked")
+    watch.tick()
+    watch.record("login_locked")
+    watch.record("login_locked", email="bob@shop.example")
+    watch.tick()
+    watch.record("login_locked")
+    watch.tick(later=timedelta(hours=1))
+
+    reported = [[name for name in ("ann@", "bob@") if name in text] for text in watch.receiver.texts]
+    assert reported == [["ann@"], ["bob@"], ["ann@"]]
+
+
+def test_a_webhook_that_is_away_delays_a_message_and_loses_none(watch: Watch) -> None:
+    watch.receiver.answers = [410]
+    watch.record("code_replayed")
+
+    first = watch.tick()
+    watch.tick(later=timedelta(minutes=5))
+
+    assert first is not None
+    assert "1 messages wait for the webhook" in first
+    assert len(watch.receiver.texts) == 1
+
+
+def test_an_event_younger_than_three_seconds_waits_for_the_next_tick(watch: Watch) -> None:
+    watch.passed = timedelta()
+    watch.record("code_replayed")
+
+    assert watch.tick(later=timedelta()) == "0 new events"
+    assert watch.tick(later=timedelta(seconds=5)) == "1 new events"
+
+
+def test_a_database_that_is_away_keeps_the_cursor(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = watch.cursor
+    monkeypatch.setenv("SELLER_PLATFORM_SERVICE_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
+
+    assert "nothing" in str(watch.tick())
+    assert watch.cursor == before
