@@ -12,11 +12,11 @@ from seller_platform.contract import DATASETS, Account, Source, Window, dataset_
 from seller_platform.errors import RequestError
 from seller_platform.sandbox.marketplaces import CONNECTION, SandboxAccount, account_at
 from seller_platform.sandbox.rates import rates
-from seller_platform.warehouse.loads.daily_totals import forget_sums, write_sums
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.service_tables import EXCHANGE_RATES, PRODUCTS
 from seller_platform.warehouse.schema.tables import table_for
+from seller_platform.warehouse.sums.keeping import forget_sums, write_sums
 
 ORDERS_PER_MONTH = 1_500
 SEED = 1

@@ -5,6 +5,7 @@
 - `migrations`: numbered changes of the tables
 - `connections`: accounts, grants and secrets
 - `loads`: slices, receipts and coverage
+- `sums`: sums of stored rows, kept for statistics
 - `jobs`: report jobs and cost plans
 - `marts`: tables computed from the datasets
 - `history`: what was stored before, and since when

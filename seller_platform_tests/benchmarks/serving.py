@@ -43,9 +43,9 @@ from seller_platform.contract.statistics_views import COMBINED_VIEWS, DATE_VIEWS
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.oauth.temporary_access import temporary_access
-from seller_platform.warehouse.loads.daily_totals import write_sums
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.sums.keeping import write_sums
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import COMMAND, free_port
 from seller_platform_tests.support.served import list_accounts

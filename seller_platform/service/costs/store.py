@@ -21,6 +21,7 @@ from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.errors import InvalidParametersError, ReplicaError
 from seller_platform.service.access import SelectedAccounts, ServedAccount
 from seller_platform.service.http.bodies import parse_json
+from seller_platform.service.lists.daily_totals import apply_costs
 from seller_platform.service.lists.sql import newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.advisory_locks import LOCK
@@ -147,6 +148,7 @@ async def write_periods(
                 raise InvalidParametersError(problems)
             await connection.execute(_REPLACE, {**values, **snapshot_of})
             await connection.execute(_INSERT, {**values, **snapshot_of, "elements": elements})
+        await apply_costs(connection, selected.keys)
     return len(periods) * len(selected.accounts)
 
 
@@ -176,6 +178,8 @@ async def delete_periods(
             values = {"account": account.key, "snapshot": snapshot, "skus": list(skus.get(account.key, ()))}
             chosen = {**values, "first_day": first, "last_day": last}
             deleted += (await connection.execute(_COUNT if is_dry else _DELETE, chosen)).rowcount
+        if deleted and not is_dry:
+            await apply_costs(connection, selected.keys)
     return deleted
 
 

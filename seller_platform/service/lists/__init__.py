@@ -8,6 +8,6 @@
 - `pins`: the parameter `as_of`, which pins a walk to one moment
 - `validators`: `ETag` and `If-None-Match`
 - `replica`: refuses what was never read of a replica
-- `daily_totals`: answers from stored counts and fees by day
+- `daily_totals`: answers from stored counts and sums
 - `products`: finds the products that a request names
 """

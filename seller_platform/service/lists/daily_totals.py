@@ -1,9 +1,10 @@
-"""Answers from stored daily counts and fees while they are current, else from the rows.
+"""Answers from stored counts and sums while they are current, else from the rows.
 
 An answer checks in its own snapshot whether the sums are current. Where they are not, the first request updates them.
 Requests at the same time, and services that may not write, are answered from the rows.
 """
 
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from psycopg import errors, sql
@@ -11,8 +12,10 @@ from psycopg import errors, sql
 from seller_platform.contract import Dataset
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.pool import Connection
-from seller_platform.warehouse.loads.daily_totals import IS_CURRENT, lock_name, sum_statement
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.sums.costs import APPLY, CHANGED
+from seller_platform.warehouse.sums.keeping import IS_CURRENT, SETTINGS, lock_name, sum_statement, values_of
+from seller_platform.warehouse.sums.statistics import KINDS
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 
@@ -22,14 +25,17 @@ WITHOUT_SUMS = "kept AS MATERIALIZED (SELECT true AS is_current)"
 _KEPT = """kept AS MATERIALIZED (
     SELECT coalesce(bool_and(EXISTS (
         SELECT FROM service.summaries AS summary
-        WHERE summary.account = requested.account AND summary.dataset = {dataset} AND {is_current}
-    )), true) AS is_current
+        WHERE summary.account = requested.account AND summary.dataset = dataset.name AND {is_current}
+    )), true){costs} AS is_current
     FROM unnest(%(accounts)s::text[]) AS requested (account)
+    CROSS JOIN unnest(ARRAY[{datasets}]::text[]) AS dataset (name)
 )"""
 
 _STALE = """
 SELECT requested.account, EXISTS (
     SELECT FROM platform.loads WHERE dataset = %(dataset)s AND account = requested.account AND changed
+) OR EXISTS (
+    SELECT FROM service.summaries WHERE dataset = %(dataset)s AND account = requested.account
 )
 FROM unnest(%(accounts)s::text[]) AS requested (account)
 WHERE NOT EXISTS (
@@ -38,14 +44,26 @@ WHERE NOT EXISTS (
 )
 """
 
+_HAS_SUMS = f"summary.with_sums AND {IS_CURRENT}"
+
 
 def kept(dataset: Dataset) -> sql.Composed:
-    """Return the item of WITH whose `kept.is_current` says whether all sums are current."""
-    return sql.SQL(_KEPT).format(dataset=sql.Literal(dataset.name), is_current=sql.SQL(IS_CURRENT))
+    """Return the item of WITH whose `kept.is_current` says whether all counts are current."""
+    return sql.SQL(_KEPT).format(is_current=sql.SQL(IS_CURRENT), datasets=sql.Literal(dataset.name), costs=sql.SQL(""))
+
+
+def kept_sums() -> sql.Composed:
+    """Return the items of WITH whose `kept.is_current` says whether all sums of statistics are current."""
+    items = sql.SQL(_KEPT).format(
+        is_current=sql.SQL(_HAS_SUMS),
+        datasets=sql.SQL(", ").join(map(sql.Literal, KINDS)),
+        costs=sql.SQL(" AND NOT EXISTS (SELECT FROM changed)"),
+    )
+    return sql.SQL(CHANGED) + sql.SQL(",\n") + items
 
 
 class AnswerQuery(Protocol[Answer_co]):
-    """Queries the daily sums or the rows.
+    """Queries the stored sums or the rows.
 
     Returns:
         The answer; None where the sums were queried and those of an account are not current.
@@ -55,11 +73,15 @@ class AnswerQuery(Protocol[Answer_co]):
 
 
 async def answer_from_sums(
-    connection: Connection, dataset: Dataset, selected: SelectedAccounts, query: AnswerQuery[Answer_co]
+    connection: Connection, datasets: Sequence[Dataset], selected: SelectedAccounts, query: AnswerQuery[Answer_co]
 ) -> Answer_co:
-    """Return an answer from the daily sums of a dataset, or else from its rows."""
+    """Return an answer from the stored counts or sums of datasets, or else from their rows.
+
+    Args:
+        datasets: One, or all of which statistics are made.
+    """
     answer = await query(is_kept=True)
-    if answer is None and await _bring_up_to_date(connection, dataset, selected):
+    if answer is None and await _bring_up_to_date(connection, datasets, selected):
         answer = await query(is_kept=True)
     if answer is None:
         answer = await query(is_kept=False)
@@ -67,22 +89,39 @@ async def answer_from_sums(
     return answer
 
 
-async def _bring_up_to_date(connection: Connection, dataset: Dataset, selected: SelectedAccounts) -> bool:
+async def apply_costs(connection: Connection, accounts: Sequence[str]) -> None:
+    """Compute the costs of products whose cost periods changed, in the same transaction.
+
+    An account of which another program writes the sums is left to the next request for its statistics.
+    """
+    for account in accounts:
+        if await (await connection.execute(TRY_LOCK, {"name": lock_name(account)})).fetchone() == (True,):
+            await connection.execute(sql.SQL(APPLY), {"accounts": [account]}, prepare=False)
+
+
+async def _bring_up_to_date(connection: Connection, datasets: Sequence[Dataset], selected: SelectedAccounts) -> bool:
     """Sum what was loaded since, and return whether all sums became current."""
-    values = {"dataset": dataset.name, "accounts": selected.keys}
-    statement = sql.SQL(_STALE).format(is_current=sql.SQL(IS_CURRENT))
-    stale = await (await connection.execute(statement, values)).fetchall()
-    # Rows without a receipt may change without one, so that no sums of them are stored.
-    if not all(is_loaded for _, is_loaded in stale):
-        return False
-    for account, _ in stale:
-        account_values = {"dataset": dataset.name, "account": account}
+    is_of_statistics = len(datasets) > 1
+    statement = sql.SQL(_STALE).format(is_current=sql.SQL(_HAS_SUMS if is_of_statistics else IS_CURRENT))
+    stale: dict[str, list[Dataset]] = {account: [] for account in (selected.keys if is_of_statistics else ())}
+    for dataset in datasets:
+        values = {"dataset": dataset.name, "accounts": selected.keys}
+        for account, is_loaded in await (await connection.execute(statement, values)).fetchall():
+            # Rows without a receipt may change without one, so that no sums of them are stored.
+            if not is_loaded:
+                return False
+            stale.setdefault(account, []).append(dataset)
+    for account, of_account in stale.items():
         try:
             async with connection.transaction():
                 is_ours = await (await connection.execute(TRY_LOCK, {"name": lock_name(account)})).fetchone()
                 if is_ours != (True,):
                     return False
-                await connection.execute(sum_statement(dataset), account_values)
+                await connection.execute(SETTINGS)
+                for dataset in of_account:
+                    await connection.execute(sum_statement(dataset), values_of(dataset, account), prepare=False)
+                if is_of_statistics:
+                    await connection.execute(sql.SQL(APPLY), {"accounts": [account]}, prepare=False)
         except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege):
             return False
     return True

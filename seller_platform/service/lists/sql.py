@@ -327,7 +327,7 @@ async def read_page(
         answer = await read(is_kept=False)
         assert answer is not None
     else:
-        answer = await answer_from_sums(connection, dataset, selected, read)
+        answer = await answer_from_sums(connection, [dataset], selected, read)
     if not answer[1].has_later_loads:
         return answer
     async with connection.transaction():

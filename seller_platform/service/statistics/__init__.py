@@ -4,7 +4,7 @@
 - `plan`: groupings, periods and the parameters of the statements
 - `query`: runs the query
 - `sums`: sales, costs and fees summed
-- `products`: the costs and names of products
+- `products`: the names of products
 - `rates`: exchange rates
 - `stored`: the rows that a replica's upstream computed
 - `spans`: the days summed and those compared with

@@ -87,9 +87,10 @@ where exactly these days were read from it, in the currency of the account; ever
 its answer carries `{COMPUTED_BY}: {REPLICA}`.
 
 Without dates the answer is about the seven days up to today, in the account's own time zone. Amounts are in the \
-currency of the account; a group whose accounts keep several needs `currency`. A converted amount is rounded to \
-cents before it is summed; an amount that is not converted is never rounded; a day whose rate is not known is \
-refused. `roi`, `profit_margin` and `trend` are percents to two decimals. {PAGES}"""
+currency of the account; a group whose accounts keep several needs `currency`. Amounts are \
+converted by day and product, at the rate of the day, and added unrounded; a figure with converted amounts is rounded \
+once, to cents, and no other figure is rounded; a day whose rate is not known is refused. `profit` is the difference \
+of the answered figures. `roi`, `profit_margin` and `trend` are percents to two decimals. {PAGES}"""
 
 _LABEL = (
     "Label of the period: 2025-03-14, Week 11 2025, March 2025, Q1 2025, H1 2025 or 2025. Absent where a row stands "
@@ -153,7 +154,6 @@ def statistics_route(store: Store, clock: Clock) -> Route:
                 grouping,
                 known,
                 target=target,
-                is_converted=is_converted,
                 page=list_request.page,
                 per_page=list_request.per_page,
             )

@@ -21,16 +21,14 @@ page AS MATERIALIZED (
         SELECT position, period, units, sales, CASE WHEN %(knows_costs)s THEN cost END AS cost,
                CASE WHEN %(knows_fees)s THEN fees END AS fees, units_before, sales_before, profit_before
         FROM grouped
-        ORDER BY period, position
-        OFFSET %(offset)s::bigint - (SELECT skipped FROM touched) LIMIT %(limit)s
     ) AS requested_page
     LEFT JOIN identities USING (position)
 ){extras}
-SELECT (SELECT is_current FROM kept), whole.total, whole.lacks_rates, whole.has_unnamed,
+SELECT (SELECT is_current FROM kept), whole.total, lacking.lacks_rates, lacking.has_unnamed,
        (SELECT string_agg(row_to_json(answered)::text, ',') FROM (
            SELECT {fields} FROM page {joined} ORDER BY page.period, page.position
        ) AS answered)
-FROM whole
+FROM whole CROSS JOIN lacking
 """
 
 _FIELDS: tuple[LiteralString, ...] = (
@@ -44,7 +42,7 @@ _FIELDS: tuple[LiteralString, ...] = (
 )
 
 _TREND: LiteralString = """json_build_object(
-    'units_ordered', round(100 * (units - units_before)::numeric / nullif(abs(units_before), 0), 2),
+    'units_ordered', round(100 * (units - units_before) / nullif(abs(units_before), 0), 2),
     'product_sales', round(100 * (sales - sales_before) / abs(nullif(nullif(sales_before, 'NaN'), 0)), 2),
     'profit', round(
         100 * (sales - cost - fees - profit_before) / abs(nullif(nullif(profit_before, 'NaN'), 0)), 2)
@@ -89,7 +87,7 @@ offers AS (
 )"""
 
 _STOCK_FIELDS: tuple[LiteralString, ...] = (
-    "round(page.units::numeric / %(days)s, 2) AS velocity",
+    "round(page.units / %(days)s, 2) AS velocity",
     "empty_days.out_of_stock_days",
     "stock.inventory",
     "shelves.local_inventory",
@@ -117,7 +115,7 @@ _IDENTITIES: Mapping[str, tuple[LiteralString, ...]] = MappingProxyType(
 
 
 def answered_rows(grouping: Grouping) -> sql.Composed:
-    """Return the end of the statement: the encoded page of `grouped`, and `whole`."""
+    """Return the end of the statement: `grouped` encoded, and `whole`."""
     is_by_product, is_by_period = grouping.dimension is not None, grouping.period is not None
     has_stock = is_by_product and not is_by_period
     fields: list[LiteralString] = []

@@ -41,15 +41,22 @@ class Plan:
     """The facts that decide the text of the statement.
 
     Attributes:
-        is_kept: Whether fees come from the daily sums, not from the transactions.
-        names_unnamed: Whether to look up missing names of products in their sales, and to add those only charged.
+        is_kept: Whether sums are stored; else they are computed from the rows.
+        names_unnamed: Whether to look up missing names of products in their sales.
     """
 
     grouping: Grouping
-    is_converted: bool
     is_one_account: bool
     is_kept: bool
     names_unnamed: bool = False
+
+    @property
+    def product_sums(self) -> LiteralString:
+        return "service.product_sums" if self.is_kept else "product_sums"
+
+    @property
+    def day_sums(self) -> LiteralString:
+        return "service.day_sums" if self.is_kept else "day_sums"
 
 
 # 0001-01-01 of the proleptic calendar is a Monday.

@@ -1,8 +1,8 @@
 """Reads a page of statistics: one SQL statement counts, sums and encodes it.
 
-Stored rows are summed by SKU and period first, and named and grouped afterwards, so that the sums of all groupings
-agree. They agree after a conversion, too: an amount is converted at the rate of its day and rounded to cents before it
-is summed, for each row of the daily product sales, and for fees by day and SKU.
+Amounts are summed by day and product first, and named and grouped afterwards, so that the sums of all groupings agree.
+In another currency the sum of each day is converted at the rate of that day. The converted sums are added unrounded,
+and the answered figure is rounded once, to the cent.
 """
 
 from dataclasses import dataclass
@@ -10,36 +10,35 @@ from functools import cache
 
 from psycopg import sql
 
-from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.datasets.inventory import INVENTORY
-from seller_platform.contract.datasets.sales import TRANSACTIONS
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.http.parameters import LARGEST_INTEGER
-from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept
+from seller_platform.service.lists.daily_totals import WITHOUT_SUMS, answer_from_sums, kept_sums
 from seller_platform.service.lists.sql import RowPage, newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.output import answered_rows
 from seller_platform.service.statistics.plan import Grouping, Plan, statistics_values
-from seller_platform.service.statistics.products import COSTS, NUMBER, named_products
+from seller_platform.service.statistics.products import named_products
 from seller_platform.service.statistics.rates import RATES
 from seller_platform.service.statistics.spans import ReadSpans
-from seller_platform.service.statistics.sums import fees, sums
+from seller_platform.service.statistics.sums import segments, sums, sums_from_rows
 
 # The sums of a year of days and products stay in memory. Compiling a statement that runs half a second costs more than
 # it saves, as do parallel processes. The planner expects one row where there are thousands: nested loops would compare
-# them with one another, and merge joins would sort them.
+# them with one another, and others would sort them. It keeps the order of the joins in the text.
 _SETTINGS = """
 SET LOCAL work_mem = '128MB'; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0;
-SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off
+SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off; SET LOCAL join_collapse_limit = 1;
+SET LOCAL enable_sort = off
 """
 
 _CHOSEN = """
 WITH {kept},
 chosen AS MATERIALIZED (
-    SELECT account, coalesce(currency, '') AS currency, first_day, last_day, before_last,
-           coalesce(before_first, first_day) AS summed_from,
-           {cost_day} AS cost_day, {stock_day} AS stock_day, {shelf_day} AS shelf_day
+    SELECT account, coalesce(currency, '') AS currency, first_day, last_day, before_first, before_last,
+           coalesce(before_first, first_day) AS summed_from, {stock_day} AS stock_day, {shelf_day} AS shelf_day
     FROM unnest(
         %(accounts)s::text[], %(currencies)s::text[], %(first_days)s::date[], %(last_days)s::date[],
         %(before_first_days)s::date[], %(before_last_days)s::date[]
@@ -68,7 +67,6 @@ async def read_statistics(
     known: ReadSpans,
     *,
     target: str,
-    is_converted: bool,
     page: int,
     per_page: int,
 ) -> Statistics:
@@ -77,12 +75,10 @@ async def read_statistics(
     Args:
         known: The days of each selected account; costs and fees that were not read are null.
         target: The currency of all amounts.
-        is_converted: Whether some of the accounts keep another one.
         page: Counted from 1; a page past the last is empty.
     """
     values = {
         **statistics_values(selected, known.spans, target),
-        "number": NUMBER,
         "knows_costs": known.knows_costs,
         "knows_fees": known.knows_fees,
         "offset": min((page - 1) * per_page, LARGEST_INTEGER - per_page),
@@ -90,26 +86,26 @@ async def read_statistics(
     }
 
     async def read(*, is_kept: bool, names_unnamed: bool = False) -> Statistics | None:
-        plan = Plan(grouping, is_converted, len(selected.accounts) == 1, is_kept, names_unnamed)
+        plan = Plan(grouping, len(selected.accounts) == 1, is_kept, names_unnamed)
         async with connection.transaction():
             await connection.execute(_SETTINGS)
             row = await (await connection.execute(_statement(plan), values, prepare=False)).fetchone()
         is_current, total, lacks_rates, has_unnamed, rows = row if row is not None else (True, 0, False, False, "")
-        if not is_current:
-            return None
-        if has_unnamed and not names_unnamed:
+        if is_current and has_unnamed and not names_unnamed:
             return await read(is_kept=is_kept, names_unnamed=True)
-        return Statistics(RowPage((rows or "").encode(), total), lacks_rates)
+        return Statistics(RowPage((rows or "").encode(), total), lacks_rates) if is_current else None
 
-    return await answer_from_sums(connection, TRANSACTIONS, selected, read)
+    return await answer_from_sums(connection, (DAILY_PRODUCT_SALES, TRANSACTIONS), selected, read)
 
 
 @cache
 def _statement(plan: Plan) -> sql.Composed:
-    days = {"cost_day": COST_PERIODS, "stock_day": INVENTORY, "shelf_day": WAREHOUSE_STOCK}
     chosen = sql.SQL(_CHOSEN).format(
-        kept=kept(TRANSACTIONS) if plan.is_kept else sql.SQL(WITHOUT_SUMS),
-        **{name: newest_day(dataset) for name, dataset in days.items()},
+        kept=kept_sums() if plan.is_kept else sql.SQL(WITHOUT_SUMS),
+        stock_day=newest_day(INVENTORY),
+        shelf_day=newest_day(WAREHOUSE_STOCK),
     )
-    rates, costs, rows = sql.SQL(RATES), sql.SQL(COSTS), answered_rows(plan.grouping)
-    return sql.Composed((chosen, rates, costs, fees(plan), named_products(plan), sums(plan), rows))
+    from_rows = sql.SQL("") if plan.is_kept else sums_from_rows()
+    rates = sql.SQL(RATES).format(day_sums=sql.SQL(plan.day_sums))
+    rows = answered_rows(plan.grouping)
+    return sql.Composed((chosen, from_rows, rates, segments(plan), named_products(plan), sums(plan), rows))

@@ -13,6 +13,14 @@ from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.plan import ComparedDays, statistics_values
 
 RATES: LiteralString = """,
+used_currencies AS (
+    SELECT currency FROM chosen
+    UNION
+    SELECT sums.currency
+    FROM {day_sums} AS sums
+    WHERE sums.account = ANY(%(accounts)s)
+      AND sums.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+),
 rates AS MATERIALIZED (
     -- Rates are units for one euro, which therefore has no rate. Their quotient is rounded up at the 40th decimal:
     -- amounts half-way between two cents stay there, and no other amount moves there.
@@ -25,9 +33,10 @@ rates AS MATERIALIZED (
         SELECT day, currency, per_euro FROM service.exchange_rates WHERE currency <> 'EUR'
         UNION ALL SELECT DISTINCT day, 'EUR', 1 FROM service.exchange_rates
     ) AS other ON other.day = own.day AND other.currency = %(target)s::text
-    WHERE own.currency <> %(target)s::text AND own.day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+    WHERE own.currency <> %(target)s::text AND own.currency IN (SELECT currency FROM used_currencies)
+      AND own.day BETWEEN %(summed_from)s::date AND %(last_day)s::date
 )"""
-"""`rates`: the factor `rate` from a currency to the target, on each day."""
+"""`rates`: the factor `rate` from a currency that occurs to the target, on each day."""
 
 _MISSING_RATES = """
 WITH chosen AS MATERIALIZED (

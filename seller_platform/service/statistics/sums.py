@@ -1,130 +1,246 @@
 """Sums sales, costs and fees by product and period.
 
-A view of products by day or week has almost as many rows as are stored. Its statement first finds the rows of the view,
-which give the total and the periods of the page, and sums only those periods.
+A view of products first finds the rows of the requested page, from the months and days on which products have sums.
+Only these rows are summed: from the sums of whole months where nothing is converted, else from the sums of days.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import LiteralString
 
 from psycopg import sql
 
+from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.service.statistics.plan import PERIOD_OF, STEP, Plan
-from seller_platform.service.statistics.products import looked_up
-from seller_platform.warehouse.loads.daily_totals import CHARGED
+from seller_platform.service.statistics.products import IS_LISTED, UNNAMED, looked_up
+from seller_platform.warehouse.sums.costs import PERIODS, STEPS
+from seller_platform.warehouse.sums.statistics import (
+    DAYS_OF,
+    PRODUCT_COLUMNS,
+    SELECT_DAYS,
+    SELECTED,
+    items_of,
+)
 
-_SHORT = ("Date", "Week")
+# The same sums from the rows, for accounts whose sums are not stored.
+_FROM_ROWS = """,
+windows AS MATERIALIZED (
+    SELECT chosen.account, month::date AS first_day, (month + interval '1 month')::date AS end_day
+    FROM chosen
+    CROSS JOIN LATERAL (
+        SELECT min(first_day)::timestamp AS first_day, max(last_day)::timestamp AS last_day
+        FROM (
+            SELECT min(local_day) AS first_day, max(local_day) AS last_day
+            FROM seller.daily_product_sales WHERE account = chosen.account
+            UNION ALL
+            SELECT min(local_day), max(local_day) FROM seller.transactions WHERE account = chosen.account
+        ) AS stored
+    ) AS stored
+    CROSS JOIN LATERAL generate_series(
+        date_trunc('month', greatest(chosen.summed_from, stored.first_day)),
+        least(chosen.last_day, stored.last_day), interval '1 month'
+    ) AS month
+),{periods},
+steps AS MATERIALIZED ({steps}),{sold},{charged},
+product_sums AS MATERIALIZED ({product_sums}),
+day_sums AS MATERIALIZED ({day_sums})"""
 
-# Most amounts are in the target's currency, and are not looked up among the rates.
-_ENTRIES = """,
-{name} AS (
-    SELECT {position} AS position, {period} AS period, stored.local_day >= chosen.first_day AS is_requested, {sold}
-    FROM seller.daily_product_sales AS stored
-    JOIN {chosen} ON chosen.account = stored.account{looked_up}{rates}
-    WHERE {is_inside}
-    UNION ALL
-    SELECT {position}, {period}, stored.local_day >= chosen.first_day, {other}
-    FROM other_elements AS other
-    JOIN {chosen} ON chosen.account = other.account
-    JOIN seller.daily_product_sales AS stored
-      ON stored.account = other.account AND stored.sku = other.sku
-     AND stored.local_day BETWEEN other.from_date AND other.to_date{looked_up_again}
-    LEFT JOIN rates ON rates.day = stored.local_day AND rates.currency = other.currency
-    WHERE {is_inside}
-    UNION ALL
-    SELECT {position}, {period}, stored.local_day >= chosen.first_day, {charged}
-    FROM charged AS stored
-    JOIN {chosen} ON chosen.account = stored.account{looked_up_again}
-    WHERE {is_charged} AND {is_inside} AND coalesce(stored.currency, chosen.currency) = %(target)s::text
-    UNION ALL
-    SELECT {position}, {period}, stored.local_day >= chosen.first_day, {converted}
-    FROM charged AS stored
-    JOIN {chosen} ON chosen.account = stored.account{looked_up_again}
-    LEFT JOIN rates
-      ON rates.day = stored.local_day AND rates.currency = coalesce(stored.currency, chosen.currency)
-    WHERE {is_charged} AND {is_inside} AND coalesce(stored.currency, chosen.currency) <> %(target)s::text
+_SEGMENTS = """,
+months AS (
+    SELECT account, month, (month + interval '1 month')::date - 1 AS last_day
+    FROM (
+        SELECT DISTINCT account, date_trunc('month', local_day::timestamp)::date AS month
+        FROM {day_sums}
+        WHERE account = ANY(%(accounts)s)
+          AND local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+    ) AS months
+),
+segments AS MATERIALIZED (
+    SELECT account, currency, month, {period} AS period, is_requested, first_day, last_day, is_whole,
+           (((1::bigint << (last_day - first_day + 1)) - 1) << (first_day - month))::integer AS bits
+    FROM (
+        SELECT chosen.account, chosen.currency, months.month, months.month AS local_day, part.is_requested,
+               greatest(part.first_day, months.month) AS first_day, least(part.last_day, months.last_day) AS last_day,
+               part.first_day <= months.month AND part.last_day >= months.last_day AS is_whole
+        FROM chosen
+        JOIN months USING (account)
+        CROSS JOIN LATERAL (
+            VALUES (true, chosen.first_day, chosen.last_day), (false, chosen.before_first, chosen.before_last)
+        ) AS part (is_requested, first_day, last_day)
+        WHERE part.first_day <= months.last_day AND part.last_day >= months.month
+    ) AS stored
 )"""
 
-# The one row of `chosen` in constants, so that PostgreSQL computes what depends on it once.
-_ONLY: LiteralString = """(
-        SELECT (%(accounts)s::text[])[1] AS account, coalesce((%(currencies)s::text[])[1], '') AS currency,
-               (%(first_days)s::date[])[1] AS first_day, (%(before_last_days)s::date[])[1] AS before_last
-        WHERE (SELECT is_current FROM kept)
-    ) AS chosen"""
-
-_RATES: LiteralString = """
-    LEFT JOIN rates ON rates.day = stored.local_day AND rates.currency = chosen.currency"""
-
-_IN_WINDOW: LiteralString = """stored.account = ANY(%(accounts)s)
-      AND stored.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
-      AND (stored.local_day >= chosen.first_day OR stored.local_day <= chosen.before_last)"""
-_IN_WINDOW_OF_EACH: LiteralString = " AND stored.local_day BETWEEN chosen.summed_from AND chosen.last_day"
-_IN_PAGE: LiteralString = """ AND stored.local_day >= (SELECT first_day FROM touched)
-      AND stored.local_day < (SELECT end_day FROM touched)"""
-
-_SALES: LiteralString = "stored.product_sales"
-_COST: LiteralString = "stored.units_ordered * products.amounts[width_bucket(stored.local_day, products.days)]"
-_CONVERTED: LiteralString = """CASE WHEN chosen.currency = %(target)s::text THEN {amount}
-                ELSE round({amount} * coalesce(rates.rate, 'NaN'), 2) END"""
-
-_SOLD_SUMS: LiteralString = """
-           stored.units_ordered AS units, {sales} AS sales, {cost} AS cost, NULL::numeric AS fees"""
-_OTHER_SUMS: LiteralString = """ NULL, NULL,
-           CASE WHEN other.currency = %(target)s::text THEN stored.units_ordered * other.amount
-                WHEN stored.units_ordered <> 0 THEN
-                    round(stored.units_ordered * other.amount * coalesce(rates.rate, 'NaN'), 2) END,
-           NULL"""
-_CHARGED_SUMS: LiteralString = "NULL, NULL, NULL, stored.amount"
-_CONVERTED_SUMS: LiteralString = """NULL, NULL, NULL,
-           round(stored.amount * coalesce(rates.rate, 'NaN'), 2)"""
-
-_SOLD_LACKS: LiteralString = """chosen.currency <> %(target)s::text AND rates.rate IS NULL
-           AND coalesce(stored.product_sales, {cost}) IS NOT NULL AS lacks_rates"""
-_OTHER_LACKS: LiteralString = "other.currency <> %(target)s::text AND rates.rate IS NULL AND stored.units_ordered <> 0"
-_CHARGED_LACKS: LiteralString = "false"
-_CONVERTED_LACKS: LiteralString = "rates.rate IS NULL"
-
-_SUMMED: LiteralString = """,
-summed AS MATERIALIZED (
-    SELECT position, period, is_requested, coalesce(sum(units), 0)::bigint AS units, coalesce(sum(sales), 0) AS sales,
-           coalesce(sum(cost), 0) AS cost, coalesce(sum(fees), 0) AS fees
-    FROM entries
-    GROUP BY position, period, is_requested
+_MARKS = """,
+marks AS MATERIALIZED (
+    SELECT coalesce(products.position, {unnamed}) AS position, segments.period, segments.month,
+           sums.day_bits & segments.bits AS bits, sums.sku IS NOT NULL AND products.position IS NULL AS is_unnamed
+    FROM segments
+    JOIN {product_sums} AS sums ON {of_segment}{looked_up}
+    WHERE segments.is_requested AND {is_listed} AND sums.day_bits & segments.bits <> 0
 )"""
 
+_LISTED = """,
+listed AS MATERIALIZED (SELECT DISTINCT period, position FROM marks),
+whole AS (SELECT count(*) AS total FROM listed),
+keys AS MATERIALIZED (
+    SELECT period, position FROM listed ORDER BY period, position OFFSET %(offset)s::bigint LIMIT %(limit)s
+)"""
+
+# Days and weeks are counted in blocks of eight weeks, whose days are the bits of a number.
+_BLOCK_DAYS = 56
 _COUNTED = """,
-marked AS MATERIALIZED (
-    SELECT period, position, bool_or(lacks_rates) AS lacks_rates FROM marks GROUP BY period, position
+blocks AS MATERIALIZED (
+    SELECT part.block, marks.position, bit_or(part.bits) AS bits
+    FROM (
+        SELECT position, bits::bigint AS bits, (month - date '0001-01-01') / 56 AS block,
+               (month - date '0001-01-01') %% 56 AS shift
+        FROM marks
+    ) AS marks
+    CROSS JOIN LATERAL (
+        VALUES (block, (bits << shift) & ((1::bigint << 56) - 1)), (block + 1, bits >> (56 - shift))
+    ) AS part (block, bits)
+    WHERE part.bits <> 0
+    GROUP BY part.block, marks.position
 ),
 counted AS MATERIALIZED (
-    SELECT period, count(*) AS amount, sum(count(*)) OVER (ORDER BY period) - count(*) AS before,
-           bool_or(lacks_rates) AS lacks_rates, bool_or(position IS NULL) AS has_unnamed
-    FROM marked
-    GROUP BY period
+    SELECT block, number, date '0001-01-01' + block * 56 + (number::integer - 1) * {length} AS period, amount,
+           sum(amount) OVER (ORDER BY block, number) - amount AS before
+    FROM (SELECT block, ARRAY[{counts}] AS amounts FROM blocks GROUP BY block) AS blocks
+    CROSS JOIN LATERAL unnest(amounts) WITH ORDINALITY AS counted (amount, number)
+    WHERE amount > 0
 ),
+whole AS (SELECT coalesce(sum(amount), 0)::bigint AS total FROM counted),
 touched AS MATERIALIZED (
-    SELECT min(period) AS first_day, (max(period) + {step}::interval)::date AS end_day, min(before)::bigint AS skipped
-    FROM counted
+    SELECT * FROM counted
     WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
 ),
-whole AS (
-    SELECT coalesce(sum(amount), 0)::bigint AS total, coalesce(bool_or(lacks_rates), false) AS lacks_rates,
-           coalesce(bool_or(has_unnamed), false) AS has_unnamed
-    FROM counted
+keys AS MATERIALIZED (
+    SELECT touched.period, blocks.position
+    FROM touched
+    JOIN blocks USING (block)
+    WHERE blocks.bits & ({mask}::bigint << ((touched.number::integer - 1) * {length})) <> 0
+    ORDER BY touched.period, blocks.position
+    OFFSET %(offset)s::bigint - (SELECT min(before)::bigint FROM touched) LIMIT %(limit)s
+)"""
+
+_CURRENCY: LiteralString = "CASE WHEN sums.currency = '' THEN segments.currency ELSE sums.currency END"
+
+_IS_TOUCHED = """segments.last_day >= (SELECT min(period) FROM touched)
+          AND segments.first_day < (SELECT max(period) FROM touched) + {length}"""
+
+_OF_PAGE = """,
+page_products AS MATERIALIZED (
+    SELECT keys.position, keys.period, products.account, products.sku FROM keys JOIN products USING (position)
+),
+found AS MATERIALIZED (
+    SELECT of_page.position, segments.period, segments.is_requested, segments.is_whole, segments.first_day,
+           segments.last_day, {currency} AS currency, sums.kind, sums.units, sums.amount, sums.days,
+           sums.units_of_days, sums.amounts_of_days
+    FROM (SELECT DISTINCT ON ({page_key}) position, {page_key} FROM page_products) AS of_page
+    JOIN {product_sums} AS sums ON {of_page}
+    JOIN segments ON {of_segment}
+    WHERE {is_touched}
+    UNION ALL
+    SELECT {unnamed}, segments.period, segments.is_requested, segments.is_whole, segments.first_day,
+           segments.last_day, {currency}, sums.kind, sums.units, sums.amount, sums.days, sums.units_of_days,
+           sums.amounts_of_days
+    FROM segments
+    JOIN {product_sums} AS sums ON {of_segment}
+    WHERE {is_touched} AND sums.sku IS NULL AND sums.kind = 'sales'
+      AND EXISTS (SELECT FROM keys WHERE position = {unnamed})
+)"""
+
+_OF_MONTHS = """,
+entries AS (
+    SELECT found.position, found.period, found.is_requested, found.kind, found.units, found.amount,
+           false AS is_converted
+    FROM found
+    JOIN keys USING (period, position)
+    WHERE found.is_whole AND found.currency = %(target)s::text
+    UNION ALL
+    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, {amount}, {is_converted}
+    FROM (
+        SELECT found.position, found.period, found.is_requested, found.first_day, found.last_day, found.kind,
+               found.currency, unnest(found.days) AS local_day, unnest(found.units_of_days) AS units,
+               unnest(found.amounts_of_days) AS amount
+        FROM found
+        JOIN keys USING (period, position)
+        WHERE NOT found.is_whole OR found.currency <> %(target)s::text
+    ) AS stored
+    LEFT JOIN (SELECT DISTINCT ON (day, currency) * FROM rates) AS rates
+      ON rates.day = stored.local_day AND rates.currency = stored.currency
+    WHERE stored.local_day BETWEEN stored.first_day AND stored.last_day
+)"""
+
+_OF_DAYS = """,
+entries AS (
+    SELECT stored.position, keys.period, true AS is_requested, stored.kind, stored.units, {amount} AS amount,
+           {is_converted} AS is_converted
+    FROM (
+        SELECT *, {period} AS period
+        FROM (
+            SELECT position, first_day, last_day, kind, currency, unnest(days) AS local_day,
+                   unnest(units_of_days) AS units, unnest(amounts_of_days) AS amount
+            FROM found
+        ) AS stored
+        WHERE local_day BETWEEN first_day AND last_day
+    ) AS stored
+    JOIN keys ON keys.position = stored.position AND keys.period = stored.period
+    LEFT JOIN (SELECT DISTINCT ON (day, currency) * FROM rates) AS rates
+      ON rates.day = stored.local_day AND rates.currency = stored.currency
+)"""
+
+_OF_ALL = """,
+entries AS (
+    SELECT 0 AS position, {period} AS period, stored.is_requested, stored.kind, stored.units, {amount} AS amount,
+           {is_converted} AS is_converted
+    FROM (
+        SELECT sums.local_day, sums.local_day >= segments.first_day AS is_requested, sums.kind, sums.units, sums.amount,
+               {currency} AS currency
+        FROM chosen AS segments
+        JOIN {day_sums} AS sums ON sums.account = segments.account
+        WHERE sums.local_day BETWEEN segments.first_day AND segments.last_day
+           OR sums.local_day BETWEEN segments.before_first AND segments.before_last
+    ) AS stored
+    LEFT JOIN (SELECT DISTINCT ON (day, currency) * FROM rates) AS rates
+      ON rates.day = stored.local_day AND rates.currency = stored.currency
+)"""
+
+_AMOUNT: LiteralString = """CASE WHEN stored.currency = %(target)s::text THEN stored.amount
+                ELSE stored.amount * coalesce(rates.rate, 'NaN') END"""
+_IS_CONVERTED: LiteralString = "stored.currency <> %(target)s::text"
+
+# Converted amounts are added unrounded; what is answered is rounded once.
+_SUM_OF_KIND = """CASE WHEN bool_or(is_converted) FILTER (WHERE kind = {kind})
+                THEN round(sum(amount) FILTER (WHERE kind = {kind}), 2)
+                ELSE coalesce(sum(amount) FILTER (WHERE kind = {kind}), 0) END"""
+
+_SUMMED = """,
+summed AS MATERIALIZED (
+    SELECT position, period, is_requested, coalesce(sum(units), 0) AS units, {sales} AS sales, {cost} AS cost,
+           {fees} AS fees
+    FROM entries
+    GROUP BY position, period, is_requested
+),
+lacking AS (
+    SELECT EXISTS (
+        SELECT FROM (
+            SELECT sums.local_day AS day, {currency} AS currency
+            FROM chosen AS segments
+            JOIN {day_sums} AS sums ON sums.account = segments.account
+            WHERE sums.local_day BETWEEN segments.first_day AND segments.last_day AND sums.amount IS NOT NULL
+              AND (sums.is_of_product OR {is_by_date})
+        ) AS needed
+        LEFT JOIN rates USING (day, currency)
+        WHERE needed.currency <> %(target)s::text AND rates.rate IS NULL
+    ) AS lacks_rates, {has_unnamed} AS has_unnamed
 )"""
 
 _COMBINED: LiteralString = """,
 grouped AS (
-    SELECT *, NULL::bigint AS units_before, NULL::numeric AS sales_before, NULL::numeric AS profit_before
+    SELECT *, NULL::numeric AS units_before, NULL::numeric AS sales_before, NULL::numeric AS profit_before
     FROM summed
-)"""
-
-_WHOLE = """,
-touched AS (SELECT 0 AS skipped),
-whole AS (
-    SELECT count(*) AS total, coalesce(bool_or('NaN' IN (sales, cost, fees)), false) AS lacks_rates,
-           coalesce(bool_or({is_unnamed}), false) AS has_unnamed
-    FROM summed
-    WHERE is_requested
 )"""
 
 _PRODUCTS: LiteralString = """,
@@ -137,77 +253,85 @@ grouped AS MATERIALIZED (
 )"""
 
 _DATES = """,
-days AS (
-    SELECT period, sum(units) AS units, sum(sales) AS sales, sum(cost) AS cost, sum(fees) AS fees
-    FROM summed
-    GROUP BY period
-),
+whole AS (SELECT count(*) AS total FROM summed WHERE is_requested),
 grouped AS MATERIALIZED (
     SELECT requested.*, before.units AS units_before, before.sales AS sales_before,
            before.sales - before.cost - before.fees AS profit_before
     FROM summed AS requested
-    LEFT JOIN days AS before ON before.period = (requested.period - {step}::interval)::date
+    LEFT JOIN (
+        SELECT period, sum(units) AS units, sum(sales) AS sales, sum(cost) AS cost, sum(fees) AS fees
+        FROM summed
+        GROUP BY period
+    ) AS before ON before.period = (requested.period - {step}::interval)::date
     WHERE requested.is_requested
+    ORDER BY requested.period
+    OFFSET %(offset)s::bigint LIMIT %(limit)s
 )"""
 
-_KEPT: LiteralString = "SELECT account, local_day, sku, currency, amount FROM service.daily_fees WHERE {condition}"
-_ASKED: LiteralString = "account = ANY(%(accounts)s) AND local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date"
+_LENGTH: Mapping[str | None, int] = MappingProxyType({"Date": 1, "Week": 7})
 
 
-def fees(plan: Plan) -> sql.Composable:
-    """Return `charged`: the fees by account, day, product and currency."""
-    charged = sql.SQL(_KEPT if plan.is_kept else CHARGED).format(condition=sql.SQL(_ASKED))
-    # Stored sums are read where they are used; the transactions are summed once only.
-    return sql.SQL(",\ncharged AS {} ({})").format(
-        sql.SQL("NOT MATERIALIZED" if plan.is_kept else "MATERIALIZED"), charged
+def sums_from_rows() -> sql.Composed:
+    """Return `product_sums` and `day_sums`, summed from the rows of the months asked for."""
+    selected = [sql.SQL(SELECTED[dataset.name]) for dataset in (DAILY_PRODUCT_SALES, TRANSACTIONS)]
+    products = sql.SQL(" UNION ALL ").join(selected)
+    days = sql.SQL(DAYS_OF).format(sign=sql.SQL("1"), products=sql.SQL("product_sums"))
+    return sql.SQL(_FROM_ROWS).format(
+        periods=sql.SQL(PERIODS),
+        steps=sql.SQL(STEPS),
+        sold=items_of(DAILY_PRODUCT_SALES),
+        charged=items_of(TRANSACTIONS),
+        product_sums=sql.SQL("SELECT {} FROM ({}) AS sums").format(sql.SQL(PRODUCT_COLUMNS), products),
+        day_sums=sql.SQL(SELECT_DAYS).format(days=days),
     )
+
+
+def segments(plan: Plan) -> sql.Composable:
+    """Return `segments`: the requested days and those compared with, by month; nothing in a date view."""
+    if plan.grouping.dimension is None:
+        return sql.SQL("")
+    return _formatted(_SEGMENTS, plan)
 
 
 def sums(plan: Plan) -> sql.Composable:
-    """Return `grouped`, `touched` and `whole`.
-
-    `grouped` has the rows of the list, or of the periods of its page; `touched.skipped` is the number of rows of the
-    list before them; `whole` has the total, and whether rates or names are missing.
-    """
-    grouping = plan.grouping
-    step = sql.Literal(STEP[grouping.period]) if grouping.period is not None else None
-    if grouping.is_combined and grouping.period in _SHORT:
-        sold = sql.SQL(_SOLD_LACKS if plan.is_converted else "false AS lacks_rates").format(cost=sql.SQL(_COST))
-        lacks = (sold, sql.SQL(_OTHER_LACKS), sql.SQL(_CHARGED_LACKS), sql.SQL(_CONVERTED_LACKS))
-        counted = _entries(plan, "marks", _IN_WINDOW, lacks) + sql.SQL(_COUNTED).format(step=step)
-        summed = _entries(plan, "entries", _IN_WINDOW + _IN_PAGE, _figures(plan)) + sql.SQL(_SUMMED)
-        return counted + summed + sql.SQL(_COMBINED)
-    is_unnamed = sql.SQL("false" if grouping.dimension is None else "position IS NULL")
-    grouped = _COMBINED if grouping.is_combined else _PRODUCTS if grouping.period is None else _DATES
-    summed = _entries(plan, "entries", _IN_WINDOW, _figures(plan)) + sql.SQL(_SUMMED)
-    return summed + sql.SQL(_WHOLE).format(is_unnamed=is_unnamed) + sql.SQL(grouped).format(step=step)
+    """Return `grouped`, which has the rows of the page, and `whole` with the total, and `lacking`."""
+    if plan.grouping.dimension is None:
+        return _formatted(_OF_ALL + _SUMMED + _DATES, plan)
+    if plan.grouping.period in _LENGTH:
+        return _formatted(_MARKS + _COUNTED + _OF_PAGE + _OF_DAYS + _SUMMED + _COMBINED, plan)
+    rows = _COMBINED if plan.grouping.is_combined else _PRODUCTS
+    return _formatted(_MARKS + _LISTED + _OF_PAGE + _OF_MONTHS + _SUMMED + rows, plan)
 
 
-def _entries(
-    plan: Plan, name: LiteralString, is_inside: LiteralString, columns: tuple[sql.Composable, ...]
-) -> sql.Composed:
-    is_by_product = plan.grouping.dimension is not None
-    sold, other, charged, converted = columns
-    return sql.SQL(_ENTRIES).format(
-        name=sql.SQL(name),
-        position=sql.SQL("products.position" if is_by_product else "NULL::integer"),
-        period=sql.SQL(PERIOD_OF[plan.grouping.period]),
-        looked_up=looked_up(plan),
-        looked_up_again=looked_up(plan) if is_by_product else sql.SQL(""),
-        rates=sql.SQL(_RATES if plan.is_converted else ""),
-        is_charged=sql.SQL("stored.sku IS NOT NULL" if is_by_product else "true"),
-        is_inside=sql.SQL(is_inside if plan.is_one_account else is_inside + _IN_WINDOW_OF_EACH),
-        sold=sold,
-        other=other,
-        charged=charged,
-        converted=converted,
-        chosen=sql.SQL(_ONLY if plan.is_one_account else "chosen"),
+def _formatted(template: LiteralString, plan: Plan) -> sql.Composed:
+    period, is_by_date = plan.grouping.period, plan.grouping.dimension is None
+    length, is_short = _LENGTH.get(period, 1), period in _LENGTH
+    mask = (1 << length) - 1
+    counts = [f"count(*) FILTER (WHERE bits & {mask << first} <> 0)" for first in range(0, _BLOCK_DAYS, length)]
+    same_account = "" if plan.is_one_account else "sums.account = segments.account AND "
+    page_key = ("sku",) if plan.is_one_account else ("account", "sku")
+    of_page = " AND ".join(f"of_page.{name} = sums.{name}" for name in page_key)
+    is_touched = _IS_TOUCHED if is_short else "true"
+    of_kinds = {kind: sql.SQL(_SUM_OF_KIND).format(kind=sql.Literal(kind)) for kind in ("sales", "cost", "fees")}
+    return sql.SQL(template).format(
+        **of_kinds,
+        product_sums=sql.SQL(plan.product_sums),
+        day_sums=sql.SQL(plan.day_sums),
+        of_segment=sql.SQL(f"{same_account}sums.month = segments.month AND sums.account = ANY(%(accounts)s)"),
+        period=sql.SQL(PERIOD_OF[period]),
+        step=sql.Literal(STEP.get(period or "", "")),
+        length=sql.Literal(length),
+        mask=sql.Literal(mask),
+        counts=sql.SQL(", ".join(counts)),
+        looked_up=sql.SQL("") if is_by_date else looked_up(plan),
+        unnamed=sql.SQL(UNNAMED),
+        page_key=sql.SQL(", ".join(page_key)),
+        of_page=sql.SQL(of_page),
+        is_touched=sql.SQL(is_touched).format(length=sql.Literal(length)),
+        is_listed=sql.SQL(IS_LISTED),
+        currency=sql.SQL(_CURRENCY),
+        amount=sql.SQL(_AMOUNT),
+        is_converted=sql.SQL(_IS_CONVERTED),
+        is_by_date=sql.Literal(is_by_date),
+        has_unnamed=sql.SQL("false" if is_by_date else "EXISTS (SELECT FROM marks WHERE is_unnamed)"),
     )
-
-
-def _figures(plan: Plan) -> tuple[sql.Composable, ...]:
-    amount = sql.SQL(_CONVERTED if plan.is_converted else "{amount}")
-    sold = sql.SQL(_SOLD_SUMS).format(
-        sales=amount.format(amount=sql.SQL(_SALES)), cost=amount.format(amount=sql.SQL(_COST))
-    )
-    return sold, sql.SQL(_OTHER_SUMS), sql.SQL(_CHARGED_SUMS), sql.SQL(_CONVERTED_SUMS)

@@ -13,7 +13,6 @@
 - `provenance`: where a stored row came from
 - `retention`: removes old snapshots and receipts
 - `metrics`: measures of the warehouse for Prometheus
-- `daily_totals`: rows and amounts by day
 - `fingerprints`: digests of stored rows
 - `products`: the products of an account
 """

@@ -18,6 +18,7 @@ from psycopg import sql
 from sqlalchemy import Connection, RowMapping, func, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ContractViolationError, ImplausibleReadingError, ReadingHeldError
 from seller_platform.failpoints import reach
@@ -37,6 +38,7 @@ from seller_platform.warehouse.loads.spool import Spool
 from seller_platform.warehouse.postgres.advisory_locks import hold, releasing
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.schema.tables import IS_READING, LOADS, SELLER, loads_held_of, loads_of
+from seller_platform.warehouse.sums.keeping import apply_costs, begin_sums, keep_sums
 
 _REPORT_ID = "report_id"
 
@@ -100,6 +102,7 @@ class Receipt:
         values["window"] = Window(values.pop("window_start"), values.pop("window_end"))
         values["verdict"] = CountVerdict(values["verdict"])
         del values["changed_days"]  # of interest to the view `platform.settledness` alone
+        del values["summed"]  # of interest to `sums.keeping` alone
         sums = values["sums"]
         values["sums"] = None if sums is None else {name: Decimal(amount) for name, amount in sums.items()}
         return cls(**values)
@@ -256,7 +259,11 @@ class Load:
         restatement: Mapping[str, object] | None,
         times: tuple[datetime, str | None],
     ) -> Receipt:
-        """Write the receipt and return it."""
+        """Write the receipt and return it, after the sums that follow from changed rows."""
+        account, window = self.slice.account, self.slice.window
+        summed = changed and keep_sums(
+            self._connection, self.slice.dataset, account, window, load_id=self.spool.load_id
+        )
         report = {} if self.slice.report_id is None else {_REPORT_ID: self.slice.report_id}
         started_at, run_id = times
         row = self._connection.execute(
@@ -264,9 +271,9 @@ class Load:
             {
                 "id": self.spool.load_id,
                 "dataset": self.slice.dataset.name,
-                "account": self.slice.account,
-                "window_start": self.slice.window.start,
-                "window_end": self.slice.window.end,
+                "account": account,
+                "window_start": window.start,
+                "window_end": window.end,
                 "requests": facts.requests,
                 "pages": facts.pages,
                 "body_bytes": facts.body_bytes,
@@ -278,14 +285,18 @@ class Load:
                 "restatement": restatement,
                 "sums": None if change.after is None else {name: str(each) for name, each in change.after.items()},
                 "changed_days": change.days,
+                "summed": summed,
                 "notes": {**report, **facts.notes} or None,
                 "run_id": run_id,
                 "started_at": started_at,
                 "finished_at": datetime.now(UTC),
             },
         ).mappings()
+        receipt = Receipt.of(row.one())
+        if changed and self.slice.dataset == COST_PERIODS:
+            apply_costs(self._connection, account)
         reach("slice.receipted")
-        return Receipt.of(row.one())
+        return receipt
 
     def _replace(self, known: Sums | None, doubts: "_Doubts | None", *, is_first: bool) -> SliceChange:
         """Write what differs.
@@ -442,6 +453,7 @@ def open_load(database: Database, slice_: Slice) -> Iterator[Load]:
             hold(connection, f"{slice_.dataset.name}|{slice_.account}|{Window.month_of(window.start).start:%Y-%m}")
         load_id = connection.execute(text("SELECT nextval(pg_get_serial_sequence('platform.loads', 'id'))"))
         load = Load(connection, slice_, load_id.scalar_one())
+        begin_sums(connection, slice_.dataset, slice_.account)
         connection.commit()
         try:
             yield load

@@ -19,6 +19,7 @@ TRY_LOCK: LiteralString = "SELECT pg_try_advisory_xact_lock(hashtextextended(%(n
 TRY_LOCK_NUMBER: LiteralString = "SELECT pg_try_advisory_xact_lock(%(number)s)"
 """Returns whether the lock of a number was free; if so, holds it until the transaction ends."""
 
+_TRY_SHARE = "SELECT pg_try_advisory_xact_lock_shared(hashtextextended(%(name)s, 0))"
 _LOCK_NUMBER = "SELECT pg_advisory_xact_lock(%(number)s)"
 _SHARE_NUMBER = "SELECT pg_advisory_xact_lock_shared(%(number)s)"
 _HOLD = "SELECT pg_advisory_lock(hashtextextended(%(name)s, 0))"
@@ -44,6 +45,11 @@ def share_number(connection: Connection, number: int) -> None:
 def try_lock(connection: Connection, name: str) -> bool:
     """Return whether the lock of a name was free. If so, hold it until the transaction ends."""
     return bool(connection.exec_driver_sql(TRY_LOCK, {"name": name}).scalar_one())
+
+
+def try_share(connection: Connection, name: str) -> bool:
+    """Return whether the lock of a name was free or shared. If so, share it until the transaction ends."""
+    return bool(connection.exec_driver_sql(_TRY_SHARE, {"name": name}).scalar_one())
 
 
 @contextmanager

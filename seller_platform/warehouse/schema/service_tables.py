@@ -388,8 +388,16 @@ SUMMARIES = Table(
     Column("account", Text, primary_key=True),
     Column("dataset", Text, primary_key=True),
     Column("loads", ARRAY(BigInteger), nullable=False, comment="The loads whose rows are in: platform.loads.id."),
+    Column(
+        "with_sums",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="Whether the sums of statistics are stored, too.",
+    ),
     schema=SERVICE,
-    comment="Which rows the daily counts and fees are made of: those of an account's dataset after these loads.",
+    comment="Which rows the daily counts and sums are made of: those of an account's dataset after these loads, and "
+    "after those that kept the sums themselves.",
 )
 
 DAILY_COUNTS = Table(
@@ -405,15 +413,51 @@ DAILY_COUNTS = Table(
     comment="How many rows each day of a list has.",
 )
 
-DAILY_FEES = Table(
-    "daily_fees",
+PRODUCT_SUMS = Table(
+    "product_sums",
+    METADATA,
+    Column("account", Text, nullable=False),
+    Column("month", Date, nullable=False, comment="Its first day."),
+    Column("sku", Text, comment="Null: sales that name no product."),
+    Column("kind", Text, nullable=False, comment="sales, cost or fees."),
+    Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
+    Column("units", Numeric, comment="Units ordered; null unless sales."),
+    Column("amount", Numeric, comment="The sum of the month; costs and fees are positive."),
+    Column("day_bits", Integer, nullable=False, comment="The days that have rows: bit 0 is the first of the month."),
+    Column("days", ARRAY(Date), nullable=False, comment="The same days, in no order."),
+    Column("units_of_days", ARRAY(BigInteger), comment="Units ordered on these days; null unless sales."),
+    Column("amounts_of_days", ARRAY(Numeric), nullable=False, comment="The sums of these days."),
+    Index(None, "account", "month"),
+    schema=SERVICE,
+    comment="Sales, costs and fees by product and month, with the sums of its days.",
+)
+
+DAY_SUMS = Table(
+    "day_sums",
     METADATA,
     Column("account", Text, nullable=False),
     Column("local_day", Date, nullable=False),
-    Column("sku", Text, comment="Null: fees that concern no product."),
-    Column("currency", Text),
-    Column("amount", Numeric, nullable=False, comment="What was charged, as a positive cost."),
+    Column("kind", Text, nullable=False, comment="sales, cost or fees."),
+    Column("is_of_product", Boolean, nullable=False, comment="False: fees that concern no product."),
+    Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
+    Column("entries", BigInteger, nullable=False, comment="How many amounts were added."),
+    Column("units", Numeric, comment="Units ordered; null unless sales."),
+    Column("amount", Numeric, comment="The sum of the day; costs and fees are positive."),
     Index(None, "account", "local_day"),
     schema=SERVICE,
-    comment="The fees of seller.transactions by day, product and currency.",
+    comment="Sales, costs and fees of all products by day.",
+)
+
+COST_STEPS = Table(
+    "cost_steps",
+    METADATA,
+    Column("account", Text, nullable=False),
+    Column("sku", Text, nullable=False),
+    Column("periods_hash", Numeric, nullable=False, comment="Hash of the cost periods that the costs follow from."),
+    Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
+    Column("days", ARRAY(Date), nullable=False, comment="The days on which the cost changes, in order."),
+    Column("amounts", ARRAY(Numeric), nullable=False, comment="The cost of a unit from each of these days on."),
+    Index(None, "account", "sku"),
+    schema=SERVICE,
+    comment="The costs of each product, from its newest cost periods.",
 )

@@ -184,6 +184,7 @@ LOADS = Table(
     Column(
         "changed_days", JSONB(none_as_null=True), comment="By day: rows that came, rows that went, change of amount."
     ),
+    Column("summed", Boolean, comment="Whether the load kept the sums of its months; null before there were any."),
     Column("notes", JSONB, comment="What else the reading found, such as fields unknown to the contract."),
     Column("run_id", Text, comment="The Dagster run."),
     Column("started_at", DateTime(timezone=True), nullable=False),

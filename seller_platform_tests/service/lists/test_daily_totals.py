@@ -1,4 +1,4 @@
-"""Tests that daily counts and fees agree with the stored rows, also during loads."""
+"""Tests that daily counts and sums agree with the stored rows, also during loads."""
 
 import json
 import threading
@@ -17,11 +17,11 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.sandbox import load_sandbox
 from seller_platform.service.users.store import grant_accounts
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.daily_totals import lock_name
 from seller_platform.warehouse.loads.retention import prune
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.sums.keeping import lock_name
 from seller_platform_tests.support.served import ANN, Served, connect, execute, insert_rows
 
 US, DE = "S1.US", "S1.DE"
@@ -172,7 +172,8 @@ def test_fees_follow_the_ledger(service: Served) -> None:
     assert fees() == [("2026-03-02", Decimal("3.00"))]
 
     assert _figures(service, "sku", "platform_fees", view_by="product", group_by="sku") == [("SKU", Decimal("3.00"))]
-    assert _kept(service.database) == {(US, "transactions"): 3}
+    # Each load kept the sums itself, so the service added none.
+    assert _kept(service.database) == {(US, "transactions"): 0}
 
 
 def test_a_request_during_another_sum_is_answered_from_the_rows(service: Served, database_url: str) -> None:
@@ -183,7 +184,7 @@ def test_a_request_during_another_sum_is_answered_from_the_rows(service: Served,
         answers = [_orders(service), _figures(service, "platform_fees")]
 
     assert answers == [(1, 1), [(Decimal("1.00"),)]]
-    assert _kept(service.database) == {}
+    assert _kept(service.database) == {(US, "transactions"): 0}
 
 
 def test_a_service_that_may_not_write_answers_from_the_rows(service: Served) -> None:
@@ -203,7 +204,7 @@ def test_a_service_that_may_not_write_answers_from_the_rows(service: Served) -> 
     answers = [_orders(service), _figures(service, "platform_fees")]
 
     assert answers == [(1, 1), [(Decimal("1.00"),)]]
-    assert _kept(service.database) == {}
+    assert _kept(service.database) == {(US, "transactions"): 0}
 
 
 def test_readers_between_loads_see_a_total_and_rows_that_agree(service: Served) -> None:

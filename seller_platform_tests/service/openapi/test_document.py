@@ -154,7 +154,7 @@ def test_parameters_and_fields_of_a_list_are_those_of_the_contract(dataset: Data
     [
         ("list_statistics", "Fees that name no SKU count in the date views, and in the product views not at all"),
         ("list_statistics", "compared with the calendar period before"),
-        ("list_statistics", "rounded to cents before it is summed"),
+        ("list_statistics", "a figure with converted amounts is rounded once, to cents"),
         ("list_inventory", "what the lead time and 30 days more take"),
         ("list_inventory", "unless `velocity_start_date` or `velocity_end_date` asks for others"),
         ("list_daily_product_sales", "converted at the exchange rate of its row's day and rounded to cents"),

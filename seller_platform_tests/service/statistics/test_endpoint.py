@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from itertools import pairwise
-from math import ceil
+from math import ceil, floor
 from typing import Any
 
 import httpx
@@ -44,18 +45,49 @@ class Stored:
     products: dict[tuple[str, str], tuple[str, str, str]]
     rates: dict[tuple[date, str], Decimal] = field(default_factory=dict)
 
-    def convert(self, amount: Decimal, source: str, target: str, day: date) -> Decimal:
+    def rate(self, source: str, target: str, day: date) -> Fraction | None:
+        """Return the exact rate; None where nothing is converted."""
         if source == target:
-            return amount
-        return (amount * self.rates[day, target] / self.rates[day, source]).quantize(CENT, ROUND_HALF_UP)
+            return None
+        return Fraction(self.rates[day, target]) / Fraction(self.rates[day, source])
+
+
+class Figure:
+    """A sum of exact amounts, rounded once to the cent if one of them was converted."""
+
+    def __init__(self) -> None:
+        self._sum, self._is_converted = Fraction(0), False
+
+    def add(self, amount: Decimal, rate: Fraction | None) -> None:
+        self._sum += Fraction(amount) * (1 if rate is None else rate)
+        self._is_converted = self._is_converted or rate is not None
+
+    @property
+    def answered(self) -> Decimal:
+        if self._is_converted:
+            cents = abs(self._sum) * 100
+            return Decimal(floor(cents + Fraction(1, 2))) / 100 * (1 if self._sum >= 0 else -1)
+        return Decimal(self._sum.numerator) / Decimal(self._sum.denominator)
 
 
 @dataclass
 class Sums:
     units: int = 0
-    sales: Decimal = Decimal(0)
-    cost: Decimal = Decimal(0)
-    fees: Decimal = Decimal(0)
+    of_sales: Figure = field(default_factory=Figure)
+    of_cost: Figure = field(default_factory=Figure)
+    of_fees: Figure = field(default_factory=Figure)
+
+    @property
+    def sales(self) -> Decimal:
+        return self.of_sales.answered
+
+    @property
+    def cost(self) -> Decimal:
+        return self.of_cost.answered
+
+    @property
+    def fees(self) -> Decimal:
+        return self.of_fees.answered
 
     @property
     def profit(self) -> Decimal:
@@ -68,7 +100,7 @@ def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
     with Database(url) as database:
         load_sandbox(database, accounts=3, months=3, orders_per_month=300, today=TODAY)
         client_id, secret = add_application(database, "Reader", CALLBACK)
-        stored = _stored(database)
+        stored = read_stored(database)
         for email in (ANN, BOB):
             user_id = add_user(database, email, email, PASSWORD)
             grant_accounts(database, email, stored.keys if email == ANN else stored.keys[2:])
@@ -77,7 +109,7 @@ def dashboard(postgres: EmbeddedServer) -> Iterator[tuple[Served, Stored]]:
             for key in stored.keys if email == ANN else ():
                 execute(database, f"{statement} WHERE user_id = %s", key, user_id)
         _make_costs_awkward(database, stored.keys[0])
-        stored.costs = _stored(database).costs
+        stored.costs = read_stored(database).costs
         with running_app(url) as base_url:
             yield Served(base_url, database, client_id, secret), stored
     # pytest-xdist may send more tests of this module to this process later.
@@ -101,7 +133,7 @@ def _make_costs_awkward(database: Database, account: str) -> None:
     )
 
 
-def _stored(database: Database) -> Stored:
+def read_stored(database: Database) -> Stored:
     with database.begin() as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
@@ -165,7 +197,7 @@ MONTHS = (
 )
 
 
-def _sums(
+def expected_sums(
     stored: Stored,
     accounts: list[str],
     dimension: str | None,
@@ -185,12 +217,14 @@ def _sums(
         if account in accounts and days[0] <= day <= days[1]:
             row, own = sums_of(account, sku, day), stored.currencies[account]
             row.units += units
-            row.sales += stored.convert(sales, own, currency, day)
+            row.of_sales.add(sales, stored.rate(own, currency, day))
             for amount, code in _unit_costs(stored, account, sku, day):
-                row.cost += stored.convert(units * amount, code, currency, day)
+                if units * amount:
+                    row.of_cost.add(units * amount, stored.rate(code, currency, day))
     for account, day, charged, fees in stored.fees:
         if account in accounts and days[0] <= day <= days[1] and (charged or not dimension):
-            sums_of(account, charged, day).fees += stored.convert(fees, stored.currencies[account], currency, day)
+            rate = stored.rate(stored.currencies[account], currency, day)
+            sums_of(account, charged, day).of_fees.add(fees, rate)
     return sums
 
 
@@ -217,7 +251,7 @@ def _ratio(part: Decimal, whole: Decimal) -> Decimal | None:
     return (100 * part / whole).quantize(CENT, ROUND_HALF_UP) if whole else None
 
 
-def _check(row: dict[str, Any], sums: Sums) -> None:
+def check(row: dict[str, Any], sums: Sums) -> None:
     assert (row["units_ordered"], row["product_sales"], row["product_cost"], row["platform_fees"], row["profit"]) == (
         sums.units,
         sums.sales,
@@ -233,7 +267,7 @@ LEGAL = [
     *(("product", group, period) for group in DIMENSIONS for period in (None, *PERIODS)),
     *(("date", group, None) for group in UNITS),
 ]
-_PERIOD_OF = {"day": "Date", "week": "Week", "month": "Month", "year": "Year"}
+PERIOD_OF = {"day": "Date", "week": "Week", "month": "Month", "year": "Year"}
 
 
 @pytest.mark.parametrize("currency", [None, "EUR", "JPY"])
@@ -244,8 +278,8 @@ def test_every_combination_has_the_sums_of_its_rows(
     served, stored = dashboard
     account = stored.keys[0]
     dimension = group if view == "product" else None
-    part = period if view == "product" else _PERIOD_OF[group]
-    expected = _sums(stored, [account], dimension, part, currency or stored.currencies[account])
+    part = period if view == "product" else PERIOD_OF[group]
+    expected = expected_sums(stored, [account], dimension, part, currency or stored.currencies[account])
 
     rows = _rows(
         served,
@@ -261,7 +295,7 @@ def test_every_combination_has_the_sums_of_its_rows(
     assert len(by_key) == len(rows)
     assert set(by_key) == set(expected)
     for key, row in by_key.items():
-        _check(row, expected[key])
+        check(row, expected[key])
 
 
 @pytest.mark.parametrize(("view", "group", "period"), LEGAL[::3])
@@ -270,14 +304,14 @@ def test_a_group_of_accounts_adds_them_up_in_one_currency(
 ) -> None:
     served, stored = dashboard
     dimension = group if view == "product" else None
-    part = period if view == "product" else _PERIOD_OF[group]
-    expected = _sums(stored, stored.keys, dimension, part, "EUR")
+    part = period if view == "product" else PERIOD_OF[group]
+    expected = expected_sums(stored, stored.keys, dimension, part, "EUR")
 
     rows = _rows(served, group_title="All", view_by=view, group_by=group, period_by=period, currency="EUR")
 
     assert {(row.get(group) if dimension else None, row.get("date")) for row in rows} == set(expected)
     for row in rows:
-        _check(row, expected[row.get(group) if dimension else None, row.get("date")])
+        check(row, expected[row.get(group) if dimension else None, row.get("date")])
 
 
 def test_a_group_of_several_currencies_needs_one(dashboard: tuple[Served, Stored]) -> None:
@@ -359,8 +393,8 @@ def test_a_date_view_compares_each_row_with_the_period_before(dashboard: tuple[S
     served, stored = dashboard
     account = stored.keys[0]
     currency = stored.currencies[account]
-    by_month = _sums(stored, [account], None, "Month", currency, days=(date(2025, 11, 1), LAST))
-    asked = _sums(stored, [account], None, "Month", currency)
+    by_month = expected_sums(stored, [account], None, "Month", currency, days=(date(2025, 11, 1), LAST))
+    asked = expected_sums(stored, [account], None, "Month", currency)
 
     rows = _rows(served, account_title=stored.titles[account], view_by="date", group_by="month")
 
@@ -380,8 +414,8 @@ def test_a_product_is_compared_with_as_many_days_before(dashboard: tuple[Served,
     account = stored.keys[0]
     currency, length = stored.currencies[account], (LAST - FIRST).days + 1
     before = (FIRST - timedelta(days=length), FIRST - timedelta(days=1))
-    now = _sums(stored, [account], "asin", None, currency)
-    then = _sums(stored, [account], "asin", None, currency, days=before)
+    now = expected_sums(stored, [account], "asin", None, currency)
+    then = expected_sums(stored, [account], "asin", None, currency, days=before)
 
     rows = _rows(served, account_title=stored.titles[account], view_by="product", group_by="asin")
 

@@ -149,7 +149,6 @@ def _statistics(database: Database, account: str, grouping: Grouping, month: Win
                 grouping,
                 ReadSpans([ComparedDays(month.start, month.last_day)], knows_costs=True, knows_fees=True),
                 target=served.currency_code or "",
-                is_converted=False,
                 page=1,
                 per_page=2_000,
             )

@@ -1,0 +1,117 @@
+"""The costs of products on each day, kept when cost periods are written.
+
+`service.cost_steps` has the costs of each product from each day on, and the hash of the cost periods that they follow
+from. So a change of cost periods is noticed however they were written, and only its products are computed again.
+"""
+
+from typing import LiteralString
+
+from seller_platform.warehouse.sums.statistics import CHANGE_DAYS, COSTED, PRODUCT_COLUMNS
+
+PERIODS: LiteralString = """
+cost_days AS MATERIALIZED (
+    SELECT requested.account, (
+        SELECT max(day) FROM (
+            SELECT max(local_day) AS day FROM seller.cost_periods WHERE account = requested.account
+            UNION ALL
+            SELECT max(window_start) FROM platform.loads
+            WHERE dataset = 'cost_periods' AND account = requested.account AND verdict <> 'held'
+        ) AS snapshots
+    ) AS local_day
+    FROM unnest(%(accounts)s::text[]) AS requested (account)
+),
+periods AS (
+    SELECT period.account, period.sku, period.from_date, coalesce(period.to_date, 'infinity') AS to_date,
+           period.cost_elements
+    FROM cost_days
+    JOIN seller.cost_periods AS period ON period.account = cost_days.account AND period.local_day = cost_days.local_day
+    WHERE period.sku IS NOT NULL AND period.from_date <= coalesce(period.to_date, 'infinity')
+)"""
+"""`periods`: the cost periods of the newest snapshots."""
+
+STEPS: LiteralString = """
+    SELECT account, sku, currency, array_agg(day ORDER BY day) AS days, array_agg(amount ORDER BY day) AS amounts
+    FROM (
+        SELECT account, sku, currency, day,
+               sum(sum(amount)) OVER (PARTITION BY account, sku, currency ORDER BY day) AS amount
+        FROM (
+            SELECT account, sku, currency, edge.day, edge.sign * amount AS amount
+            FROM (
+                SELECT account, sku, from_date, to_date,
+                       coalesce(element ->> 'currency', '') AS currency,
+                       CASE WHEN replace(element ->> 'amount', ',', '') ~ '^-?[0-9]{1,30}([.][0-9]{1,30})?$'
+                            THEN replace(element ->> 'amount', ',', '')::numeric END AS amount
+                FROM periods
+                CROSS JOIN LATERAL jsonb_array_elements(
+                    CASE WHEN jsonb_typeof(cost_elements) = 'array' THEN cost_elements ELSE '[]' END
+                ) AS element
+            ) AS elements
+            CROSS JOIN LATERAL (
+                VALUES (from_date, 1), (CASE WHEN to_date < 'infinity' THEN to_date + 1 END, -1)
+            ) AS edge (day, sign)
+            WHERE amount IS NOT NULL AND edge.day IS NOT NULL
+        ) AS changes
+        GROUP BY account, sku, currency, day
+    ) AS steps
+    GROUP BY account, sku, currency"""
+"""Select the costs from each day on, by product and currency; an empty currency is the account's.
+
+An amount that is no number counts nothing.
+"""
+
+_HASHED: LiteralString = """
+hashed AS MATERIALIZED (
+    SELECT account, sku, sum(hash_record_extended((from_date, to_date, cost_elements), 0)) AS periods_hash
+    FROM periods
+    GROUP BY account, sku
+),
+applied AS MATERIALIZED (
+    SELECT DISTINCT account, sku, periods_hash FROM service.cost_steps WHERE account = ANY(%(accounts)s)
+),
+changed AS MATERIALIZED (
+    SELECT account, sku, hashed.periods_hash
+    FROM hashed
+    FULL JOIN applied USING (account, sku)
+    WHERE hashed.periods_hash IS DISTINCT FROM applied.periods_hash
+)"""
+
+CHANGED: LiteralString = f"{PERIODS},{_HASHED}"
+"""Items of WITH; `changed` has the products whose cost periods changed since their costs were computed."""
+
+_OF_CHANGED: LiteralString = "FROM (SELECT periods.* FROM periods JOIN changed USING (account, sku)) AS periods"
+_APPLY: LiteralString = """
+WITH {changed},
+steps AS MATERIALIZED ({steps}),
+forgotten AS (
+    DELETE FROM service.cost_steps AS stored USING changed
+    WHERE stored.account = changed.account AND stored.sku = changed.sku
+),
+stored AS (
+    INSERT INTO service.cost_steps (account, sku, periods_hash, currency, days, amounts)
+    SELECT account, sku, changed.periods_hash, coalesce(steps.currency, ''), coalesce(steps.days, '{}'),
+           coalesce(steps.amounts, '{}')
+    FROM changed
+    LEFT JOIN steps USING (account, sku)
+    WHERE changed.periods_hash IS NOT NULL
+),
+sold AS (
+    SELECT sums.* FROM service.product_sums AS sums JOIN changed USING (account, sku) WHERE sums.kind = 'sales'
+),{costed},
+old AS (
+    DELETE FROM service.product_sums AS sums USING changed
+    WHERE sums.account = changed.account AND sums.sku = changed.sku AND sums.kind = 'cost'
+    RETURNING sums.*
+),
+added AS (
+    INSERT INTO service.product_sums ({columns}) SELECT {columns} FROM costed
+),{change_days}
+"""
+
+APPLY: LiteralString = (
+    _APPLY.replace("{changed}", CHANGED)
+    .replace("{steps}", STEPS.replace("FROM periods", _OF_CHANGED))
+    .replace("{costed}", COSTED)
+    .replace("{columns}", PRODUCT_COLUMNS)
+    .replace("{change_days}", CHANGE_DAYS.replace("{new}", "costed"))
+)
+"""Computes the costs of products whose cost periods changed. Takes `accounts`, in a transaction with their locks."""

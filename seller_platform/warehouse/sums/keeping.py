@@ -1,0 +1,314 @@
+"""Daily counts of lists, and the sums of statistics, stored so that no answer has to read all rows.
+
+A load of daily product sales or transactions writes the sums of its months in its own transaction, and says so in its
+receipt. For all other loads the service brings them up to date for a request, from the receipts: it counts again the
+days of each load that changed rows since. The sums of an account without receipts are written by the program that wrote
+its rows, at the end of the same transaction, or not at all.
+
+Loads share the lock of an account's sums, so they do not wait for one another. A program that finds the lock taken
+leaves the sums as they are, and they are not current.
+
+The statements are psycopg's, because both the service (asynchronous) and the loads (not) run them.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import LiteralString
+
+from psycopg import sql
+from sqlalchemy import Connection
+
+from seller_platform.contract import LISTS, Dataset, Window
+from seller_platform.warehouse.postgres.advisory_locks import lock, try_lock, try_share
+from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.schema.service_tables import (
+    COST_STEPS,
+    DAILY_COUNTS,
+    DAY_SUMS,
+    PRODUCT_SUMS,
+    SERVICE,
+    SUMMARIES,
+)
+from seller_platform.warehouse.schema.tables import HISTORY, SELLER
+from seller_platform.warehouse.sums.costs import APPLY
+from seller_platform.warehouse.sums.statistics import (
+    CHANGE_DAYS,
+    DAY_COLUMNS,
+    DAYS_OF,
+    KINDS,
+    PRODUCT_COLUMNS,
+    SELECT_DAYS,
+    SELECTED,
+    items_of,
+)
+
+# Loads are not stored in the order of their numbers, so only the set of receipts says which of them are summed. Their
+# count does not say it either: receipts that are summed may be pruned later.
+IS_CURRENT = """NOT EXISTS (
+        SELECT load.id FROM platform.loads AS load
+        WHERE load.dataset = summary.dataset AND load.account = summary.account AND load.changed
+          AND load.summed IS NOT TRUE
+        EXCEPT SELECT unnest(summary.loads)
+    )"""
+"""Condition on a row `summary` of service.summaries: its sums are those of the stored rows."""
+
+_MOST_TOUCHED = 1_000
+
+SETTINGS: LiteralString = "SET LOCAL work_mem = '64MB'; SET LOCAL jit = off; SET LOCAL enable_sort = off"
+"""The settings with which sums are written. The planner would sort by texts, which is several times slower."""
+
+_FORGET = "DELETE FROM service.summaries WHERE account = %(account)s"
+
+# Everything in one statement, so of one moment. What is inserted does not see what is deleted, and need not.
+_SUM = """
+WITH receipts AS MATERIALIZED (
+    SELECT id, daterange(
+               date_trunc('month', window_start::timestamp)::date,
+               (date_trunc('month', (window_end - 1)::timestamp) + interval '1 month')::date
+           ) AS months
+    FROM platform.loads
+    WHERE dataset = %(dataset)s AND account = %(account)s AND changed AND summed IS NOT TRUE
+),
+kept AS MATERIALIZED (
+    SELECT loads FROM service.summaries WHERE account = %(account)s AND dataset = %(dataset)s AND {is_kept}
+),
+unsummed AS MATERIALIZED (
+    SELECT lower(part) AS first_day, upper(part) AS end_day
+    FROM unnest((
+        SELECT range_agg(receipts.months) FROM receipts WHERE receipts.id NOT IN (SELECT unnest(loads) FROM kept)
+    )) AS part
+    WHERE EXISTS (SELECT FROM kept)
+    UNION ALL
+    SELECT '-infinity', 'infinity' WHERE NOT EXISTS (SELECT FROM kept)
+),
+ends AS (
+    SELECT min(local_day)::timestamp AS first_day, max(local_day)::timestamp AS last_day
+    FROM (
+        (SELECT local_day FROM {table} WHERE account = %(account)s ORDER BY local_day LIMIT 1)
+        UNION ALL
+        (SELECT local_day FROM {table} WHERE account = %(account)s ORDER BY local_day DESC LIMIT 1)
+    ) AS days
+),
+windows AS MATERIALIZED (
+    SELECT %(account)s::text AS account, month::date AS first_day, (month + interval '1 month')::date AS end_day
+    FROM unsummed
+    CROSS JOIN ends
+    CROSS JOIN LATERAL generate_series(
+        date_trunc('month', greatest(unsummed.first_day, ends.first_day)),
+        least(unsummed.end_day - interval '1 day', ends.last_day), interval '1 month'
+    ) AS month
+){items}
+INSERT INTO service.summaries (account, dataset, loads, with_sums)
+SELECT %(account)s, %(dataset)s, coalesce((SELECT array_agg(id) FROM receipts), '{{}}'), {with_sums}
+ON CONFLICT (account, dataset) DO UPDATE SET loads = excluded.loads, with_sums = excluded.with_sums
+"""
+
+_WINDOW = """
+WITH windows AS (SELECT %(account)s::text AS account, %(first_day)s::date AS first_day, %(end_day)s::date AS end_day),
+unsummed AS (SELECT first_day, end_day FROM windows)"""
+
+# Sums of a list without rows are current, and stay so with each load that keeps them.
+_BEGIN = """
+INSERT INTO service.summaries (account, dataset, loads, with_sums)
+SELECT %(account)s, %(dataset)s, '{{}}', true
+WHERE NOT EXISTS (SELECT FROM {table} WHERE account = %(account)s)
+  AND NOT EXISTS (SELECT FROM service.product_sums WHERE account = %(account)s AND kind = ANY(%(kinds)s))
+  AND NOT EXISTS (SELECT FROM service.day_sums WHERE account = %(account)s AND kind = ANY(%(kinds)s))
+  AND NOT EXISTS (SELECT FROM service.daily_counts WHERE account = %(account)s AND dataset = %(dataset)s)
+ON CONFLICT DO NOTHING
+"""
+
+_COUNTS = """,
+uncounted AS (
+    DELETE FROM service.daily_counts AS daily USING unsummed
+    WHERE daily.account = %(account)s AND daily.dataset = %(dataset)s
+      AND daily.local_day >= unsummed.first_day AND daily.local_day < unsummed.end_day
+),
+counted AS (
+    INSERT INTO service.daily_counts (account, dataset, local_day, part, rows)
+    SELECT %(account)s, %(dataset)s, stored.local_day, {part}, count(*)
+    FROM unsummed
+    JOIN {table} AS stored
+      ON stored.account = %(account)s
+     AND stored.local_day >= unsummed.first_day AND stored.local_day < unsummed.end_day
+    GROUP BY stored.local_day, {part}
+)"""
+
+_STEPS = """,
+steps AS (SELECT account, sku, currency, days, amounts FROM service.cost_steps WHERE account = %(account)s),"""
+
+_SUMS = """,
+products AS MATERIALIZED ({selected}),
+products_forgotten AS (
+    DELETE FROM service.product_sums AS sums USING unsummed
+    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
+      AND sums.month >= unsummed.first_day AND sums.month < unsummed.end_day
+),
+days_forgotten AS (
+    DELETE FROM service.day_sums AS sums USING unsummed
+    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
+      AND sums.local_day >= unsummed.first_day AND sums.local_day < unsummed.end_day
+),
+products_summed AS (
+    INSERT INTO service.product_sums ({product_columns}) SELECT {product_columns} FROM products
+),
+days_summed AS (
+    INSERT INTO service.day_sums ({day_columns}){day_sums}
+)"""
+
+_CHANGED_SUMS = """,
+products AS MATERIALIZED ({selected}),
+old AS (
+    DELETE FROM service.product_sums AS sums USING windows
+    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
+      AND sums.month >= windows.first_day AND sums.month < windows.end_day AND sums.sku = ANY(%(skus)s)
+    RETURNING sums.*
+),
+products_summed AS (
+    INSERT INTO service.product_sums ({product_columns}) SELECT {product_columns} FROM products
+),"""
+
+_TOUCHED = """
+SELECT array_agg(DISTINCT sku), bool_or(sku IS NULL)
+FROM (
+    SELECT sku COLLATE "C" AS sku FROM {table}
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND load_id = %(load)s
+    UNION ALL
+    SELECT sku FROM {former}
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND gone_load_id = %(load)s
+) AS touched
+"""
+
+
+def lock_name(account: str) -> str:
+    """Return the name of the lock under which the sums of an account are written."""
+    return f"service.summaries {account}"
+
+
+def has_sums(dataset: Dataset) -> bool:
+    """Whether loads of a dataset keep the sums of statistics."""
+    return dataset.name in KINDS
+
+
+@cache
+def sum_statement(dataset: Dataset) -> sql.Composed:
+    """Return the statement that brings the sums of an account's dataset up to date.
+
+    It takes the values of `values_of`, in a transaction that holds the lock.
+    """
+    items = _counts(dataset)
+    return sql.SQL(_SUM).format(
+        is_kept=sql.SQL("with_sums" if has_sums(dataset) else "true"),
+        table=sql.Identifier(SELLER, dataset.name),
+        items=items + _sums(dataset) if has_sums(dataset) else items,
+        with_sums=sql.Literal(has_sums(dataset)),
+    )
+
+
+def values_of(dataset: Dataset, account: str) -> dict[str, object]:
+    """Return the parameters of `sum_statement`."""
+    return {"dataset": dataset.name, "account": account, "kinds": list(KINDS.get(dataset.name, ()))}
+
+
+def begin_sums(connection: Connection, dataset: Dataset, account: str) -> None:
+    """Declare the sums of an account's dataset current if it has no rows yet."""
+    if has_sums(dataset):
+        statement = sql.SQL(_BEGIN).format(table=sql.Identifier(SELLER, dataset.name))
+        driver_of(connection).execute(statement, values_of(dataset, account))
+
+
+def keep_sums(connection: Connection, dataset: Dataset, account: str, window: Window, *, load_id: int) -> bool:
+    """Sum the months of a window in the transaction that changed its rows.
+
+    Where a load changed rows of few products, only these are summed again.
+
+    Returns:
+        Whether they are kept; they are not while another program sums rows of the account.
+    """
+    if not has_sums(dataset) or not try_share(connection, lock_name(account)):
+        return False
+    driver = driver_of(connection)
+    driver.execute(SETTINGS)
+    for month in window.months():
+        whole = Window.month_of(month.start)
+        values = {
+            **values_of(dataset, account),
+            "first_day": whole.start,
+            "end_day": whole.end,
+            "load": load_id,
+        }
+        touched = driver.execute(_touched_statement(dataset), values).fetchone()
+        skus, is_unnamed = touched or (None, None)
+        is_whole = bool(is_unnamed) or len(skus or ()) > _MOST_TOUCHED
+        statement = _keep_statement(dataset) if is_whole else _change_statement(dataset)
+        driver.execute(statement, {**values, "skus": skus or []})
+    return True
+
+
+@cache
+def _keep_statement(dataset: Dataset) -> sql.Composed:
+    return sql.SQL(_WINDOW) + _counts(dataset) + _sums(dataset) + sql.SQL("SELECT")
+
+
+@cache
+def _change_statement(dataset: Dataset) -> sql.Composed:
+    changed = sql.SQL(_CHANGED_SUMS).format(
+        selected=sql.SQL(SELECTED[dataset.name]), product_columns=sql.SQL(PRODUCT_COLUMNS)
+    )
+    days = sql.SQL(CHANGE_DAYS.replace("{new}", "products"))
+    items = sql.SQL(_STEPS) + items_of(dataset, of_touched=True)
+    return sql.SQL(_WINDOW) + _counts(dataset) + items + changed + days
+
+
+@cache
+def _touched_statement(dataset: Dataset) -> sql.Composed:
+    return sql.SQL(_TOUCHED).format(
+        table=sql.Identifier(SELLER, dataset.name), former=sql.Identifier(HISTORY, dataset.name)
+    )
+
+
+def _counts(dataset: Dataset) -> sql.Composed:
+    """Return the items of WITH that count the rows of the days in `unsummed`."""
+    column = dataset.split_by.column if dataset.split_by else None
+    return sql.SQL(_COUNTS).format(
+        table=sql.Identifier(SELLER, dataset.name),
+        part=sql.Identifier("stored", column) if column else sql.SQL("NULL::text"),
+    )
+
+
+def _sums(dataset: Dataset) -> sql.Composed:
+    """Return the items of WITH that write the sums of the months in `windows`, which are those in `unsummed`."""
+    days = sql.SQL(DAYS_OF).format(sign=sql.SQL("1"), products=sql.SQL("products"))
+    sums = sql.SQL(_SUMS).format(
+        selected=sql.SQL(SELECTED[dataset.name]),
+        product_columns=sql.SQL(PRODUCT_COLUMNS),
+        day_columns=sql.SQL(DAY_COLUMNS),
+        day_sums=sql.SQL(SELECT_DAYS).format(days=days),
+    )
+    return sql.SQL(_STEPS) + items_of(dataset) + sums
+
+
+def forget_sums(connection: Connection, accounts: Sequence[str]) -> None:
+    """Invalidate the sums of accounts. No others are written before the transaction ends."""
+    for account in accounts:
+        lock(connection, lock_name(account))
+        driver_of(connection).execute(_FORGET, {"account": account})
+
+
+def write_sums(connection: Connection, accounts: Sequence[str]) -> None:
+    """Sum the rows of accounts whose sums `forget_sums` invalidated in the same transaction."""
+    driver = driver_of(connection)
+    driver.execute(SETTINGS)
+    for account in accounts:
+        for dataset in LISTS:
+            if not dataset.is_computed:
+                driver.execute(sum_statement(dataset), values_of(dataset, account))
+    driver.execute(APPLY, {"accounts": list(accounts)})
+    for table in (SUMMARIES, DAILY_COUNTS, PRODUCT_SUMS, DAY_SUMS, COST_STEPS):
+        driver.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(SERVICE, table.name)))
+
+
+def apply_costs(connection: Connection, account: str) -> None:
+    """Compute the costs of products whose cost periods changed, unless another program sums rows of the account."""
+    if try_lock(connection, lock_name(account)):
+        driver_of(connection).execute(APPLY, {"accounts": [account]})

@@ -1,0 +1,232 @@
+"""Tests that the sums of statistics agree with the stored rows after any load, revert and change of costs."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.warehouse.history.reverts import revert
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
+from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
+from seller_platform.warehouse.sums.keeping import lock_name
+from seller_platform_tests.service.statistics.test_endpoint import (
+    LEGAL,
+    PATH,
+    PERIOD_OF,
+    check,
+    expected_sums,
+    read_stored,
+)
+from seller_platform_tests.support.served import ANN, Served, execute
+
+DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
+US = "S1.US"
+DAYS = (date(2026, 2, 10), date(2026, 4, 20))
+MONTHS = tuple(Window(date(2026, month, 1), date(2026, month + 1, 1)) for month in (2, 3, 4))
+SKUS = ("A", "B", "C ü", "d")
+FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
+LOADED_AT = datetime(2026, 3, 3, tzinfo=UTC)
+
+
+@pytest.fixture
+def shop(service: Served) -> Served:
+    for number, sku in enumerate(SKUS):
+        execute(
+            service.database,
+            "INSERT INTO service.products (account, sku, asin, parent_asin, product_name) VALUES (%s, %s, %s, %s, %s)",
+            *(US, sku, f"B{number}", f"P{number // 2}", f"Name of {sku}"),
+        )
+    for day in range(120):
+        for currency, rate in (("EUR", Decimal(1)), ("USD", Decimal("1.083517") + day), ("GBP", Decimal("0.85") + day)):
+            execute(
+                service.database,
+                "INSERT INTO service.exchange_rates VALUES (%s, %s, %s)",
+                *(date(2026, 1, 1) + timedelta(days=day), currency, rate),
+            )
+    return service
+
+
+def _store(served: Served, dataset: Dataset, window: Window, rows: Sequence[Row]) -> Receipt:
+    with open_load(served.database, Slice(dataset, US, window)) as load:
+        if dataset == DAILY:
+            load.spool.write(rows[::2], tags=("platform",), page=1)
+            load.spool.write(rows[1::2], tags=("non-platform",), page=1)
+        else:
+            load.spool.write(rows, tags=(), page=1)
+        return load.store(FACTS, started_at=LOADED_AT)
+
+
+def _sales(random: Random, window: Window) -> list[Row]:
+    return [
+        (day, sku, "Name", "ASIN", random.randrange(9), f"{random.randrange(9999) / 100:.2f}", "0", "0", "0", day)
+        for day in window.each_day()
+        for sku in SKUS
+        for _ in range(random.choice((0, 0, 1, 2)))
+    ]
+
+
+def _ledger(random: Random, window: Window) -> list[Row]:
+    return [
+        (f"{day}T12:00:00-08:00", kind, "order", sku, kind, 1, f"{-random.randrange(999) / 100}", "USD", None, day)
+        for day in window.each_day()
+        for sku in (*SKUS, None)
+        for kind in random.choice(((), (), ("Fee",), ("Fee", "Order", "Fee")))
+    ]
+
+
+def _change(random: Random, dataset: Dataset, rows: Sequence[Row]) -> list[Row]:
+    """Return rows of which few are missing or have another amount."""
+    column = 5 if dataset == DAILY else 6
+    changed = [row for row in rows if random.random() > 0.05]
+    return [
+        (*row[:column], f"{random.randrange(999) / -100}", *row[column + 1 :]) if random.random() < 0.05 else row
+        for row in changed
+    ]
+
+
+def _write_costs(served: Served, random: Random) -> None:
+    """Replace the costs of a product as no program of ours does, so that nothing but the rows shows it."""
+    sku = random.choice(SKUS)
+    execute(served.database, "DELETE FROM seller.cost_periods WHERE sku = %s", sku)
+    first = DAYS[0] + timedelta(days=random.randrange(40))
+    elements = [
+        {"amount": f"{random.randrange(5000) / 1000}", "currency": currency}
+        for currency in random.choice((("USD",), ("USD", "GBP"), ("GBP", "EUR", "USD")))
+    ]
+    for start in (first, first + timedelta(days=9)):
+        execute(
+            served.database,
+            "INSERT INTO seller.cost_periods "
+            "(sku, from_date, to_date, cost_elements, local_day, account, load_id, page) "
+            "VALUES (%s, %s, %s, %s::jsonb, '2026-03-01', %s, 0, 0)",
+            *(sku, start, start + timedelta(days=20), json.dumps(elements), US),
+        )
+
+
+@contextmanager
+def _locked_sums(url: str) -> Iterator[None]:
+    with psycopg.connect(url) as connection:
+        assert connection.execute(TRY_LOCK, {"name": lock_name(US)}).fetchone() == (True,)
+        yield
+
+
+def _different(served: Served, currency: str | None) -> list[object]:
+    """Return the combinations whose answers are not those of a computation from the rows."""
+    stored = read_stored(served.database)
+    different: list[object] = []
+    with served.client(ANN) as client:
+        for view, group, period in LEGAL:
+            dimension, part = (group, period) if view == "product" else (None, PERIOD_OF[group])
+            expected = expected_sums(stored, [US], dimension, part, currency or "USD", days=DAYS)
+            query = {"view_by": view, "group_by": group, "period_by": period, "currency": currency}
+            days = {"account_title": "Shop US", "start_date": str(DAYS[0]), "end_date": str(DAYS[1])}
+            sent = {name: value for name, value in {**query, **days}.items() if value is not None}
+            answer = client.get(PATH, params=sent)
+            assert answer.status_code == 200, answer.text
+            body: dict[str, Any] = json.loads(answer.text, parse_float=Decimal)
+            rows = {(row.get(group) if dimension else None, row.get("date")): row for row in body["data"]}
+            try:
+                assert (rows.keys(), body["total"]) == (expected.keys(), len(expected))
+                for key, row in rows.items():
+                    check(row, expected[key])
+            except AssertionError as error:
+                different.append((view, group, period, currency, str(error)))
+    return different
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_every_combination_agrees_with_the_rows_after_any_change(shop: Served, database_url: str, seed: int) -> None:
+    random = Random(seed)
+    read: dict[tuple[Dataset, Window], list[Row]] = {}
+    receipts: list[Receipt] = []
+
+    def load() -> None:
+        dataset, window = random.choice((DAILY, LEDGER)), random.choice(MONTHS)
+        before = read.get((dataset, window))
+        rows = _change(random, dataset, before) if before else (_sales if dataset == DAILY else _ledger)(random, window)
+        read[dataset, window] = rows
+        receipt = _store(shop, dataset, window, rows)
+        if before:
+            receipts.append(receipt)
+
+    def load_while_another_sums() -> None:
+        with _locked_sums(database_url):
+            load()
+
+    def undo() -> None:
+        if receipts:
+            revert(shop.database, receipts.pop().id)
+            receipts.clear()
+
+    def forget() -> None:
+        execute(shop.database, "DELETE FROM service.summaries WHERE account = %s", US)
+
+    for dataset in (DAILY, LEDGER):
+        for window in MONTHS:
+            read[dataset, window] = (_sales if dataset == DAILY else _ledger)(random, window)
+            _store(shop, dataset, window, read[dataset, window])
+    changes: list[Callable[[], None]] = [load, lambda: _write_costs(shop, random), load, load_while_another_sums, undo]
+    different = _different(shop, None)
+    for change in (*changes, forget, *random.choices(changes, k=3)):
+        change()
+        different += _different(shop, random.choice((None, "EUR")))
+
+    assert different == []
+
+
+def test_loads_keep_the_sums_themselves(shop: Served) -> None:
+    random = Random(5)
+    for dataset, rows in ((DAILY, _sales), (LEDGER, _ledger)):
+        for window in MONTHS:
+            _store(shop, dataset, window, rows(random, window))
+
+    with shop.database.begin() as connection:
+        before = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
+        unsummed = connection.exec_driver_sql("SELECT count(*) FROM platform.loads WHERE summed IS NOT TRUE")
+        assert unsummed.scalar_one() == 0
+    different = _different(shop, None)
+    with shop.database.begin() as connection:
+        after = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
+
+    assert (different, before > 0, before == after) == ([], True, True)
+
+
+def test_a_written_cost_is_applied_when_it_is_written(shop: Served) -> None:
+    _store(shop, DAILY, MONTHS[1], _sales(Random(6), MONTHS[1]))
+    body = {
+        "account_title": "Shop US",
+        "sku": "A",
+        "data": [
+            {
+                "dates": {"from_date": "2026-03-01", "to_date": "2026-03-20"},
+                "cost_elements": [{"cost_element": "Freight", "amount": 1.25, "currency": "USD"}],
+            }
+        ],
+    }
+    statement = (
+        "SELECT (SELECT sum(amount) FROM service.day_sums WHERE kind = 'cost'), "
+        "(SELECT 1.25 * sum(units_ordered) FROM seller.daily_product_sales WHERE sku = 'A' AND date < '2026-03-21')"
+    )
+
+    with shop.client(ANN) as client:
+        answer = client.post("/cogs/cost-periods", json=body)
+    assert answer.status_code == 200, answer.text
+    with shop.database.begin() as connection:
+        kept, computed = connection.exec_driver_sql(statement).one()
+    with shop.client(ANN) as client:
+        query = {"account_title": "Shop US", "sku": "A"}
+        assert client.request("DELETE", "/cogs/cost-periods", params=query).status_code == 200
+    with shop.database.begin() as connection:
+        left = connection.exec_driver_sql(statement).one()[0]
+
+    assert (kept, left) == (computed, None)

@@ -1,0 +1,53 @@
+"""Tests that loads keep sums without waiting for one another."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+import pytest
+
+from seller_platform.contract import Dataset, Window, dataset_named
+from seller_platform.contract.loads import CountVerdict, LoadFacts
+from seller_platform.warehouse.loads.copy_format import Row
+from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.postgres.advisory_locks import lock
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.sums.keeping import keep_sums, lock_name
+
+DAILY, LEDGER = map(dataset_named, ("daily_product_sales", "transactions"))
+FEBRUARY, MARCH = Window(date(2026, 2, 1), date(2026, 3, 1)), Window(date(2026, 3, 1), date(2026, 4, 1))
+FACTS = LoadFacts(1, 1, 2, None, CountVerdict.UNVERIFIABLE)
+
+
+def _store(database: Database, dataset: Dataset, window: Window, rows: Sequence[Row]) -> None:
+    with open_load(database, Slice(dataset, "S1.US", window)) as load:
+        load.spool.write(rows, tags=("platform",) if dataset.tags else (), page=1)
+        load.store(FACTS, started_at=datetime(2026, 4, 1, tzinfo=UTC))
+
+
+def _sale(day: date) -> Row:
+    return (day, "A", "Name", "ASIN", 1, "2.50", "0", "0", "0", day)
+
+
+@pytest.mark.parametrize(("dataset", "window"), [(DAILY, FEBRUARY), (LEDGER, MARCH)])
+def test_loads_of_neighbouring_slices_wait_for_no_lock(database: Database, dataset: Dataset, window: Window) -> None:
+    # The last days of February and the first of March are of one week.
+    _store(database, DAILY, MARCH, [_sale(MARCH.start)])
+    _store(database, DAILY, FEBRUARY, [_sale(FEBRUARY.last_day)])
+
+    with database.begin() as first, database.begin() as second:
+        kept = [keep_sums(first, DAILY, "S1.US", MARCH, load_id=0)]
+        second.exec_driver_sql("SET LOCAL lock_timeout = '1s'")
+        kept.append(keep_sums(second, dataset, "S1.US", window, load_id=0))
+
+    assert kept == [True, True]
+
+
+def test_a_load_does_not_wait_for_a_program_that_sums(database: Database) -> None:
+    with database.begin() as summing:
+        lock(summing, lock_name("S1.US"))
+        _store(database, DAILY, MARCH, [_sale(MARCH.start)])
+
+    with database.begin() as connection:
+        summed = connection.exec_driver_sql("SELECT summed FROM platform.loads").scalar_one()
+        stored = connection.exec_driver_sql("SELECT count(*) FROM service.product_sums").scalar_one()
+    assert (summed, stored) == (False, 0)
