@@ -208,7 +208,7 @@ def test_amounts_computed_upstream_are_sent_as_given_and_agree_to_the_cent(plann
     applied = planner.apply(plan)
 
     assert applied.problem is None
-    assert planner.shop.sums() == {"2026-01-01..2026-12-31": Decimal("3.6666666667")}
+    assert planner.shop.sums() == {"2026-01-01..2026-12-31": Decimal("3.67")}
     assert applied.plan.writes[0].wanted[0].cost_elements == (element,)
 
 

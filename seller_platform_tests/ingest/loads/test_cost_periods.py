@@ -59,7 +59,7 @@ def test_costs_of_all_products_are_a_snapshot_of_the_accounts_own_day(shop: Shop
     assert stored == [
         (SKUS[0], date(2026, 1, 1), date(2026, 1, 31), "2.10", day, US, receipt.id),
         (SKUS[0], date(2026, 2, 1), date(2026, 2, 28), "3.00", day, US, receipt.id),
-        (SKUS[2], date(2026, 1, 1), date(2026, 12, 31), "0.005", day, US, receipt.id),
+        (SKUS[2], date(2026, 1, 1), date(2026, 12, 31), "0.01", day, US, receipt.id),
     ]
     assert (receipt.rows, receipt.verdict, receipt.announced, receipt.run_id) == (3, "unverifiable", None, "run")
     assert receipt.notes == {"products": 4, "unknown_products": 1}

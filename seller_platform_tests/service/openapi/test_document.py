@@ -26,7 +26,8 @@ from seller_platform.service.oauth.developers_page import DELETE, NEW
 from seller_platform.service.openapi.document import example_of, openapi_document, operations, without_references
 from seller_platform.service.openapi.operations import Description
 from seller_platform.service.openapi.routes import Route
-from seller_platform.service.pages.login import APPROVALS, DEVELOPERS, LOGIN, LOGOUT
+from seller_platform.service.own_account.reset import RESET
+from seller_platform.service.pages.login import ACCOUNT, APPROVALS, DEVELOPERS, LOGIN, LOGOUT, PASSKEY_LOGIN
 from seller_platform.service.pages.rendering import HOME, STATIC_FILES
 from seller_platform_tests.service.statistics.test_endpoint import PERIODS, label_of
 from seller_platform_tests.support.served import ANN, Served, execute
@@ -42,7 +43,8 @@ _TYPES = {
 }
 _FORMATS = {Kind.DATE: "date", Kind.TIMESTAMP: "date-time"}
 _OWN_PAGES = {DEVELOPERS, NEW, DELETE, EDIT, SECRET, END_SECRET, APPROVALS, END}
-_PAGES = {HOME, LOGIN, LOGOUT, *_OWN_PAGES, *STATIC_FILES, OPENAPI, DOCS}
+_ACCOUNT_PAGES = {ACCOUNT, *(f"{ACCOUNT}/{name}" for name in ("password", "sessions", "passkeys", "activity")), RESET}
+_PAGES = {HOME, LOGIN, LOGOUT, PASSKEY_LOGIN, *_OWN_PAGES, *_ACCOUNT_PAGES, *STATIC_FILES, OPENAPI, DOCS}
 
 
 @pytest.fixture(scope="module")

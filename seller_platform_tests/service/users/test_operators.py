@@ -176,8 +176,8 @@ def test_a_group_selects_its_accounts(service: Served) -> None:
     assert (answers, removed) == ([200, 404], 404)
     with service.database.begin() as connection:
         events = connection.exec_driver_sql("SELECT kind, details FROM service.security_events ORDER BY id").all()
-    germany = {"group": "Germany"}
-    assert [tuple(event) for event in events] == [
+    germany = {"title": "Germany"}
+    assert [tuple(event) for event in events if event[0].startswith("group_")] == [
         ("group_changed", {**germany, "accounts": ["S1.DE"]}),
         ("group_changed", {**germany, "accounts": ["S1.DE", "S1.US"]}),
         ("group_removed", germany),
