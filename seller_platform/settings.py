@@ -117,7 +117,7 @@ class Settings(BaseSettings):
 
 
 def origin_of(url: str) -> str:
-    """Return a URL of a host and perhaps a port, in lower case and without a slash at its end.
+    """Return a URL of a host and perhaps a port, in lower case, without a slash at its end and without a default port.
 
     Raises:
         ValueError: It is another URL, or none.
@@ -130,7 +130,8 @@ def origin_of(url: str) -> str:
             raise ValueError(url)
     except ValueError:
         raise ValueError("must be an http or https URL without path, such as https://api.example.com") from None
-    return origin
+    default_port = {"http": ":80", "https": ":443"}[parts.scheme]
+    return origin.removesuffix(default_port)  # browsers leave it out, and origins are compared as texts
 
 
 def listed(text: str) -> tuple[str, ...]:

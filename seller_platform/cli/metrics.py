@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output
+from seller_platform.cli.processes import PORT
 from seller_platform.service.monitoring.prometheus import metrics_page
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.loads.metrics import account_counts, load_measures
@@ -20,7 +21,7 @@ _LABELS = ("dataset", "account")
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=9464, show_default=True, help="The port to listen on.")
+@click.option("--port", default=9464, show_default=True, type=PORT, help="The port to listen on.")
 def metrics(*, host: str, port: int) -> None:
     """Serve the warehouse's metrics to Prometheus, until Ctrl-C.
 

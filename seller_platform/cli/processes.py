@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import click
 import httpx
 
 from seller_platform.errors import SellerPlatformError
+
+PORT = click.IntRange(0, 65_535)
+"""The values of options that take a port."""
 
 _READY_SECONDS = 60
 _STARTS_A_MINUTE = 5

@@ -15,7 +15,11 @@ def test_events_are_never_changed_and_deleted_only_after_their_retention(databas
         connection.execute(
             "INSERT INTO service.security_events (at, kind) VALUES (now() - interval '401 days', 'logged_out')"
         )
-        for statement in ("UPDATE service.security_events SET user_id = 8", "DELETE FROM service.security_events"):
+        for statement in (
+            "UPDATE service.security_events SET user_id = 8",
+            "DELETE FROM service.security_events",
+            "TRUNCATE service.security_events",
+        ):
             with pytest.raises(psycopg.errors.RaiseException, match="append-only"):
                 connection.execute(statement)
         connection.execute("DELETE FROM service.security_events WHERE at < now() - interval '400 days'")

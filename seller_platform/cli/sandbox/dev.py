@@ -12,7 +12,7 @@ import click
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output
-from seller_platform.cli.processes import Program, await_answer, free_port, running
+from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.errors import SellerPlatformError
@@ -27,9 +27,15 @@ class ProgramEndedError(SellerPlatformError):
 
 
 @click.command()
-@click.option("--port", default=3000, show_default=True, help="Port of the Dagster UI; if it is in use, another one.")
 @click.option(
-    "--service-port", default=8700, show_default=True, help="Port of the service; if it is in use, another one."
+    "--port", default=3000, show_default=True, type=PORT, help="Port of the Dagster UI; if it is in use, another one."
+)
+@click.option(
+    "--service-port",
+    default=8700,
+    show_default=True,
+    type=PORT,
+    help="Port of the service; if it is in use, another one.",
 )
 @click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many generated accounts.")
 @click.option("--months", default=4, show_default=True, type=click.IntRange(1), help="How many months of sales.")

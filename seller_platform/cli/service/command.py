@@ -5,6 +5,7 @@ from datetime import timedelta
 import click
 
 from seller_platform.cli.output import Output
+from seller_platform.cli.processes import PORT
 from seller_platform.cli.service.applications import application
 from seller_platform.cli.service.csv_loads import products, rates
 from seller_platform.cli.service.doctor import doctor
@@ -34,14 +35,12 @@ service.add_command(events)
 
 @service.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8700, show_default=True, help="The port to listen on; 0 takes a free one.")
+@click.option("--port", default=8700, show_default=True, type=PORT, help="The port to listen on; 0 takes a free one.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1), help="How many processes.")
 @click.option(
     "--worker/--no-worker", "writes_reports", default=True, show_default=True, help="Whether to write reports as well."
 )
-@click.option(
-    "--metrics-port", type=click.IntRange(0), help="Serve metrics to Prometheus on this port; 0 takes a free one."
-)
+@click.option("--metrics-port", type=PORT, help="Serve metrics to Prometheus on this port; 0 takes a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address of that port.")
 @database_options
 def run(

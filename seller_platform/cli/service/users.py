@@ -128,7 +128,10 @@ def user_reset_link(*, email: str, hours: float, service_url: str | None, url: s
     with open_service(url) as database:
         token = create_reset_link(database, email, timedelta(hours=hours))
     link = f"{base_url.rstrip('/')}{RESET}?token={token}"
-    say(output, f"{link}\nIt works once, within {hours:g} hours.", {"email": email, "url": link, "hours": hours})
+    text = f"{link}\nIt works once, within {hours:g} hours."
+    if base_url == _LOCAL_URL:
+        text += f"\n{_LOCAL_URL} is assumed; where the service has another URL, use --service-url."
+    say(output, text, {"email": email, "url": link, "hours": hours})
 
 
 @user.group("passkeys")

@@ -24,13 +24,13 @@ FROM service.applications
 WHERE client_id = %s
 """
 
-# An imitation is registered after what it imitates, unless an operator has verified the other one since.
+# An imitation got its name after what it imitates, unless an operator has verified the other one since.
 _OTHERS = """
 SELECT other.name
 FROM service.applications AS this
 JOIN service.applications AS other
   ON other.client_id <> this.client_id AND other.owner_id IS DISTINCT FROM this.owner_id
- AND (other.verified_at IS NOT NULL OR other.created_at <= this.created_at)
+ AND (other.verified_at IS NOT NULL OR other.named_at <= this.named_at)
 WHERE this.client_id = %s AND this.verified_at IS NULL
 """
 

@@ -30,7 +30,8 @@ ON CONFLICT DO NOTHING
 # An operator has verified this name with these redirect URIs, and no others.
 _CHANGE = """
 UPDATE service.applications
-SET name = %(name)s, redirect_uri = %(first)s, further_redirect_uris = %(others)s,
+SET name = %(name)s, named_at = CASE WHEN name = %(name)s THEN named_at ELSE now() END,
+    redirect_uri = %(first)s, further_redirect_uris = %(others)s,
     verified_at = CASE
         WHEN name = %(name)s AND redirect_uri = %(first)s AND further_redirect_uris = %(others)s THEN verified_at
     END

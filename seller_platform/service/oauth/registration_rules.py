@@ -77,7 +77,9 @@ def is_registered(redirect_uri: str, redirect_uris: Sequence[str], *, is_public:
     """
     if redirect_uri in redirect_uris:
         return True
-    sent = _without_port(redirect_uri) if is_public else None
+    if not is_public or not redirect_uri.isascii() or not redirect_uri.isprintable():
+        return False
+    sent = _without_port(redirect_uri)
     return sent is not None and sent in map(_without_port, redirect_uris)
 
 

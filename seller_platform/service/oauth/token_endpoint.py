@@ -24,7 +24,6 @@ from seller_platform.service.security_events import EventKind, record_event
 _REFUSED_LATELY = """
 SELECT FROM service.security_events
 WHERE at > now() - interval '1 minute' AND kind = %s AND client_id = %s
-  AND address IS NOT DISTINCT FROM %s
 LIMIT 1
 """
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
@@ -155,19 +154,19 @@ async def _authenticate_application(
     if application is not None and application.is_public and secret is None:
         return application
     if application is None or not application.has_secret(secret or ""):
-        if application is not None and not await _was_refused_lately(connection, request, application):
+        if application is not None and not await _was_refused_lately(connection, application):
             owner_id = application.owner_id
             await _record(connection, request, application, EventKind.SECRET_REFUSED, user_id=owner_id)
         raise TokenEndpointError("invalid_client", "client_id or client_secret is wrong or missing", status=401)
     return application
 
 
-async def _was_refused_lately(connection: Connection, request: Request, application: RegisteredApplication) -> bool:
-    """Whether a refused secret of the application was recorded in the last minute for the same address.
+async def _was_refused_lately(connection: Connection, application: RegisteredApplication) -> bool:
+    """Whether a refused secret of the application was recorded in the last minute.
 
     Client ids are public, so that anyone can send wrong secrets; they must not fill the table of events.
     """
-    values = (EventKind.SECRET_REFUSED.value, application.client_id, request.client.host if request.client else None)
+    values = (EventKind.SECRET_REFUSED.value, application.client_id)
     recorded = await connection.execute(_REFUSED_LATELY, values)
     return await recorded.fetchone() is not None
 

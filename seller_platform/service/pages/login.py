@@ -64,12 +64,12 @@ _LONGEST_EMAIL = 254
 _WRONG = "E-mail address or password is wrong."
 _STALE = "This page was open for too long. Please log in again."
 _NEEDS_LOGIN = re.compile(
-    rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret|secret/end))?"
+    rf"{AUTHORIZE}\?[!-~]*|{DEVELOPERS}(/new|/[A-Za-z0-9_-]+/(delete|edit|secret))?"
     rf"|{APPROVALS}(/[A-Za-z0-9_-]+/end)?|{ACCOUNT}(/[a-z]+)?"
 )
 _WAS_LOCKED = """
 SELECT FROM service.security_events
-WHERE kind = 'login_locked' AND address = %s AND user_id IS NULL AND at > now() - interval '15 minutes'
+WHERE kind = 'login_locked' AND details ->> 'network' = %s AND user_id IS NULL AND at > now() - interval '15 minutes'
 LIMIT 1
 """
 
@@ -147,10 +147,12 @@ class Login:
                 user = await verify_login(connection, party, session.secret, credential)
             except PasskeyRefusedError as error:
                 note_login(request, LoginOutcome.REFUSED)
-                details = {"problem": error.problem}
-                await record_event(
-                    connection, EventKind.PASSKEY_REFUSED, request=request, user_id=error.user_id, details=details
-                )
+                # Without a user, nobody had given the password before; such requests must not fill the table.
+                if error.user_id is not None:
+                    details = {"problem": error.problem}
+                    await record_event(
+                        connection, EventKind.PASSKEY_REFUSED, request=request, user_id=error.user_id, details=details
+                    )
                 problem = error.message
             else:
                 destination = _local(form.get("next", ""))
@@ -278,9 +280,9 @@ async def record_failure(
         details = {"email": email[:_LONGEST_EMAIL], "locked": "the user, for a growing delay"}
         await record_event(connection, EventKind.LOGIN_LOCKED, request=request, user_id=user_id, details=details)
     if attempt.failures_of_address == MOST_OF_AN_ADDRESS:
-        address = request.client.host if request.client else None
-        if await (await connection.execute(_WAS_LOCKED, (address,))).fetchone() is None:
-            details = {"locked": "the address, for 15 minutes"}
+        network = network_of(request.client.host if request.client else "unknown")
+        if await (await connection.execute(_WAS_LOCKED, (network,))).fetchone() is None:
+            details = {"locked": "the address, for 15 minutes", "network": network}
             await record_event(connection, EventKind.LOGIN_LOCKED, request=request, details=details)
 
 

@@ -24,6 +24,7 @@ _STORE_HASH = "UPDATE service.users SET password_hash = %(password_hash)s WHERE 
 _END_SESSIONS = """
 WITH challenges AS (DELETE FROM service.passkey_challenges WHERE user_id = %(user_id)s),
      links AS (DELETE FROM service.reset_links WHERE user_id = %(user_id)s),
+     attempts AS (DELETE FROM service.login_attempts WHERE subject = 'account ' || %(user_id)s::bigint),
      browsers AS (DELETE FROM service.known_browsers WHERE user_id = %(user_id)s)
 DELETE FROM service.sessions WHERE user_id = %(user_id)s AND session_hash <> %(kept)s
 """

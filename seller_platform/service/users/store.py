@@ -99,8 +99,11 @@ def ensure_user(database: Database, email: str, name: str, password: str) -> int
         values = {"name": name, "password_hash": hash_password(password), "status": "active"}
         with database.begin() as connection:
             user_id = user_id_of(connection, email)
-            old_hash = connection.execute(select(USERS.c.password_hash).where(USERS.c.id == user_id)).scalar_one()
+            stored = select(USERS.c.password_hash, USERS.c.status != "active").where(USERS.c.id == user_id)
+            old_hash, was_closed = connection.execute(stored).one()
             connection.execute(update(USERS).where(USERS.c.id == user_id).values(values))
+            if was_closed:
+                record_operator_event(connection, EventKind.USER_REOPENED, user_id=user_id)
             if not verify_password(old_hash, password):
                 end_sessions(connection, user_id)
                 record_operator_event(connection, EventKind.PASSWORD_CHANGED, user_id=user_id)

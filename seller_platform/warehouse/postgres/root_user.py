@@ -144,6 +144,9 @@ def _make_servers_folder(servers: Path) -> None:
     if not servers.exists():
         servers.mkdir(parents=True)
         servers.chmod(0o755)  # a new folder, whatever the umask
+    status = servers.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OSError(f"{servers} must be a folder of root into which no other user may write; `chown` and `chmod` it")
     if not is_open_to_others(servers):
         raise OSError(
             f"the user {SERVER_USER} cannot reach {servers}; set SELLER_PLATFORM_ROOT_DATA_FOLDER to a folder that "

@@ -90,6 +90,7 @@ APPLICATIONS = Table(
         server_default="{}",
         comment="Other addresses where users are sent back to.",
     ),
+    _now("named_at", "When it got its name: an imitation has it later."),
     Column("verified_at", DateTime(timezone=True), comment="When an operator verified it as it is now; null: never."),
     Column("secret_created_at", DateTime(timezone=True), comment="When the secret was created; null: with the client."),
     Column("old_secret_hash", LargeBinary, comment="SHA-256 of the secret before, which works until it ends."),

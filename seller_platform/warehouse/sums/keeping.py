@@ -97,6 +97,8 @@ windows AS MATERIALIZED (
         date_trunc('month', greatest(unsummed.first_day, ends.first_day)),
         least(unsummed.end_day - interval '1 day', ends.last_day), interval '1 month'
     ) AS month
+    -- Without rows both ends are null, which greatest() and least() ignore: the series would have no end.
+    WHERE ends.first_day IS NOT NULL
 ){items}
 INSERT INTO service.summaries (account, dataset, loads, with_sums)
 SELECT %(account)s, %(dataset)s, coalesce((SELECT array_agg(id) FROM receipts), '{{}}'), {with_sums}

@@ -38,8 +38,10 @@ def upgrade() -> None:
     op.execute("""
         CREATE FUNCTION service.keep_security_events() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
-            IF TG_OP = 'DELETE' AND OLD.at < now() - interval '400 days' THEN
-                RETURN OLD;
+            IF TG_OP = 'DELETE' THEN
+                IF OLD.at < now() - interval '400 days' THEN
+                    RETURN OLD;
+                END IF;
             END IF;
             RAISE EXCEPTION 'service.security_events is append-only: rows are kept for 400 days and never changed';
         END
@@ -48,4 +50,8 @@ def upgrade() -> None:
     op.execute("""
         CREATE TRIGGER keep_security_events BEFORE UPDATE OR DELETE ON service.security_events
         FOR EACH ROW EXECUTE FUNCTION service.keep_security_events()
+    """)
+    op.execute("""
+        CREATE TRIGGER keep_all_security_events BEFORE TRUNCATE ON service.security_events
+        FOR EACH STATEMENT EXECUTE FUNCTION service.keep_security_events()
     """)

@@ -23,6 +23,13 @@ def upgrade() -> None:
                 server_default="{}",
                 comment="Other addresses where users are sent back to.",
             ),
+            sa.Column(
+                "named_at",
+                moment,
+                nullable=False,
+                server_default=sa.text("now()"),
+                comment="When it got its name: an imitation has it later.",
+            ),
             sa.Column("verified_at", moment, comment="When an operator verified it as it is now; null: never."),
             sa.Column("secret_created_at", moment, comment="When the secret was created; null: with the client."),
             sa.Column(
@@ -59,3 +66,4 @@ def upgrade() -> None:
     for table, added in columns.items():
         for column in added:
             op.add_column(table, column, schema="service")
+    op.execute("UPDATE service.applications SET named_at = created_at")
