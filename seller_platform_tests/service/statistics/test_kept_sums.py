@@ -201,6 +201,17 @@ def test_loads_keep_the_sums_themselves(shop: Served) -> None:
     assert (different, before > 0, before == after) == ([], True, True)
 
 
+def test_a_ledger_without_rows_is_summed_after_an_upgrade(shop: Served) -> None:
+    _store(shop, DAILY, MONTHS[0], _sales(Random(7), MONTHS[0]))
+    _store(shop, LEDGER, MONTHS[0], [])
+    execute(shop.database, "UPDATE platform.loads SET summed = NULL")
+    execute(shop.database, "UPDATE service.summaries SET with_sums = false")
+    execute(shop.database, "DELETE FROM service.product_sums")
+    execute(shop.database, "DELETE FROM service.day_sums")
+
+    assert _different(shop, None) == []
+
+
 def test_a_written_cost_is_applied_when_it_is_written(shop: Served) -> None:
     _store(shop, DAILY, MONTHS[1], _sales(Random(6), MONTHS[1]))
     body = {
