@@ -37,6 +37,9 @@ class Settings(BaseSettings):
     service_cheap_at_once: int = Field(8, alias="SELLER_PLATFORM_SERVICE_CHEAP_AT_ONCE", ge=2, le=100)
     service_lists_at_once: int | None = Field(None, alias="SELLER_PLATFORM_SERVICE_LISTS_AT_ONCE", ge=2, le=100)
     service_heavy_at_once: int | None = Field(None, alias="SELLER_PLATFORM_SERVICE_HEAVY_AT_ONCE", ge=2, le=100)
+    service_wait_milliseconds: int | None = Field(
+        None, alias="SELLER_PLATFORM_SERVICE_WAIT_MILLISECONDS", ge=0, le=60_000
+    )
     service_open_reports: int = Field(20, alias="SELLER_PLATFORM_SERVICE_OPEN_REPORTS", ge=1, le=1_000)
     service_report_bytes: int = Field(1 << 30, alias="SELLER_PLATFORM_SERVICE_REPORT_BYTES", ge=1 << 20)
     service_report_days: int = Field(7, alias="SELLER_PLATFORM_SERVICE_REPORT_DAYS", ge=1, le=365)

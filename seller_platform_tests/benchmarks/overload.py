@@ -9,6 +9,8 @@ with raw sockets, so that the clients need little of the processor.
 
 Times are measured at the client. In the open loop they begin when a request is due, even if it is sent later. The
 figures are medians of the rounds.
+
+The clients are late too on a busy machine. The table says how late they sent, and how much of the processors they used.
 """
 
 import argparse
@@ -30,6 +32,7 @@ from rich.table import Table
 from seller_platform.contract.datasets.sales import SALES_BY_DATE
 from seller_platform.contract.wire import USER_ME
 from seller_platform.sandbox import load_sandbox
+from seller_platform.service.limits.lanes import WAIT_SECONDS
 from seller_platform.service.oauth.temporary_access import temporary_access
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -67,6 +70,8 @@ class Outcome:
     admitted: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
     statuses: dict[int, int] = field(default_factory=dict)
+    late: list[float] = field(default_factory=list)
+    processor_seconds: list[float] = field(default_factory=list)
 
     @property
     def per_second(self) -> float:
@@ -135,12 +140,15 @@ def open_loop(target: Target, per_second: float, seconds: float) -> Outcome:
         for number in range(int(per_second * seconds)):
             due = began + number / per_second
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            outcome.late.append(time.perf_counter() - due)
             tasks.append(asyncio.create_task(one(due)))
         await asyncio.gather(*tasks)
         for exchange in idle:
             exchange.close()
 
+    computed = time.process_time()
     asyncio.run(run())
+    outcome.processor_seconds.append(time.process_time() - computed)
     return outcome
 
 
@@ -172,6 +180,10 @@ class Figures:
         self.note(f"{part}: {outcome.name}, answered in a second", outcome.per_second)
         self.note(f"{part}: {outcome.name}, median ms", percentile(outcome.admitted, 50))
         self.note(f"{part}: {outcome.name}, p99 ms", percentile(outcome.admitted, 99))
+        if outcome.late:
+            self.note(f"{part}: {outcome.name}, sent late by the client, p99 ms", percentile(outcome.late, 99))
+            busy = 100 * sum(outcome.processor_seconds) / outcome.seconds
+            self.note(f"{part}: {outcome.name}, processor time of the client, percent of a core", busy)
         if outcome.refused:
             prompt = sum(taken <= PROMPT_SECONDS for taken in outcome.refused) / len(outcome.refused)
             self.note(f"{part}: {outcome.name}, refused in a second", len(outcome.refused) / outcome.seconds)
@@ -244,6 +256,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     every = Figures()
+    # The service listens on the loopback, where requests would wait for seconds.
+    os.environ["SELLER_PLATFORM_SERVICE_WAIT_MILLISECONDS"] = str(int(1_000 * WAIT_SECONDS))
     with tempfile.TemporaryDirectory(prefix="seller-overload-", ignore_cleanup_errors=True) as path:
         folder = Path(path)
         server = EmbeddedServer(folder / "postgres")
@@ -259,7 +273,7 @@ def main() -> None:
                 temporary_access(database, [account.key]) as token,
                 temporary_access(database, [account.key]) as other_token,
                 service(url, folder, "--workers", str(options.workers), has_one_core=False) as (base_url, pid),
-                multiprocessing.get_context("spawn").Pool(3) as pool,
+                multiprocessing.get_context("spawn").Pool(3, os.setsid) as pool,
             ):
                 own = {"account_title": account.title, **days}
                 views = {"view_by": "product", "group_by": "sku", "currency": OTHER_CURRENCY}

@@ -98,8 +98,13 @@ def service(url: str, folder: Path, *options: str, has_one_core: bool = True) ->
     port = free_port()
     command = [*COMMAND, "service", "run", "--no-worker", "--port", str(port), *options]
     with (folder / "log").open("w") as log:
+        # Linux divides the processors among sessions first, and each process of PostgreSQL has one of its own.
         process = subprocess.Popen(
-            command, env={**os.environ, "SELLER_PLATFORM_SERVICE_DATABASE_URL": url}, stdout=log, stderr=log
+            command,
+            env={**os.environ, "SELLER_PLATFORM_SERVICE_DATABASE_URL": url},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     try:
         if has_one_core:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from seller_platform.errors import NotAdmittedError, QuotaUsedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.limits.lanes import Lane
+from seller_platform.service.limits.lateness import Lateness
 from seller_platform.service.limits.policy import WINDOW_SECONDS, Limits
 from seller_platform.service.limits.rates import Counts, Quota, Remaining, own_memory, shared_memory
 from seller_platform.service.metrics import Measures, note_headers
@@ -43,12 +44,14 @@ class Admission:
             monotonic: Returns seconds, by which rates are counted.
         """
         self._store, self._measures = store, measures
+        lane = partial(Lane, wait_seconds=limits.wait_seconds)
         self._lanes = {
-            Cost.CHEAP: Lane("requests", limits.cheap_at_once),
-            Cost.LIST: Lane("requests of lists and costs", limits.lists_at_once),
-            Cost.HEAVY: Lane("requests of statistics", limits.heavy_at_once),
-            Cost.DOWNLOAD: Lane("downloads", limits.downloads_at_once),
+            Cost.CHEAP: lane("requests", limits.cheap_at_once),
+            Cost.LIST: lane("requests of lists and costs", limits.lists_at_once),
+            Cost.HEAVY: lane("requests of statistics", limits.heavy_at_once),
+            Cost.DOWNLOAD: lane("downloads", limits.downloads_at_once),
         }
+        self._lateness = Lateness()
         self._lookups = Lane(
             "requests with new tokens", _LOOKUPS_AT_ONCE, wait_seconds=_LOOKUP_SECONDS, most_waiting=_LOOKUPS_WAITING
         )
@@ -80,11 +83,14 @@ class Admission:
         token_hash = hash_of(bearer_token(request.headers))
         user = self._users.get(token_hash) or await self._user_of(request, token_hash)
         self._count(request, token_hash, user)
+        # While the loop is late, only cheap requests begin.
+        waited_seconds = 0.0 if route.cost is Cost.CHEAP else self._lateness.seconds
         with self._measures.queued.track_inprogress():
-            await lane.enter(user)
+            await lane.enter(user, waited_seconds)
         response: Response | None = None
         try:
-            response = await route.answer(request)
+            with self._lateness:
+                response = await route.answer(request)
         except UnauthorizedError:
             # Its further requests must not use up the quota of the user.
             self._users.pop(token_hash, None)

@@ -2,17 +2,33 @@
 
 A request that cannot begin within less than a tenth of a second is refused. So no request waits in a long queue, and a
 user whose requests take long cannot keep all others out.
+
+Where a user's queue was full, the newest request begins first until the queue is empty, and a new request takes the
+turn of the oldest, which is refused. Else each admitted request would have waited almost as long as is allowed.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from seller_platform.errors import ServiceBusyError, TooManyUnderWayError
 
 WAIT_SECONDS = 0.06
 RETRY_SECONDS = 1
-_WAITING_FOR_EACH = 3
+_WAITING_FOR_EACH, _WAITING_FOR_A_SECOND = 3, 20
+
+
+@dataclass
+class _Queue:
+    """The requests of one user that wait, the oldest first.
+
+    Attributes:
+        is_flooded: Whether it was full, and not empty since.
+    """
+
+    turns: "deque[asyncio.Future[bool]]" = field(default_factory=deque)
+    is_flooded: bool = False
 
 
 class Lane:
@@ -28,30 +44,38 @@ class Lane:
         """Prepare an empty lane.
 
         Args:
-            most_waiting: How many requests of one user may wait; by default three for each that may run.
+            most_waiting: How many requests of one user may wait; by default three for each that may run, and at least
+                twenty for each second that they may wait.
         """
         self.name, self.share = name, max(1, at_once - max(1, at_once // 4))
-        self.most_waiting = most_waiting or _WAITING_FOR_EACH * self.share
+        self.most_waiting = most_waiting or max(
+            _WAITING_FOR_EACH * self.share, int(_WAITING_FOR_A_SECOND * wait_seconds)
+        )
         self._free, self._wait_seconds = at_once, wait_seconds
         self._under_way: dict[Hashable, int] = {}
-        self._waiting: dict[Hashable, deque[asyncio.Future[bool]]] = {}
+        self._waiting: dict[Hashable, _Queue] = {}
 
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return sum(map(len, self._waiting.values()))
+        return sum(len(queue.turns) for queue in self._waiting.values())
 
-    async def enter(self, user: Hashable) -> None:
+    async def enter(self, user: Hashable, waited_seconds: float = 0.0) -> None:
         """Begin a request of a user; each ends with `leave`.
+
+        Args:
+            waited_seconds: How long the request may have waited before, for the event loop.
 
         Raises:
             TooManyUnderWayError: The user's own requests hold the user's share of the lane.
             ServiceBusyError: The requests of others hold the lane.
         """
+        wait_seconds = self._wait_seconds - waited_seconds
+        is_late = wait_seconds < 0
         # Where a turn is free, nobody waits who may take it: `leave` has given it away.
-        if self._free and self._under_way.get(user, 0) < self.share:
+        if self._free and self._under_way.get(user, 0) < self.share and not is_late:
             self._begin(user)
-        elif len(self._waiting.get(user, ())) >= self.most_waiting or not await self._wait(user):
+        elif is_late or not await self._wait(user, wait_seconds):
             if self._under_way.get(user, 0) >= self.share:
                 raise TooManyUnderWayError(self.name, most=self.share, retry_after_seconds=RETRY_SECONDS)
             raise ServiceBusyError(self.name, retry_after_seconds=RETRY_SECONDS)
@@ -75,21 +99,25 @@ class Lane:
         may_begin = [user for user in self._waiting if self._under_way.get(user, 0) < self.share]
         return min(may_begin, key=lambda user: self._under_way.get(user, 0), default=None)
 
-    def _take_first(self, user: Hashable) -> asyncio.Future[bool]:
-        """Take the oldest waiting request of a user out of the queue."""
+    def _take_first(self, user: Hashable) -> "asyncio.Future[bool]":
+        """Take the request of a user whose turn it is out of the queue."""
         # A user who waits for more turns goes behind the others.
         queue = self._waiting.pop(user)
-        first = queue.popleft()
-        if queue:
+        first = queue.turns.pop() if queue.is_flooded else queue.turns.popleft()
+        if queue.turns:
             self._waiting[user] = queue
         return first
 
-    async def _wait(self, user: Hashable) -> bool:
+    async def _wait(self, user: Hashable, wait_seconds: float) -> bool:
         """Return whether the request may begin, which it then has."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[bool] = loop.create_future()
-        self._waiting.setdefault(user, deque()).append(turn)
-        timer = loop.call_later(self._wait_seconds, self._give_up, user, turn)
+        queue = self._waiting.setdefault(user, _Queue())
+        queue.turns.append(turn)
+        if len(queue.turns) > self.most_waiting:
+            queue.is_flooded = True
+            self._give_up(user, queue.turns[0])
+        timer = loop.call_later(wait_seconds, self._give_up, user, turn)
         try:
             return await turn
         except asyncio.CancelledError:
@@ -108,6 +136,6 @@ class Lane:
 
     def _forget(self, user: Hashable, turn: "asyncio.Future[bool]") -> None:
         queue = self._waiting[user]
-        queue.remove(turn)
-        if not queue:
+        queue.turns.remove(turn)
+        if not queue.turns:
             del self._waiting[user]

@@ -7,6 +7,7 @@ import ipaddress
 import os
 from dataclasses import dataclass, replace
 
+from seller_platform.service.limits.lanes import WAIT_SECONDS
 from seller_platform.settings import Settings
 
 WINDOW_SECONDS = 60
@@ -14,6 +15,7 @@ DEFAULT_PER_TOKEN, DEFAULT_PER_USER = 1_200, 2_400
 
 _FEWEST_AT_ONCE, _MOST_PROCESSORS = 2, 16
 _SPARE_CONNECTIONS = 4
+_SANDBOX_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Limits:
         lists_at_once: How many lists.
         heavy_at_once: How many statistics.
         downloads_at_once: How many downloads of reports; a slow client counts until it has read all.
+        wait_seconds: How long a request may wait to begin before it is refused.
         per_token: The requests of one token in a minute; 0 is no limit.
         per_user: The requests of one user in a minute, with all tokens; 0 is no limit.
         rates_file: The file in which several processes count; None where there is one process.
@@ -49,6 +52,7 @@ class Limits:
     lists_at_once: int = 4
     heavy_at_once: int = 3
     downloads_at_once: int = 8
+    wait_seconds: float = WAIT_SECONDS
     per_token: int = 0
     per_user: int = 0
     rates_file: str | None = None
@@ -82,16 +86,20 @@ STANDARD = Limits()
 def limits_of(settings: Settings, *, host: str, has_public_url: bool = False) -> Limits:
     """Return the limits of a service that listens on a host.
 
-    Without a setting, a service that only its own machine can reach has no rate limits. Lists and statistics at once
-    follow the number of processors, of which PostgreSQL needs one for each.
+    Without a setting, a service that only its own machine can reach has no rate limits, and its requests wait for
+    seconds before they are refused. Lists and statistics at once follow the number of processors, of which PostgreSQL
+    needs one for each.
     """
     processors = min(len(os.sched_getaffinity(0)), _MOST_PROCESSORS)
     is_sandbox = _is_loopback(host) and not has_public_url
     per_token, per_user = settings.service_requests_per_token, settings.service_requests_per_user
+    wait_milliseconds = settings.service_wait_milliseconds
+    standard_wait = _SANDBOX_WAIT_SECONDS if is_sandbox else WAIT_SECONDS
     return Limits(
         cheap_at_once=settings.service_cheap_at_once,
         lists_at_once=settings.service_lists_at_once or processors + 1,
         heavy_at_once=settings.service_heavy_at_once or max(_FEWEST_AT_ONCE, processors),
+        wait_seconds=standard_wait if wait_milliseconds is None else wait_milliseconds / 1_000,
         per_token=per_token if per_token is not None else 0 if is_sandbox else DEFAULT_PER_TOKEN,
         per_user=per_user if per_user is not None else 0 if is_sandbox else DEFAULT_PER_USER,
         reports=report_limits_of(settings),

@@ -1,6 +1,7 @@
 """Tests that a lane admits at once or refuses, and shares its turns among users."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from functools import wraps
 
@@ -8,6 +9,7 @@ import pytest
 
 from seller_platform.errors import NotAdmittedError, ServiceBusyError, TooManyUnderWayError
 from seller_platform.service.limits.lanes import Lane
+from seller_platform.service.limits.lateness import Lateness
 
 ANN, BOB, EVE = 1, 2, 3
 
@@ -66,15 +68,49 @@ async def test_a_free_turn_goes_to_the_waiting_user_with_the_fewest() -> None:
 
 
 @in_a_loop
-async def test_only_some_requests_of_a_user_wait() -> None:
-    lane = Lane("lists", 4, wait_seconds=60)
-    requests = [asyncio.create_task(lane.enter(ANN)) for _ in range(lane.share + lane.most_waiting + 5)]
-    await asyncio.sleep(0)
+async def test_a_full_queue_refuses_the_oldest_and_begins_the_newest() -> None:
+    lane, began = Lane("lists", 2, wait_seconds=60, most_waiting=3), list[int]()
 
-    refused = [task for task in requests if task.done() and task.exception()]
-    assert (lane.waiting, len(refused)) == (lane.most_waiting, 5)
-    for task in requests:
-        task.cancel()
+    async def request(number: int) -> None:
+        await lane.enter(ANN)
+        began.append(number)
+
+    await lane.enter(ANN)
+    requests = [asyncio.create_task(request(number)) for number in range(5)]
+    await asyncio.sleep(0)
+    refused = await asyncio.gather(*requests[:2], return_exceptions=True)
+    for _ in range(3):
+        lane.leave(ANN)
+        await asyncio.sleep(0)
+    later = [asyncio.create_task(request(number)) for number in (5, 6)]
+    for _ in later:
+        await asyncio.sleep(0)
+        lane.leave(ANN)
+    await asyncio.gather(*requests[2:], *later)
+
+    assert [type(each) for each in refused] == [TooManyUnderWayError] * 2
+    assert began == [4, 3, 2, 5, 6]
+
+
+@in_a_loop
+async def test_what_waited_too_long_for_the_loop_is_refused_though_a_turn_is_free() -> None:
+    lane, late_seconds = Lane("lists", 2, wait_seconds=0.06), 0.0
+
+    with Lateness() as lateness:
+        time.sleep(0.2)  # the loop is what must be late
+        late_seconds = lateness.seconds
+        await asyncio.sleep(0.02)
+        seconds_after = lateness.seconds
+        with pytest.raises(ServiceBusyError):
+            await lane.enter(ANN, late_seconds)
+        await lane.enter(ANN, seconds_after)
+
+    assert late_seconds > 0.15
+    assert seconds_after < late_seconds
+
+
+def test_a_lane_that_waits_for_seconds_has_a_longer_queue() -> None:
+    assert Lane("lists", 2, wait_seconds=5).most_waiting == 100
 
 
 @in_a_loop

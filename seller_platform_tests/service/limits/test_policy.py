@@ -12,6 +12,7 @@ def test_a_sandbox_on_its_own_machine_has_no_rate_limits(host: str) -> None:
 
     assert (limits.per_token, limits.per_user) == (0, 0)
     assert limits.heavy_at_once >= 2
+    assert limits.wait_seconds == 5
 
 
 @pytest.mark.parametrize(("host", "has_public_url"), [("0.0.0.0", False), ("::", False), ("127.0.0.1", True)])
@@ -19,15 +20,22 @@ def test_a_service_that_others_can_reach_has_rate_limits(host: str, has_public_u
     limits = limits_of(read_settings(), host=host, has_public_url=has_public_url)
 
     assert (limits.per_token, limits.per_user) == (DEFAULT_PER_TOKEN, DEFAULT_PER_USER)
+    assert limits.wait_seconds < 0.1
 
 
 def test_settings_change_limits_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("REQUESTS_PER_TOKEN", "5"), ("REQUESTS_PER_USER", "0"), ("HEAVY_AT_ONCE", "7")):
+    values = {
+        "REQUESTS_PER_TOKEN": "5",
+        "REQUESTS_PER_USER": "0",
+        "HEAVY_AT_ONCE": "7",
+        "WAIT_MILLISECONDS": "40",
+    }
+    for name, value in values.items():
         monkeypatch.setenv(f"SELLER_PLATFORM_SERVICE_{name}", value)
 
     limits = limits_of(read_settings(), host="127.0.0.1")
 
-    assert (limits.per_token, limits.per_user, limits.heavy_at_once) == (5, 0, 7)
+    assert (limits.per_token, limits.per_user, limits.heavy_at_once, limits.wait_seconds) == (5, 0, 7, 0.04)
 
 
 def test_processes_divide_requests_at_once_and_need_few_connections() -> None:
