@@ -3,11 +3,13 @@
 A request that cannot begin within less than a tenth of a second is refused. So no request waits in a long queue, and a
 user whose requests take long cannot keep all others out.
 
-Where a user's queue was full, the newest request begins first until the queue is empty, and a new request takes the
-turn of the oldest, which is refused. Else each admitted request would have waited almost as long as is allowed.
+A user's queue is no longer than what is likely to begin in that time. Where it was full, the newest request begins
+first until the queue is empty, and a new request takes the turn of the oldest, which is refused. Else each admitted
+request would have waited almost as long as is allowed, and each refused one too.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from seller_platform.errors import ServiceBusyError, TooManyUnderWayError
 WAIT_SECONDS = 0.06
 RETRY_SECONDS = 1
 _WAITING_FOR_EACH, _WAITING_FOR_A_SECOND = 3, 20
+_WEIGHT = 0.1  # of the newest duration in the mean
 
 
 @dataclass
@@ -52,13 +55,21 @@ class Lane:
             _WAITING_FOR_EACH * self.share, int(_WAITING_FOR_A_SECOND * wait_seconds)
         )
         self._free, self._wait_seconds = at_once, wait_seconds
-        self._under_way: dict[Hashable, int] = {}
+        self._mean_seconds = 0.0
+        self._under_way: dict[Hashable, deque[float]] = {}
         self._waiting: dict[Hashable, _Queue] = {}
 
     @property
     def waiting(self) -> int:
         """How many requests wait."""
         return sum(len(queue.turns) for queue in self._waiting.values())
+
+    @property
+    def capacity(self) -> int:
+        """How many requests of a user may wait now, by how long requests take."""
+        if not self._mean_seconds:
+            return self.most_waiting
+        return min(self.most_waiting, int(self._wait_seconds * self.share / self._mean_seconds))
 
     async def enter(self, user: Hashable, waited_seconds: float = 0.0) -> None:
         """Begin a request of a user; each ends with `leave`.
@@ -73,17 +84,19 @@ class Lane:
         wait_seconds = self._wait_seconds - waited_seconds
         is_late = wait_seconds < 0
         # Where a turn is free, nobody waits who may take it: `leave` has given it away.
-        if self._free and self._under_way.get(user, 0) < self.share and not is_late:
+        if self._free and self._count(user) < self.share and not is_late:
             self._begin(user)
         elif is_late or not await self._wait(user, wait_seconds):
-            if self._under_way.get(user, 0) >= self.share:
+            if self._count(user) >= self.share:
                 raise TooManyUnderWayError(self.name, most=self.share, retry_after_seconds=RETRY_SECONDS)
             raise ServiceBusyError(self.name, retry_after_seconds=RETRY_SECONDS)
 
     def leave(self, user: Hashable) -> None:
         """End a request of a user, and begin a waiting one."""
         self._free += 1
-        self._under_way[user] -= 1
+        # Which of a user's requests ends does not matter: the mean is the same.
+        seconds = time.monotonic() - self._under_way[user].popleft()
+        self._mean_seconds += (_WEIGHT if self._mean_seconds else 1) * (seconds - self._mean_seconds)
         if not self._under_way[user]:
             del self._under_way[user]
         while self._free and (next_user := self._next_user()) is not None:
@@ -92,12 +105,16 @@ class Lane:
 
     def _begin(self, user: Hashable) -> None:
         self._free -= 1
-        self._under_way[user] = self._under_way.get(user, 0) + 1
+        self._under_way.setdefault(user, deque()).append(time.monotonic())
+
+    def _count(self, user: Hashable) -> int:
+        """Return how many requests of a user are under way."""
+        return len(self._under_way.get(user, ()))
 
     def _next_user(self) -> Hashable | None:
         """Return the waiting user whose turn it is; None where all hold their share."""
-        may_begin = [user for user in self._waiting if self._under_way.get(user, 0) < self.share]
-        return min(may_begin, key=lambda user: self._under_way.get(user, 0), default=None)
+        may_begin = [user for user in self._waiting if self._count(user) < self.share]
+        return min(may_begin, key=self._count, default=None)
 
     def _take_first(self, user: Hashable) -> "asyncio.Future[bool]":
         """Take the request of a user whose turn it is out of the queue."""
@@ -114,7 +131,8 @@ class Lane:
         turn: asyncio.Future[bool] = loop.create_future()
         queue = self._waiting.setdefault(user, _Queue())
         queue.turns.append(turn)
-        if len(queue.turns) > self.most_waiting:
+        capacity = self.capacity
+        while len(queue.turns) > capacity:
             queue.is_flooded = True
             self._give_up(user, queue.turns[0])
         timer = loop.call_later(wait_seconds, self._give_up, user, turn)

@@ -109,6 +109,22 @@ async def test_what_waited_too_long_for_the_loop_is_refused_though_a_turn_is_fre
     assert seconds_after < late_seconds
 
 
+@in_a_loop
+async def test_nothing_waits_where_requests_take_longer_than_it_may_wait() -> None:
+    lane = Lane("lists", 2, wait_seconds=0.06)
+    await lane.enter(ANN)
+    await asyncio.sleep(0.1)
+    lane.leave(ANN)
+    await lane.enter(ANN)
+
+    began = time.monotonic()
+    with pytest.raises(TooManyUnderWayError):
+        await lane.enter(ANN)
+
+    assert time.monotonic() - began < 0.05
+    assert (lane.capacity, lane.waiting) == (0, 0)
+
+
 def test_a_lane_that_waits_for_seconds_has_a_longer_queue() -> None:
     assert Lane("lists", 2, wait_seconds=5).most_waiting == 100
 
