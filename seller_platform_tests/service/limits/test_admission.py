@@ -1,9 +1,14 @@
 """Tests over HTTP that requests are admitted by user and cost, and counted by token and user."""
 
+import signal
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 
 import httpx
@@ -15,6 +20,7 @@ from seller_platform.contract import dataset_named
 from seller_platform.service.limits.policy import Limits, ReportLimits
 from seller_platform.service.reports.worker import Pace
 from seller_platform.warehouse.postgres.database import Database, conninfo
+from seller_platform_tests.support.processes import COMMAND, announced_address, environment
 from seller_platform_tests.support.served import (
     ANN,
     BOB,
@@ -102,6 +108,38 @@ def test_slow_statistics_of_one_user_keep_nobody_out(
     assert [answer.status_code for answer in (own, others)] == [200, 200]
     assert notifications.status_code != 503
     assert 'requests_shed_total{cause="share",cost="heavy"} 1.0' in generate_latest(registry).decode()
+
+
+def test_a_request_that_waited_for_a_stopped_process_is_refused(
+    service: Served, database_url: str, tmp_path: Path
+) -> None:
+    variables = environment(
+        tmp_path,
+        SELLER_PLATFORM_SERVICE_DATABASE_URL=database_url,
+        SELLER_PLATFORM_SERVICE_WAIT_MILLISECONDS="60",
+    )
+    command = [*COMMAND, "service", "run", "--no-worker", "--port", "0"]
+    with (
+        (log := tmp_path / "log").open("w") as file,
+        subprocess.Popen(command, env=variables, stderr=file) as process,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        own = replace(service, base_url=announced_address(process, log))
+        with own.client(ANN) as ann, own.client(BOB) as bob, _slow_statistics(database_url) as holder:
+            assert [client.get("/user/me").status_code for client in (ann, bob)] == [200, 200]
+            under_way = threads.submit(ann.get, "/sales/statistics-dashboard", params=STATISTICS)
+            wait_for(lambda: _waiting_for_locks(service.database) == 1)
+            process.send_signal(signal.SIGSTOP)
+            late = threads.submit(bob.get, "/notifications/list", params={"account_title": "Bob's"})
+            cheap = threads.submit(bob.get, "/user/me")
+            time.sleep(0.3)  # requests wait in the sockets for so long
+            process.send_signal(signal.SIGCONT)
+            statuses = [late.result().status_code, cheap.result().status_code]
+            holder.rollback()
+            statuses.append(under_way.result().status_code)
+        process.terminate()
+
+    assert statuses == [503, 200, 200]
 
 
 def test_the_rate_of_a_token_and_of_its_user_is_told_and_kept(narrow: Served) -> None:
