@@ -157,10 +157,10 @@ def create_app(
     app = Starlette(
         routes=[
             *(routing.Route(route.path, admission.admitting(route), methods=[route.method]) for route in routes),
-            routing.Route(TOKEN, partial(issue_tokens, store), methods=["POST"]),
-            routing.Route(REVOKE, partial(revoke_token, store), methods=["POST"]),
+            routing.Route(TOKEN, admission.admitting_anyone(partial(issue_tokens, store)), methods=["POST"]),
+            routing.Route(REVOKE, admission.admitting_anyone(partial(revoke_token, store)), methods=["POST"]),
             routing.Route(METADATA, answer_metadata),
-            *_page_routes(store, grant_lifetime, logins or LoginOptions()),
+            *_page_routes(store, admission, grant_lifetime, logins or LoginOptions()),
             *_documentation_routes(routes),
         ],
         middleware=[
@@ -208,7 +208,9 @@ def login_options(settings: Settings) -> LoginOptions:
     return LoginOptions(settings.service_contact, limits)
 
 
-def _page_routes(store: Store, grant_lifetime: timedelta, logins: LoginOptions) -> list[routing.Route]:
+def _page_routes(
+    store: Store, admission: Admission, grant_lifetime: timedelta, logins: LoginOptions
+) -> list[routing.Route]:
     queue = PasswordQueue()
     login = Login(store, queue, logins)
     pages: tuple[tuple[str, str, Page], ...] = (
@@ -236,7 +238,10 @@ def _page_routes(store: Store, grant_lifetime: timedelta, logins: LoginOptions) 
         *account_pages(store, queue, logins.contact),
     )
     return [
-        *(routing.Route(path, page_of(page), methods=[method]) for method, path, page in pages),
+        *(
+            routing.Route(path, page_of(admission.admitting_anyone(page)), methods=[method])
+            for method, path, page in pages
+        ),
         *(routing.Route(path, answer_static) for path in STATIC_FILES),
     ]
 

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from starlette.datastructures import Address
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seller_platform.errors import NotAdmittedError, QuotaUsedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
+from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.limits.lanes import Lane
 from seller_platform.service.limits.lateness import Lateness
 from seller_platform.service.limits.policy import WINDOW_SECONDS, Limits
@@ -26,14 +26,15 @@ from seller_platform.service.openapi.routes import Cost, Route
 from seller_platform.service.pool import Store
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
+Page = Callable[[Request], Awaitable[Response]]
 
 _MOST_TOKENS = 10_000
 _LOOKUPS_AT_ONCE, _LOOKUPS_WAITING, _LOOKUP_SECONDS = 4, 100, 0.5
-_NOWHERE = Address("unknown", 0)
+_ANONYMOUS = "anonymous"
 
 
 class Admission:
-    """Admits requests with a token, by their cost and their user."""
+    """Admits requests with a token by their cost and their user, and others by their network."""
 
     def __init__(
         self, store: Store, limits: Limits, measures: Measures, *, monotonic: Callable[[], float] = time.monotonic
@@ -51,6 +52,7 @@ class Admission:
             Cost.HEAVY: lane("requests of statistics", limits.heavy_at_once),
             Cost.DOWNLOAD: lane("downloads", limits.downloads_at_once),
         }
+        self._anonymous = lane("requests without a token", limits.anonymous_at_once)
         self._lateness = Lateness()
         self._lookups = Lane(
             "requests with new tokens", _LOOKUPS_AT_ONCE, wait_seconds=_LOOKUP_SECONDS, most_waiting=_LOOKUPS_WAITING
@@ -76,6 +78,23 @@ class Admission:
             except NotAdmittedError as refusal:
                 self._measures.shed.labels(refusal.cause, route.cost.value).inc()
                 raise
+
+        return answer
+
+    def admitting_anyone(self, endpoint: Page) -> Page:
+        """Return an endpoint without a token, of which each network has a share at once."""
+
+        async def answer(request: Request) -> Response:
+            network = network_of_client(request)
+            try:
+                await self._anonymous.enter(network)
+            except NotAdmittedError as refusal:
+                self._measures.shed.labels(refusal.cause, _ANONYMOUS).inc()
+                raise
+            try:
+                return await endpoint(request)
+            finally:
+                self._anonymous.leave(network)
 
         return answer
 
@@ -115,13 +134,13 @@ class Admission:
             UnauthorizedError: The token is not valid.
             NotAdmittedError: Too many other tokens are looked up.
         """
-        address = (request.client or _NOWHERE).host
-        await self._lookups.enter(address)
+        network = network_of_client(request)
+        await self._lookups.enter(network)
         try:
             async with self._store.connection() as connection:
                 user = (await authenticate(connection, request.headers)).id
         finally:
-            self._lookups.leave(address)
+            self._lookups.leave(network)
         while len(self._users) >= _MOST_TOKENS:
             del self._users[next(iter(self._users))]
         self._users[token_hash] = user

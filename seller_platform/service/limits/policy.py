@@ -42,6 +42,7 @@ class Limits:
         lists_at_once: How many lists.
         heavy_at_once: How many statistics.
         downloads_at_once: How many downloads of reports; a slow client counts until it has read all.
+        anonymous_at_once: How many requests without a token: pages, and those of the token endpoint.
         wait_seconds: How long a request may wait to begin before it is refused.
         per_token: The requests of one token in a minute; 0 is no limit.
         per_user: The requests of one user in a minute, with all tokens; 0 is no limit.
@@ -52,6 +53,7 @@ class Limits:
     lists_at_once: int = 4
     heavy_at_once: int = 3
     downloads_at_once: int = 8
+    anonymous_at_once: int = 8
     wait_seconds: float = WAIT_SECONDS
     per_token: int = 0
     per_user: int = 0
@@ -60,8 +62,9 @@ class Limits:
 
     @property
     def connections(self) -> int:
-        """The connections to PostgreSQL that admitted requests need, with some for downloads, pages and tokens."""
-        return self.cheap_at_once + self.lists_at_once + self.heavy_at_once + _SPARE_CONNECTIONS
+        """The connections to PostgreSQL that admitted requests need, with some for downloads and new tokens."""
+        with_token = self.cheap_at_once + self.lists_at_once + self.heavy_at_once
+        return with_token + self.anonymous_at_once + _SPARE_CONNECTIONS
 
     def divided(self, processes: int, rates_file: str) -> "Limits":
         """Return the limits of each of several processes, which count rates in a file."""
@@ -75,6 +78,7 @@ class Limits:
             lists_at_once=part(self.lists_at_once),
             heavy_at_once=part(self.heavy_at_once),
             downloads_at_once=part(self.downloads_at_once),
+            anonymous_at_once=part(self.anonymous_at_once),
             rates_file=rates_file,
         )
 

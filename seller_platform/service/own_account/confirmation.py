@@ -1,9 +1,10 @@
 """Asks for the present password once more, before changes that a stolen session must not make."""
 
+from seller_platform.service.http.addresses import network_of, network_of_client
 from seller_platform.service.pages.login import record_failure
 from seller_platform.service.pages.sessions import find_user, known_browser
 from seller_platform.service.pages.signed_in import SignedInRequest
-from seller_platform.service.pages.throttle import begin_attempt, forgive, network_of
+from seller_platform.service.pages.throttle import begin_attempt, forgive
 from seller_platform.service.users.hashing_queue import PasswordQueue, is_right
 
 WRONG_PASSWORD = "Your present password is wrong."  # noqa: S105  # a message
@@ -32,4 +33,4 @@ async def is_confirmed(request: SignedInRequest, queue: PasswordQueue, password:
 
 def network_of_request(request: SignedInRequest) -> str:
     """Return the network of a request's address, which holds seats in the queue."""
-    return network_of(request.http.client.host if request.http.client else "unknown")
+    return network_of_client(request.http)

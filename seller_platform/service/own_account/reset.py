@@ -3,11 +3,11 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seller_platform.service.http.addresses import network_of_client
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.own_account.password import new_password_problem
 from seller_platform.service.pages.login import LOGIN
 from seller_platform.service.pages.rendering import redirect, render
-from seller_platform.service.pages.throttle import network_of
 from seller_platform.service.pool import Store
 from seller_platform.service.security_events import EventKind, record_event
 from seller_platform.service.users.hashing_queue import PasswordQueue, hash_of_password
@@ -32,7 +32,7 @@ async def set_by_link(store: Store, queue: PasswordQueue, contact: str, request:
     problem = new_password_problem(new, form.get("repeated", ""), owner.email, owner.name)
     if problem is not None:
         return _page(token, owner, contact, problem)
-    async with queue.seat(network_of(request.client.host if request.client else "unknown")):
+    async with queue.seat(network_of_client(request)):
         password_hash = await hash_of_password(new)
     async with store.connection() as connection, connection.transaction():
         if not await use_link(connection, token, password_hash):

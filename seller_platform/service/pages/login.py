@@ -15,6 +15,7 @@ from starlette.responses import Response
 from seller_platform.contract.wire import AUTHORIZE
 from seller_platform.errors import ApiError, LoginsBusyError, PasskeyRefusedError, TooManyAttemptsError
 from seller_platform.service.access import hash_of
+from seller_platform.service.http.addresses import network_of, network_of_client
 from seller_platform.service.http.bodies import read_form
 from seller_platform.service.metrics import LoginOutcome, note_login
 from seller_platform.service.pages.rendering import redirect, render
@@ -38,7 +39,6 @@ from seller_platform.service.pages.throttle import (
     Attempt,
     begin_attempt,
     forgive,
-    network_of,
 )
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.security_events import EventKind, record_event
@@ -280,7 +280,7 @@ async def record_failure(
         details = {"email": email[:_LONGEST_EMAIL], "locked": "the user, for a growing delay"}
         await record_event(connection, EventKind.LOGIN_LOCKED, request=request, user_id=user_id, details=details)
     if attempt.failures_of_address == MOST_OF_AN_ADDRESS:
-        network = network_of(request.client.host if request.client else "unknown")
+        network = network_of_client(request)
         if await (await connection.execute(_WAS_LOCKED, (network,))).fetchone() is None:
             details = {"locked": "the address, for 15 minutes", "network": network}
             await record_event(connection, EventKind.LOGIN_LOCKED, request=request, details=details)

@@ -9,13 +9,13 @@ back, and are ignored. An attempt is counted before its password is checked, in 
 attempts cannot exceed the limit. A successful login is uncounted.
 """
 
-import ipaddress
 import math
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import LiteralString
 
 from seller_platform.errors import TooManyAttemptsError
+from seller_platform.service.http.addresses import network_of
 from seller_platform.service.pool import Connection
 
 WINDOW = timedelta(minutes=15)
@@ -27,7 +27,6 @@ ALARMING_FAILURES = 10
 _LONGEST_DELAY = timedelta(minutes=15)
 _COUNTED_FOR = timedelta(days=1)  # after the last failure of a user
 _REMEMBERED = 14  # the failure after which the delay no longer grows, and one more
-_NETWORK_BITS = 64  # of an IPv6 address; a customer of a provider may choose the rest
 
 
 @dataclass(frozen=True)
@@ -161,16 +160,3 @@ def _too_many(seconds: int) -> TooManyAttemptsError:
     return TooManyAttemptsError(
         f"There were too many attempts to log in. Try again in {wait}.", retry_after_seconds=seconds
     )
-
-
-def network_of(address: str) -> str:
-    """Return the network that addresses of one customer share."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if parsed.version == 4:
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, _NETWORK_BITS), strict=False))

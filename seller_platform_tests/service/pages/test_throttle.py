@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from seller_platform.errors import LoginsBusyError, TooManyAttemptsError
-from seller_platform.service.pages.throttle import MOST_OF_AN_ADDRESS, begin_attempt, network_of
+from seller_platform.service.http.addresses import network_of
+from seller_platform.service.pages.throttle import MOST_OF_AN_ADDRESS, begin_attempt
 from seller_platform.service.pool import Connection, Store
 from seller_platform.service.users.hashing_queue import AT_ONCE, MOST_OF_A_NETWORK, MOST_WAITING, PasswordQueue
 from seller_platform.service.users.store import add_user

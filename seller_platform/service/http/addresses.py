@@ -1,0 +1,25 @@
+"""The network address of a client, and the network by which it is counted."""
+
+import ipaddress
+
+from starlette.requests import Request
+
+_NETWORK_BITS = 64  # of an IPv6 address; a customer of a provider may choose the rest
+
+
+def network_of_client(request: Request) -> str:
+    """Return the network that the client of a request belongs to."""
+    return network_of(request.client.host if request.client else "unknown")
+
+
+def network_of(address: str) -> str:
+    """Return the network that addresses of one customer share."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, _NETWORK_BITS), strict=False))
