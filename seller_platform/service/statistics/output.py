@@ -53,14 +53,14 @@ stock AS (
     SELECT products.position, sum(stored.afn_fulfillable_quantity) AS inventory
     FROM chosen
     JOIN seller.inventory AS stored ON stored.account = chosen.account AND stored.local_day = chosen.stock_day
-    JOIN products ON products.account = stored.account AND products.sku = stored.sku
+    JOIN page_products AS products ON products.account = stored.account AND products.sku = stored.sku
     GROUP BY 1
 ),
 shelves AS (
     SELECT products.position, sum(stored.quantity) AS local_inventory
     FROM chosen
     JOIN seller.warehouse_stock AS stored ON stored.account = chosen.account AND stored.local_day = chosen.shelf_day
-    JOIN products ON products.account = stored.account AND products.sku = stored.sku
+    JOIN page_products AS products ON products.account = stored.account AND products.sku = stored.sku
     GROUP BY 1
 ),
 empty_days AS (
@@ -70,7 +70,7 @@ empty_days AS (
         FROM chosen
         JOIN seller.inventory AS stored
           ON stored.account = chosen.account AND stored.local_day BETWEEN chosen.first_day AND chosen.last_day
-        JOIN products ON products.account = stored.account AND products.sku = stored.sku
+        JOIN page_products AS products ON products.account = stored.account AND products.sku = stored.sku
         GROUP BY 1, 2
     ) AS days
     GROUP BY 1
@@ -79,7 +79,7 @@ offers AS (
     SELECT products.position, min(products.sales_rank) AS sales_rank,
            min(CASE WHEN chosen.currency = %(target)s::text THEN products.buybox_price
                     ELSE round(products.buybox_price * rate.rate, 2) END) AS buybox_price
-    FROM products
+    FROM page_products AS products
     JOIN chosen USING (account)
     LEFT JOIN (SELECT DISTINCT ON (currency) * FROM rates ORDER BY currency, day DESC) AS rate
       ON rate.currency = chosen.currency
@@ -103,7 +103,7 @@ _STOCK_JOINED: LiteralString = """
 
 _IDENTITY: LiteralString = """position, min(dimension) AS dimension, min(asin) AS asin,
            min(product_name COLLATE "C") AS product_name
-    FROM products GROUP BY position"""
+    FROM page_products GROUP BY position"""
 
 _IDENTITIES: Mapping[str, tuple[LiteralString, ...]] = MappingProxyType(
     {

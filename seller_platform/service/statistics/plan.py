@@ -55,6 +55,10 @@ class Plan:
         return "service.product_sums" if self.is_kept else "product_sums"
 
     @property
+    def product_days(self) -> LiteralString:
+        return "service.product_days" if self.is_kept else "product_sums"
+
+    @property
     def day_sums(self) -> LiteralString:
         return "service.day_sums" if self.is_kept else "day_sums"
 

@@ -13,22 +13,19 @@ IS_LISTED: LiteralString = "(sums.kind = 'sales' OR sums.kind = 'fees' AND sums.
 """The condition for sums that give a product a row."""
 
 _NAMED = """,
-candidates AS MATERIALIZED (
-    SELECT account, sku, asin, coalesce(parent_asin, asin) AS parent_asin, product_name, buybox_price, sales_rank,
-           1 AS choice, NULL::date AS day
-    FROM chosen JOIN service.products USING (account)
-    UNION ALL
-    SELECT stored.account, stored.sku, stored.asin, stored.asin, stored.product_name, NULL, NULL, 2, NULL
+stocked AS MATERIALIZED (
+    SELECT DISTINCT ON (account, sku COLLATE "C") stored.account, stored.sku, stored.asin, stored.product_name
     FROM chosen
     JOIN seller.inventory AS stored ON stored.account = chosen.account AND stored.local_day = chosen.stock_day
+    WHERE NOT EXISTS (
+        SELECT FROM service.products AS product WHERE product.account = stored.account AND product.sku = stored.sku
+    )
+    ORDER BY account, sku COLLATE "C", asin, product_name
 ),{unnamed}
 named AS MATERIALIZED (
-    SELECT DISTINCT ON (account, sku COLLATE "C") account, sku, asin, parent_asin, product_name, buybox_price,
-           sales_rank
-    FROM (
-        SELECT * FROM candidates{names_of_unnamed}
-    ) AS named
-    ORDER BY account, sku COLLATE "C", choice, day DESC, asin, product_name
+    SELECT account, sku, asin, coalesce(parent_asin, asin) AS parent_asin, product_name, buybox_price, sales_rank
+    FROM chosen JOIN service.products USING (account)
+    UNION ALL SELECT account, sku, asin, asin, product_name, NULL, NULL FROM stocked{named_by_sales}
 ),
 products AS MATERIALIZED (
     SELECT named.*, dense_rank() OVER (ORDER BY {dimension} COLLATE "C")::integer AS position, {dimension} AS dimension
@@ -46,22 +43,22 @@ unnamed AS MATERIALIZED (
         WHERE {is_listed} AND sums.sku IS NOT NULL
     ) AS summed
     WHERE NOT EXISTS (
-        SELECT FROM candidates WHERE candidates.account = summed.account AND candidates.sku = summed.sku
-    )
+        SELECT FROM service.products AS product WHERE product.account = summed.account AND product.sku = summed.sku
+    ) AND NOT EXISTS (SELECT FROM stocked WHERE stocked.account = summed.account AND stocked.sku = summed.sku)
+),
+named_by_sales AS MATERIALIZED (
+    SELECT DISTINCT ON (unnamed.account, unnamed.sku) unnamed.account, unnamed.sku, stored.asin, stored.product_name
+    FROM unnamed
+    LEFT JOIN seller.daily_product_sales AS stored
+      ON stored.account = unnamed.account AND stored.sku = unnamed.sku AND stored.account = ANY(%(accounts)s)
+     AND stored.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+    ORDER BY unnamed.account, unnamed.sku, stored.local_day DESC, stored.asin, stored.product_name
 ),"""
-_NAMES_OF_UNNAMED: LiteralString = """
-        UNION ALL
-        SELECT stored.account, stored.sku, stored.asin, stored.asin, stored.product_name, NULL, NULL, 3,
-               stored.local_day
-        FROM seller.daily_product_sales AS stored
-        JOIN unnamed ON unnamed.account = stored.account AND unnamed.sku = stored.sku
-        WHERE stored.account = ANY(%(accounts)s)
-          AND stored.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
-        UNION ALL
-        SELECT account, sku, NULL, NULL, NULL, NULL, NULL, 4, NULL FROM unnamed"""
+_NAMED_BY_SALES: LiteralString = """
+    UNION ALL SELECT account, sku, asin, asin, product_name, NULL, NULL FROM named_by_sales"""
 
 _LOOKED_UP = """
-    LEFT JOIN (SELECT DISTINCT ON ({key}) {key}, position FROM products) AS products ON {condition}"""
+    LEFT JOIN (SELECT DISTINCT ON ({key}) {key}, position FROM {products}) AS products ON {condition}"""
 
 
 def named_products(plan: Plan) -> sql.Composable:
@@ -72,18 +69,19 @@ def named_products(plan: Plan) -> sql.Composable:
     return sql.SQL(_NAMED).format(
         dimension=sql.Identifier(plan.grouping.dimension),
         unnamed=unnamed if plan.names_unnamed else sql.SQL(""),
-        names_of_unnamed=sql.SQL(_NAMES_OF_UNNAMED if plan.names_unnamed else ""),
+        named_by_sales=sql.SQL(_NAMED_BY_SALES if plan.names_unnamed else ""),
     )
 
 
-def looked_up(plan: Plan) -> sql.Composable:
-    """Return the join of `sums` with its product.
+def looked_up(plan: Plan, products: LiteralString) -> sql.Composable:
+    """Return the join of `sums` with its product, of `products` or of those on the page.
 
     Each product occurs once. DISTINCT lets PostgreSQL see that; without it, the planner would hash the rows instead.
     """
     # Comparisons of texts take longest; the accounts are equal where there is one, and not compared.
     key: tuple[LiteralString, ...] = ("sku",) if plan.is_one_account else ("account", "sku")
     return sql.SQL(_LOOKED_UP).format(
+        products=sql.SQL(products),
         key=sql.SQL(", ".join(key)),
         condition=sql.SQL(" AND ".join(f"products.{name} = sums.{name}" for name in key)),
     )

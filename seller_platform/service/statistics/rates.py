@@ -13,28 +13,38 @@ from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.plan import ComparedDays, statistics_values
 
 RATES: LiteralString = """,
-used_currencies AS (
-    SELECT currency FROM chosen
-    UNION
-    SELECT sums.currency
-    FROM {day_sums} AS sums
-    WHERE sums.account = ANY(%(accounts)s)
-      AND sums.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+converted_currencies AS MATERIALIZED (
+    SELECT array_agg(currency) AS currencies
+    FROM (
+        SELECT currency FROM chosen
+        UNION
+        SELECT sums.currency
+        FROM {day_sums} AS sums
+        WHERE sums.account = ANY(%(accounts)s)
+          AND sums.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+    ) AS used
+    WHERE currency NOT IN ('', %(target)s::text)
+),
+per_euro AS MATERIALIZED (
+    SELECT day, currency, per_euro
+    FROM service.exchange_rates
+    WHERE (SELECT currencies FROM converted_currencies) IS NOT NULL
+      AND day BETWEEN %(summed_from)s::date AND %(last_day)s::date AND currency <> 'EUR'
+      AND (currency = ANY((SELECT currencies FROM converted_currencies)::text[]) OR currency = %(target)s::text)
+    UNION ALL
+    SELECT DISTINCT day, 'EUR', 1
+    FROM service.exchange_rates
+    WHERE ('EUR' = ANY((SELECT currencies FROM converted_currencies)::text[])
+           OR %(target)s::text = 'EUR' AND (SELECT currencies FROM converted_currencies) IS NOT NULL)
+      AND day BETWEEN %(summed_from)s::date AND %(last_day)s::date
 ),
 rates AS MATERIALIZED (
     -- Rates are units for one euro, which therefore has no rate. Their quotient is rounded up at the 40th decimal:
     -- amounts half-way between two cents stay there, and no other amount moves there.
     SELECT own.day, own.currency, (div(other.per_euro * 1e40, own.per_euro) + 1) * 1e-40 AS rate
-    FROM (
-        SELECT day, currency, per_euro FROM service.exchange_rates WHERE currency <> 'EUR'
-        UNION ALL SELECT DISTINCT day, 'EUR', 1 FROM service.exchange_rates
-    ) AS own
-    JOIN (
-        SELECT day, currency, per_euro FROM service.exchange_rates WHERE currency <> 'EUR'
-        UNION ALL SELECT DISTINCT day, 'EUR', 1 FROM service.exchange_rates
-    ) AS other ON other.day = own.day AND other.currency = %(target)s::text
-    WHERE own.currency <> %(target)s::text AND own.currency IN (SELECT currency FROM used_currencies)
-      AND own.day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+    FROM per_euro AS own
+    JOIN per_euro AS other ON other.day = own.day AND other.currency = %(target)s::text
+    WHERE own.currency <> %(target)s::text
 )"""
 """`rates`: the factor `rate` from a currency that occurs to the target, on each day."""
 

@@ -4,8 +4,6 @@ A view of products first finds the rows of the requested page, from the months a
 Only these rows are summed: from the sums of whole months where nothing is converted, else from the sums of days.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import LiteralString
 
 from psycopg import sql
@@ -47,23 +45,25 @@ day_sums AS MATERIALIZED ({day_sums})"""
 
 _SEGMENTS = """,
 months AS (
-    SELECT account, month, (month + interval '1 month')::date - 1 AS last_day
-    FROM (
-        SELECT DISTINCT account, date_trunc('month', local_day::timestamp)::date AS month
-        FROM {day_sums}
-        WHERE account = ANY(%(accounts)s)
-          AND local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
-    ) AS months
+    SELECT account, date_trunc('month', local_day::timestamp)::date AS month, array_agg(DISTINCT currency) AS currencies
+    FROM {day_sums}
+    WHERE account = ANY(%(accounts)s) AND local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+    GROUP BY 1, 2
 ),
 segments AS MATERIALIZED (
     SELECT account, currency, month, {period} AS period, is_requested, first_day, last_day, is_whole,
+           NOT is_whole OR EXISTS (
+               SELECT FROM unnest(currencies) AS sums (currency)
+               WHERE coalesce(nullif(sums.currency, ''), stored.currency) <> %(target)s::text
+           ) AS needs_days,
            (((1::bigint << (last_day - first_day + 1)) - 1) << (first_day - month))::integer AS bits
     FROM (
         SELECT chosen.account, chosen.currency, months.month, months.month AS local_day, part.is_requested,
-               greatest(part.first_day, months.month) AS first_day, least(part.last_day, months.last_day) AS last_day,
+               months.currencies, greatest(part.first_day, months.month) AS first_day,
+               least(part.last_day, months.last_day) AS last_day,
                part.first_day <= months.month AND part.last_day >= months.last_day AS is_whole
         FROM chosen
-        JOIN months USING (account)
+        JOIN (SELECT *, (month + interval '1 month')::date - 1 AS last_day FROM months) AS months USING (account)
         CROSS JOIN LATERAL (
             VALUES (true, chosen.first_day, chosen.last_day), (false, chosen.before_first, chosen.before_last)
         ) AS part (is_requested, first_day, last_day)
@@ -71,102 +71,138 @@ segments AS MATERIALIZED (
     ) AS stored
 )"""
 
-_MARKS = """,
-marks AS MATERIALIZED (
-    SELECT coalesce(products.position, {unnamed}) AS position, segments.period, segments.month,
-           sums.day_bits & segments.bits AS bits, sums.sku IS NOT NULL AND products.position IS NULL AS is_unnamed
+_MARKED = """
     FROM segments
     JOIN {product_sums} AS sums ON {of_segment}{looked_up}
     WHERE segments.is_requested AND {is_listed} AND sums.day_bits & segments.bits <> 0
-)"""
+      AND sums.month = ANY(ARRAY(SELECT month FROM segments WHERE is_requested))"""
 
 _LISTED = """,
-listed AS MATERIALIZED (SELECT DISTINCT period, position FROM marks),
+listed AS MATERIALIZED (
+    SELECT DISTINCT segments.period, coalesce(products.position, {unnamed}) AS position, {is_unnamed} AS is_unnamed
+    {marked}
+),
 whole AS (SELECT count(*) AS total FROM listed),
 keys AS MATERIALIZED (
     SELECT period, position FROM listed ORDER BY period, position OFFSET %(offset)s::bigint LIMIT %(limit)s
-)"""
-
-# Days and weeks are counted in blocks of eight weeks, whose days are the bits of a number.
-_BLOCK_DAYS = 56
-_COUNTED = """,
-blocks AS MATERIALIZED (
-    SELECT part.block, marks.position, bit_or(part.bits) AS bits
-    FROM (
-        SELECT position, bits::bigint AS bits, (month - date '0001-01-01') / 56 AS block,
-               (month - date '0001-01-01') %% 56 AS shift
-        FROM marks
-    ) AS marks
-    CROSS JOIN LATERAL (
-        VALUES (block, (bits << shift) & ((1::bigint << 56) - 1)), (block + 1, bits >> (56 - shift))
-    ) AS part (block, bits)
-    WHERE part.bits <> 0
-    GROUP BY part.block, marks.position
 ),
-counted AS MATERIALIZED (
-    SELECT block, number, date '0001-01-01' + block * 56 + (number::integer - 1) * {length} AS period, amount,
-           sum(amount) OVER (ORDER BY block, number) - amount AS before
-    FROM (SELECT block, ARRAY[{counts}] AS amounts FROM blocks GROUP BY block) AS blocks
+page_segments AS MATERIALIZED (SELECT * FROM segments WHERE period IN (SELECT period FROM keys))"""
+
+# The days that products have rows on are the bits of a number for each month.
+_DAYS_LISTED = """,
+listed AS MATERIALIZED (
+    SELECT segments.month, coalesce(products.position, {unnamed}) AS position,
+           bit_or(sums.day_bits & segments.bits) AS bits, bool_or({is_unnamed}) AS is_unnamed
+    {marked}
+    GROUP BY segments.month, coalesce(products.position, {unnamed})
+),{weeks}
+blocks AS MATERIALIZED (
+    SELECT month, amount, sum(amount) OVER (ORDER BY month) - amount AS before
+    FROM (SELECT month, sum(bit_count(bits::bit(32))) AS amount FROM {marks} GROUP BY month) AS months
+),
+whole AS (SELECT coalesce(sum(amount), 0)::bigint AS total FROM blocks),
+counted AS (
+    SELECT month, number, month + number::integer - 1 AS period, amount,
+           before + sum(amount) OVER (PARTITION BY month ORDER BY number) - amount AS before
+    FROM (
+        SELECT month, before, ARRAY[{counts}] AS amounts
+        FROM {marks}
+        JOIN (
+            SELECT month, before FROM blocks
+            WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
+        ) AS blocks USING (month)
+        GROUP BY month, before
+    ) AS months
     CROSS JOIN LATERAL unnest(amounts) WITH ORDINALITY AS counted (amount, number)
     WHERE amount > 0
 ),
-whole AS (SELECT coalesce(sum(amount), 0)::bigint AS total FROM counted),
 touched AS MATERIALIZED (
     SELECT * FROM counted
     WHERE before + amount > %(offset)s::bigint AND before < %(offset)s::bigint + %(limit)s
 ),
 keys AS MATERIALIZED (
-    SELECT touched.period, blocks.position
+    SELECT touched.period, marks.position
     FROM touched
-    JOIN blocks USING (block)
-    WHERE blocks.bits & ({mask}::bigint << ((touched.number::integer - 1) * {length})) <> 0
-    ORDER BY touched.period, blocks.position
+    JOIN {marks} AS marks USING (month)
+    WHERE marks.bits & (1 << (touched.number::integer - 1)) <> 0
+    ORDER BY touched.period, marks.position
     OFFSET %(offset)s::bigint - (SELECT min(before)::bigint FROM touched) LIMIT %(limit)s
+),
+page_segments AS MATERIALIZED (
+    SELECT account, currency, month, is_requested, greatest(first_day, keys.first_key) AS first_day,
+           least(last_day, keys.last_key) AS last_day
+    FROM segments
+    CROSS JOIN (SELECT min(period) AS first_key, max(period) + {length} - 1 AS last_key FROM keys) AS keys
+    WHERE is_requested AND last_day >= keys.first_key AND first_day <= keys.last_key
 )"""
+
+# The bit of a week is that of its Monday, also where that lies in the month before. Three shifts move the days of a
+# week onto it.
+_WEEKS = """
+mondays AS (
+    SELECT month, first_monday, date_trunc('month', (month + first_monday - 7)::timestamp)::date AS month_before
+    FROM (
+        SELECT DISTINCT month, (7 - (month - date '0001-01-01') %% 7) %% 7 AS first_monday FROM segments
+    ) AS months
+),
+weeks AS MATERIALIZED (
+    SELECT month, position, bit_or(bits) AS bits
+    FROM (
+        SELECT month, position, ((bits | (bits >> 3)) & 270549121) << first_monday AS bits
+        FROM (
+            SELECT month, position, first_monday, bits | (bits >> 2) AS bits
+            FROM (
+                SELECT month, position, first_monday, (bits >> first_monday) | (bits >> (first_monday + 1)) AS bits
+                FROM listed JOIN mondays USING (month)
+            ) AS shifted
+        ) AS shifted
+        WHERE bits <> 0
+        UNION ALL
+        SELECT month_before, position, 1 << (month - month_before + first_monday - 7)
+        FROM listed JOIN mondays USING (month)
+        WHERE bits & ((1 << first_monday) - 1) <> 0
+    ) AS marks
+    GROUP BY month, position
+),"""
 
 _CURRENCY: LiteralString = "CASE WHEN sums.currency = '' THEN segments.currency ELSE sums.currency END"
+_IS_UNNAMED: LiteralString = "sums.sku IS NOT NULL AND products.position IS NULL"
 
-_IS_TOUCHED = """segments.last_day >= (SELECT min(period) FROM touched)
-          AND segments.first_day < (SELECT max(period) FROM touched) + {length}"""
+_PAGE_PRODUCTS = """,
+page_products AS MATERIALIZED (SELECT * FROM products WHERE position IN (SELECT position FROM keys))"""
 
-_OF_PAGE = """,
-page_products AS MATERIALIZED (
-    SELECT keys.position, keys.period, products.account, products.sku FROM keys JOIN products USING (position)
-),
-found AS MATERIALIZED (
-    SELECT of_page.position, segments.period, segments.is_requested, segments.is_whole, segments.first_day,
-           segments.last_day, {currency} AS currency, sums.kind, sums.units, sums.amount, sums.days,
-           sums.units_of_days, sums.amounts_of_days
-    FROM (SELECT DISTINCT ON ({page_key}) position, {page_key} FROM page_products) AS of_page
-    JOIN {product_sums} AS sums ON {of_page}
-    JOIN segments ON {of_segment}
-    WHERE {is_touched}
-    UNION ALL
-    SELECT {unnamed}, segments.period, segments.is_requested, segments.is_whole, segments.first_day,
-           segments.last_day, {currency}, sums.kind, sums.units, sums.amount, sums.days, sums.units_of_days,
-           sums.amounts_of_days
-    FROM segments
-    JOIN {product_sums} AS sums ON {of_segment}
-    WHERE {is_touched} AND sums.sku IS NULL AND sums.kind = 'sales'
-      AND EXISTS (SELECT FROM keys WHERE position = {unnamed})
-)"""
+_OF_PAGE: LiteralString = """coalesce(
+                   products.position, CASE WHEN sums.sku IS NULL AND sums.kind = 'sales' THEN {unnamed} END
+               ) AS position"""
 
+# Units and amounts in the currency of the answer are those of whole months, all others those of days.
 _OF_MONTHS = """,
 entries AS (
-    SELECT found.position, found.period, found.is_requested, found.kind, found.units, found.amount,
+    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, stored.amount,
            false AS is_converted
-    FROM found
+    FROM (
+        SELECT {of_page}, segments.period, segments.is_requested, sums.kind, sums.units,
+               CASE WHEN {currency} = %(target)s::text THEN sums.amount END AS amount
+        FROM page_segments AS segments
+        JOIN {product_sums} AS sums ON {of_segment}{looked_up_on_page}
+        WHERE segments.is_whole AND sums.month = ANY(ARRAY(SELECT month FROM page_segments WHERE is_whole))
+    ) AS stored
     JOIN keys USING (period, position)
-    WHERE found.is_whole AND found.currency = %(target)s::text
     UNION ALL
     SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, {amount}, {is_converted}
     FROM (
-        SELECT found.position, found.period, found.is_requested, found.first_day, found.last_day, found.kind,
-               found.currency, unnest(found.days) AS local_day, unnest(found.units_of_days) AS units,
-               unnest(found.amounts_of_days) AS amount
-        FROM found
+        SELECT position, period, is_requested, first_day, last_day, kind, currency, unnest(days) AS local_day,
+               unnest(CASE WHEN NOT is_whole THEN units_of_days END) AS units, unnest(amounts_of_days) AS amount
+        FROM (
+            SELECT {of_page}, segments.period, segments.is_requested, segments.is_whole, segments.first_day,
+                   segments.last_day, {currency} AS currency, sums.kind, sums.days, sums.units_of_days,
+                   sums.amounts_of_days
+            FROM page_segments AS segments
+            JOIN {product_days} AS sums ON {of_segment}{looked_up_on_page}
+            WHERE segments.needs_days AND (NOT segments.is_whole OR {currency} <> %(target)s::text)
+              AND sums.month = ANY(ARRAY(SELECT month FROM page_segments WHERE needs_days))
+        ) AS sums
         JOIN keys USING (period, position)
-        WHERE NOT found.is_whole OR found.currency <> %(target)s::text
     ) AS stored
     LEFT JOIN (SELECT DISTINCT ON (day, currency) * FROM rates) AS rates
       ON rates.day = stored.local_day AND rates.currency = stored.currency
@@ -182,7 +218,14 @@ entries AS (
         FROM (
             SELECT position, first_day, last_day, kind, currency, unnest(days) AS local_day,
                    unnest(units_of_days) AS units, unnest(amounts_of_days) AS amount
-            FROM found
+            FROM (
+                SELECT {of_page}, segments.first_day, segments.last_day, {currency} AS currency, sums.kind, sums.days,
+                       sums.units_of_days, sums.amounts_of_days
+                FROM page_segments AS segments
+                JOIN {product_days} AS sums ON {of_segment}{looked_up_on_page}
+                WHERE sums.month = ANY(ARRAY(SELECT month FROM page_segments))
+            ) AS sums
+            WHERE position IS NOT NULL
         ) AS stored
         WHERE local_day BETWEEN first_day AND last_day
     ) AS stored
@@ -217,10 +260,16 @@ _SUM_OF_KIND = """CASE WHEN bool_or(is_converted) FILTER (WHERE kind = {kind})
                 ELSE coalesce(sum(amount) FILTER (WHERE kind = {kind}), 0) END"""
 
 _SUMMED = """,
+kinds AS (
+    SELECT position, period, is_requested, kind, sum(units) AS units, sum(amount) AS amount,
+           bool_or(is_converted) AS is_converted
+    FROM entries
+    GROUP BY position, period, is_requested, kind
+),
 summed AS MATERIALIZED (
     SELECT position, period, is_requested, coalesce(sum(units), 0) AS units, {sales} AS sales, {cost} AS cost,
            {fees} AS fees
-    FROM entries
+    FROM kinds
     GROUP BY position, period, is_requested
 ),
 lacking AS (
@@ -268,7 +317,7 @@ grouped AS MATERIALIZED (
     OFFSET %(offset)s::bigint LIMIT %(limit)s
 )"""
 
-_LENGTH: Mapping[str | None, int] = MappingProxyType({"Date": 1, "Week": 7})
+_SHORT = ("Date", "Week")
 
 
 def sums_from_rows() -> sql.Composed:
@@ -297,41 +346,41 @@ def sums(plan: Plan) -> sql.Composable:
     """Return `grouped`, which has the rows of the page, and `whole` with the total, and `lacking`."""
     if plan.grouping.dimension is None:
         return _formatted(_OF_ALL + _SUMMED + _DATES, plan)
-    if plan.grouping.period in _LENGTH:
-        return _formatted(_MARKS + _COUNTED + _OF_PAGE + _OF_DAYS + _SUMMED + _COMBINED, plan)
+    if plan.grouping.period in _SHORT:
+        return _formatted(_DAYS_LISTED + _PAGE_PRODUCTS + _OF_DAYS + _SUMMED + _COMBINED, plan)
     rows = _COMBINED if plan.grouping.is_combined else _PRODUCTS
-    return _formatted(_MARKS + _LISTED + _OF_PAGE + _OF_MONTHS + _SUMMED + rows, plan)
+    return _formatted(_LISTED + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + rows, plan)
 
 
 def _formatted(template: LiteralString, plan: Plan) -> sql.Composed:
     period, is_by_date = plan.grouping.period, plan.grouping.dimension is None
-    length, is_short = _LENGTH.get(period, 1), period in _LENGTH
-    mask = (1 << length) - 1
-    counts = [f"count(*) FILTER (WHERE bits & {mask << first} <> 0)" for first in range(0, _BLOCK_DAYS, length)]
+    is_by_week = period == "Week"
+    counts = [f"count(*) FILTER (WHERE bits & {1 << day} <> 0)" for day in range(31)]
     same_account = "" if plan.is_one_account else "sums.account = segments.account AND "
-    page_key = ("sku",) if plan.is_one_account else ("account", "sku")
-    of_page = " AND ".join(f"of_page.{name} = sums.{name}" for name in page_key)
-    is_touched = _IS_TOUCHED if is_short else "true"
+    of_segment = sql.SQL(f"{same_account}sums.month = segments.month AND sums.account = ANY(%(accounts)s)")
     of_kinds = {kind: sql.SQL(_SUM_OF_KIND).format(kind=sql.Literal(kind)) for kind in ("sales", "cost", "fees")}
+    shared = {"product_sums": sql.SQL(plan.product_sums), "of_segment": of_segment, "unnamed": sql.SQL(UNNAMED)}
+    marked = sql.SQL("")
+    if not is_by_date:
+        marked = sql.SQL(_MARKED).format(looked_up=looked_up(plan, "products"), is_listed=sql.SQL(IS_LISTED), **shared)
     return sql.SQL(template).format(
         **of_kinds,
-        product_sums=sql.SQL(plan.product_sums),
+        **shared,
+        marked=marked,
+        marks=sql.SQL("weeks" if is_by_week else "listed"),
+        weeks=sql.SQL(_WEEKS if is_by_week else ""),
+        product_days=sql.SQL(plan.product_days),
         day_sums=sql.SQL(plan.day_sums),
-        of_segment=sql.SQL(f"{same_account}sums.month = segments.month AND sums.account = ANY(%(accounts)s)"),
         period=sql.SQL(PERIOD_OF[period]),
         step=sql.Literal(STEP.get(period or "", "")),
-        length=sql.Literal(length),
-        mask=sql.Literal(mask),
+        length=sql.Literal(7 if is_by_week else 1),
         counts=sql.SQL(", ".join(counts)),
-        looked_up=sql.SQL("") if is_by_date else looked_up(plan),
-        unnamed=sql.SQL(UNNAMED),
-        page_key=sql.SQL(", ".join(page_key)),
-        of_page=sql.SQL(of_page),
-        is_touched=sql.SQL(is_touched).format(length=sql.Literal(length)),
-        is_listed=sql.SQL(IS_LISTED),
+        looked_up_on_page=sql.SQL("") if is_by_date else looked_up(plan, "page_products"),
+        of_page=sql.SQL(_OF_PAGE).format(unnamed=sql.SQL(UNNAMED)),
+        is_unnamed=sql.SQL(_IS_UNNAMED),
         currency=sql.SQL(_CURRENCY),
         amount=sql.SQL(_AMOUNT),
         is_converted=sql.SQL(_IS_CONVERTED),
         is_by_date=sql.Literal(is_by_date),
-        has_unnamed=sql.SQL("false" if is_by_date else "EXISTS (SELECT FROM marks WHERE is_unnamed)"),
+        has_unnamed=sql.SQL("false" if is_by_date else "EXISTS (SELECT FROM listed WHERE is_unnamed)"),
     )

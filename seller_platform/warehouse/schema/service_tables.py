@@ -425,12 +425,25 @@ PRODUCT_SUMS = Table(
     Column("units", Numeric, comment="Units ordered; null unless sales."),
     Column("amount", Numeric, comment="The sum of the month; costs and fees are positive."),
     Column("day_bits", Integer, nullable=False, comment="The days that have rows: bit 0 is the first of the month."),
-    Column("days", ARRAY(Date), nullable=False, comment="The same days, in no order."),
+    Index(None, "account", "month"),
+    schema=SERVICE,
+    comment="Sales, costs and fees by product and month.",
+)
+
+PRODUCT_DAYS = Table(
+    "product_days",
+    METADATA,
+    Column("account", Text, nullable=False),
+    Column("month", Date, nullable=False, comment="Its first day."),
+    Column("sku", Text, comment="Null: sales that name no product."),
+    Column("kind", Text, nullable=False, comment="sales, cost or fees."),
+    Column("currency", Text, nullable=False, comment="Empty: the currency of the account."),
+    Column("days", ARRAY(Date), nullable=False, comment="The days that have rows, in no order."),
     Column("units_of_days", ARRAY(BigInteger), comment="Units ordered on these days; null unless sales."),
     Column("amounts_of_days", ARRAY(Numeric), nullable=False, comment="The sums of these days."),
     Index(None, "account", "month"),
     schema=SERVICE,
-    comment="Sales, costs and fees by product and month, with the sums of its days.",
+    comment="The days of each row of product_sums, in rows of their own, so that sums of months are read quickly.",
 )
 
 DAY_SUMS = Table(

@@ -6,7 +6,7 @@ from. So a change of cost periods is noticed however they were written, and only
 
 from typing import LiteralString
 
-from seller_platform.warehouse.sums.statistics import CHANGE_DAYS, COSTED, PRODUCT_COLUMNS
+from seller_platform.warehouse.sums.statistics import CHANGE_DAYS, COSTED, STORE_PRODUCTS
 
 PERIODS: LiteralString = """
 cost_days AS MATERIALIZED (
@@ -95,23 +95,24 @@ stored AS (
     WHERE changed.periods_hash IS NOT NULL
 ),
 sold AS (
-    SELECT sums.* FROM service.product_sums AS sums JOIN changed USING (account, sku) WHERE sums.kind = 'sales'
+    SELECT sums.* FROM service.product_days AS sums JOIN changed USING (account, sku) WHERE sums.kind = 'sales'
 ),{costed},
-old AS (
+products_forgotten AS (
     DELETE FROM service.product_sums AS sums USING changed
     WHERE sums.account = changed.account AND sums.sku = changed.sku AND sums.kind = 'cost'
-    RETURNING sums.*
 ),
-added AS (
-    INSERT INTO service.product_sums ({columns}) SELECT {columns} FROM costed
-),{change_days}
+old AS (
+    DELETE FROM service.product_days AS sums USING changed
+    WHERE sums.account = changed.account AND sums.sku = changed.sku AND sums.kind = 'cost'
+    RETURNING sums.*
+),{store_products},{change_days}
 """
 
 APPLY: LiteralString = (
     _APPLY.replace("{changed}", CHANGED)
     .replace("{steps}", STEPS.replace("FROM periods", _OF_CHANGED))
     .replace("{costed}", COSTED)
-    .replace("{columns}", PRODUCT_COLUMNS)
+    .replace("{store_products}", STORE_PRODUCTS.replace("{new}", "costed"))
     .replace("{change_days}", CHANGE_DAYS.replace("{new}", "costed"))
 )
 """Computes the costs of products whose cost periods changed. Takes `accounts`, in a transaction with their locks."""

@@ -25,6 +25,7 @@ from seller_platform.warehouse.schema.service_tables import (
     COST_STEPS,
     DAILY_COUNTS,
     DAY_SUMS,
+    PRODUCT_DAYS,
     PRODUCT_SUMS,
     SERVICE,
     SUMMARIES,
@@ -36,9 +37,9 @@ from seller_platform.warehouse.sums.statistics import (
     DAY_COLUMNS,
     DAYS_OF,
     KINDS,
-    PRODUCT_COLUMNS,
     SELECT_DAYS,
     SELECTED,
+    STORE_PRODUCTS,
     items_of,
 )
 
@@ -146,29 +147,35 @@ products_forgotten AS (
     WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
       AND sums.month >= unsummed.first_day AND sums.month < unsummed.end_day
 ),
+product_days_forgotten AS (
+    DELETE FROM service.product_days AS sums USING unsummed
+    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
+      AND sums.month >= unsummed.first_day AND sums.month < unsummed.end_day
+),
 days_forgotten AS (
     DELETE FROM service.day_sums AS sums USING unsummed
     WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
       AND sums.local_day >= unsummed.first_day AND sums.local_day < unsummed.end_day
-),
-products_summed AS (
-    INSERT INTO service.product_sums ({product_columns}) SELECT {product_columns} FROM products
-),
+),{store_products},
 days_summed AS (
     INSERT INTO service.day_sums ({day_columns}){day_sums}
 )"""
 
 _CHANGED_SUMS = """,
 products AS MATERIALIZED ({selected}),
-old AS (
+products_forgotten AS (
     DELETE FROM service.product_sums AS sums USING windows
     WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
       AND sums.month >= windows.first_day AND sums.month < windows.end_day AND sums.sku = ANY(%(skus)s)
-    RETURNING sums.*
 ),
-products_summed AS (
-    INSERT INTO service.product_sums ({product_columns}) SELECT {product_columns} FROM products
-),"""
+old AS (
+    DELETE FROM service.product_days AS sums USING windows
+    WHERE sums.account = %(account)s AND sums.kind = ANY(%(kinds)s)
+      AND sums.month >= windows.first_day AND sums.month < windows.end_day AND sums.sku = ANY(%(skus)s)
+    RETURNING sums.*
+),{store_products},"""
+
+_STORE_PRODUCTS: LiteralString = STORE_PRODUCTS.replace("{new}", "products")
 
 _TOUCHED = """
 SELECT array_agg(DISTINCT sku), bool_or(sku IS NULL)
@@ -255,7 +262,7 @@ def _keep_statement(dataset: Dataset) -> sql.Composed:
 @cache
 def _change_statement(dataset: Dataset) -> sql.Composed:
     changed = sql.SQL(_CHANGED_SUMS).format(
-        selected=sql.SQL(SELECTED[dataset.name]), product_columns=sql.SQL(PRODUCT_COLUMNS)
+        selected=sql.SQL(SELECTED[dataset.name]), store_products=sql.SQL(_STORE_PRODUCTS)
     )
     days = sql.SQL(CHANGE_DAYS.replace("{new}", "products"))
     items = sql.SQL(_STEPS) + items_of(dataset, of_touched=True)
@@ -283,7 +290,7 @@ def _sums(dataset: Dataset) -> sql.Composed:
     days = sql.SQL(DAYS_OF).format(sign=sql.SQL("1"), products=sql.SQL("products"))
     sums = sql.SQL(_SUMS).format(
         selected=sql.SQL(SELECTED[dataset.name]),
-        product_columns=sql.SQL(PRODUCT_COLUMNS),
+        store_products=sql.SQL(_STORE_PRODUCTS),
         day_columns=sql.SQL(DAY_COLUMNS),
         day_sums=sql.SQL(SELECT_DAYS).format(days=days),
     )
@@ -306,7 +313,7 @@ def write_sums(connection: Connection, accounts: Sequence[str]) -> None:
             if not dataset.is_computed:
                 driver.execute(sum_statement(dataset), values_of(dataset, account))
     driver.execute(APPLY, {"accounts": list(accounts)})
-    for table in (SUMMARIES, DAILY_COUNTS, PRODUCT_SUMS, DAY_SUMS, COST_STEPS):
+    for table in (SUMMARIES, DAILY_COUNTS, PRODUCT_SUMS, PRODUCT_DAYS, DAY_SUMS, COST_STEPS):
         driver.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(SERVICE, table.name)))
 
 

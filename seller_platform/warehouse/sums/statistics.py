@@ -1,8 +1,8 @@
 """The sums that statistics read: of each product and month, and of each day.
 
-`product_sums` has one row for each product, month, kind and currency. Its arrays hold days and their amounts, in the
-same order. `day_sums` has the sums of all products. The items of WITH here select both from the stored rows, for the
-tables and for an answer without stored sums alike.
+`product_sums` has one row for each product, month, kind and currency. `product_days` has another, whose arrays hold
+days and their amounts, in the same order. `day_sums` has the sums of all products. The items of WITH here select them
+from the stored rows, for the tables and for an answer without stored sums alike.
 
 They are parts of a statement in which `windows` (account, first_day, end_day) names months, one by one, and `steps` the
 costs of products.
@@ -17,9 +17,9 @@ from psycopg import sql
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 
-PRODUCT_COLUMNS: LiteralString = (
-    "account, month, sku, kind, currency, units, amount, day_bits, days, units_of_days, amounts_of_days"
-)
+_MONTH_COLUMNS: LiteralString = "account, month, sku, kind, currency, units, amount, day_bits"
+_ARRAY_COLUMNS: LiteralString = "account, month, sku, kind, currency, days, units_of_days, amounts_of_days"
+PRODUCT_COLUMNS: LiteralString = f"{_MONTH_COLUMNS}, days, units_of_days, amounts_of_days"
 DAY_COLUMNS: LiteralString = "account, local_day, kind, is_of_product, currency, entries, units, amount"
 
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -96,14 +96,19 @@ SELECTED: Mapping[str, LiteralString] = MappingProxyType(
         TRANSACTIONS.name: "SELECT * FROM charged",
     }
 )
-"""Select the rows of `product_sums` that follow from a dataset."""
+"""Select the sums of products that follow from a dataset, with PRODUCT_COLUMNS."""
+
+STORE_PRODUCTS: LiteralString = f"""
+products_summed AS (INSERT INTO service.product_sums ({_MONTH_COLUMNS}) SELECT {_MONTH_COLUMNS} FROM {{new}}),
+product_days_summed AS (INSERT INTO service.product_days ({_ARRAY_COLUMNS}) SELECT {_ARRAY_COLUMNS} FROM {{new}})"""
+"""Items of WITH that store the sums of products."""
 
 DAYS_OF: LiteralString = """
     SELECT account, kind, kind <> 'fees' OR sku IS NOT NULL AS is_of_product, currency, {sign} AS entries,
            unnest(days) AS local_day, {sign} * unnest(units_of_days) AS units,
            {sign} * unnest(amounts_of_days) AS amount
     FROM {products}"""
-"""Select the days of rows of `product_sums`, once with each sign."""
+"""Select the days of rows of `product_days`, once with each sign."""
 
 SELECT_DAYS: LiteralString = """
     SELECT account, local_day, kind, is_of_product, currency, sum(entries) AS entries, sum(units) AS units,
@@ -135,7 +140,7 @@ HAVING sum(entries) > 0"""
 CHANGE_DAYS: LiteralString = _CHANGE_DAYS.replace("{differences}", SELECT_DAYS.replace("{days}", _CHANGES)).replace(
     "{columns}", DAY_COLUMNS
 )
-"""The end of a statement that replaces the rows `old` of `product_sums`: it changes the sums of their days."""
+"""The end of a statement that replaces the rows `old` of `product_days`: it changes the sums of their days."""
 
 
 def items_of(dataset: Dataset, *, of_touched: bool = False) -> sql.Composed:

@@ -30,13 +30,24 @@ def upgrade() -> None:
             nullable=False,
             comment="The days that have rows: bit 0 is the first of the month.",
         ),
-        sa.Column("days", ARRAY(sa.Date()), nullable=False, comment="The same days, in no order."),
+        schema="service",
+        comment="Sales, costs and fees by product and month.",
+    )
+    op.create_index(op.f("ix_product_sums_account_month"), "product_sums", ["account", "month"], schema="service")
+    op.create_table(
+        "product_days",
+        sa.Column("account", sa.Text(), nullable=False),
+        sa.Column("month", sa.Date(), nullable=False, comment="Its first day."),
+        sa.Column("sku", sa.Text(), comment="Null: sales that name no product."),
+        sa.Column("kind", sa.Text(), nullable=False, comment="sales, cost or fees."),
+        sa.Column("currency", sa.Text(), nullable=False, comment="Empty: the currency of the account."),
+        sa.Column("days", ARRAY(sa.Date()), nullable=False, comment="The days that have rows, in no order."),
         sa.Column("units_of_days", ARRAY(sa.BigInteger()), comment="Units ordered on these days; null unless sales."),
         sa.Column("amounts_of_days", ARRAY(sa.Numeric()), nullable=False, comment="The sums of these days."),
         schema="service",
-        comment="Sales, costs and fees by product and month, with the sums of its days.",
+        comment="The days of each row of product_sums, in rows of their own, so that sums of months are read quickly.",
     )
-    op.create_index(op.f("ix_product_sums_account_month"), "product_sums", ["account", "month"], schema="service")
+    op.create_index(op.f("ix_product_days_account_month"), "product_days", ["account", "month"], schema="service")
     op.create_table(
         "day_sums",
         sa.Column("account", sa.Text(), nullable=False),
