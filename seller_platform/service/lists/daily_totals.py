@@ -13,7 +13,7 @@ from seller_platform.contract import Dataset
 from seller_platform.service.access import SelectedAccounts
 from seller_platform.service.pool import Connection
 from seller_platform.warehouse.postgres.advisory_locks import TRY_LOCK
-from seller_platform.warehouse.sums.costs import APPLY, CHANGED
+from seller_platform.warehouse.sums.costs import APPLY, CHANGED, IS_APPLIED
 from seller_platform.warehouse.sums.keeping import IS_CURRENT, SETTINGS, lock_name, sum_statement, values_of
 from seller_platform.warehouse.sums.statistics import KINDS
 
@@ -57,7 +57,7 @@ def kept_sums() -> sql.Composed:
     items = sql.SQL(_KEPT).format(
         is_current=sql.SQL(_HAS_SUMS),
         datasets=sql.SQL(", ").join(map(sql.Literal, KINDS)),
-        costs=sql.SQL(" AND NOT EXISTS (SELECT FROM changed)"),
+        costs=sql.SQL(f" AND {IS_APPLIED}"),
     )
     return sql.SQL(CHANGED) + sql.SQL(",\n") + items
 

@@ -45,29 +45,32 @@ day_sums AS MATERIALIZED ({day_sums})"""
 
 _SEGMENTS = """,
 months AS (
-    SELECT account, date_trunc('month', local_day::timestamp)::date AS month, array_agg(DISTINCT currency) AS currencies
-    FROM {day_sums}
-    WHERE account = ANY(%(accounts)s) AND local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
-    GROUP BY 1, 2
+    SELECT *, (month + interval '1 month')::date - 1 AS month_end
+    FROM (
+        SELECT sums.account, date_trunc('month', sums.local_day::timestamp)::date AS month,
+               bool_or({currency} <> %(target)s::text) AS is_converted
+        FROM {day_sums} AS sums
+        JOIN chosen AS segments USING (account)
+        WHERE sums.account = ANY(%(accounts)s)
+          AND sums.local_day BETWEEN %(summed_from)s::date AND %(last_day)s::date
+        GROUP BY 1, 2
+    ) AS months
 ),
 segments AS MATERIALIZED (
     SELECT account, currency, month, {period} AS period, is_requested, first_day, last_day, is_whole,
-           NOT is_whole OR EXISTS (
-               SELECT FROM unnest(currencies) AS sums (currency)
-               WHERE coalesce(nullif(sums.currency, ''), stored.currency) <> %(target)s::text
-           ) AS needs_days,
+           is_converted OR NOT is_whole AS needs_days,
            (((1::bigint << (last_day - first_day + 1)) - 1) << (first_day - month))::integer AS bits
     FROM (
-        SELECT chosen.account, chosen.currency, months.month, months.month AS local_day, part.is_requested,
-               months.currencies, greatest(part.first_day, months.month) AS first_day,
-               least(part.last_day, months.last_day) AS last_day,
-               part.first_day <= months.month AND part.last_day >= months.last_day AS is_whole
+        SELECT months.account, chosen.currency, months.month, months.month AS local_day, months.is_converted,
+               part.is_requested, greatest(part.first_day, months.month) AS first_day,
+               least(part.last_day, months.month_end) AS last_day,
+               part.first_day <= months.month AND part.last_day >= months.month_end AS is_whole
         FROM chosen
-        JOIN (SELECT *, (month + interval '1 month')::date - 1 AS last_day FROM months) AS months USING (account)
+        JOIN months USING (account)
         CROSS JOIN LATERAL (
             VALUES (true, chosen.first_day, chosen.last_day), (false, chosen.before_first, chosen.before_last)
         ) AS part (is_requested, first_day, last_day)
-        WHERE part.first_day <= months.last_day AND part.last_day >= months.month
+        WHERE part.first_day <= months.month_end AND part.last_day >= months.month
     ) AS stored
 )"""
 
@@ -77,11 +80,30 @@ _MARKED = """
     WHERE segments.is_requested AND {is_listed} AND sums.day_bits & segments.bits <> 0
       AND sums.month = ANY(ARRAY(SELECT month FROM segments WHERE is_requested))"""
 
+# A page of months has few of the months, so that only the rows of those are summed.
 _LISTED = """,
 listed AS MATERIALIZED (
     SELECT DISTINCT segments.period, coalesce(products.position, {unnamed}) AS position, {is_unnamed} AS is_unnamed
     {marked}
+)"""
+
+# A page of longer periods has most of the months: all their rows are summed, in the scan that lists them.
+_TOTALED = """,
+totals AS MATERIALIZED (
+    SELECT segments.period, coalesce(products.position, {unnamed}) AS position, segments.is_requested, sums.kind,
+           bool_or({is_unnamed}) AS is_unnamed, sum(CASE WHEN segments.is_whole THEN sums.units END) AS units,
+           sum(CASE WHEN segments.is_whole AND {currency} = %(target)s::text THEN sums.amount END) AS amount
+    FROM segments
+    JOIN {product_sums} AS sums ON {of_segment}{looked_up}
+    WHERE sums.day_bits & segments.bits <> 0 AND (sums.sku IS NOT NULL OR sums.kind = 'sales')
+      AND sums.month = ANY(ARRAY(SELECT month FROM segments))
+    GROUP BY 1, 2, 3, 4
 ),
+listed AS MATERIALIZED (
+    SELECT DISTINCT period, position, is_unnamed FROM totals WHERE is_requested AND kind <> 'cost'
+)"""
+
+_KEYS: LiteralString = """,
 whole AS (SELECT count(*) AS total FROM listed),
 keys AS MATERIALIZED (
     SELECT period, position FROM listed ORDER BY period, position OFFSET %(offset)s::bigint LIMIT %(limit)s
@@ -96,10 +118,8 @@ listed AS MATERIALIZED (
     {marked}
     GROUP BY segments.month, coalesce(products.position, {unnamed})
 ),{weeks}
-blocks AS MATERIALIZED (
-    SELECT month, amount, sum(amount) OVER (ORDER BY month) - amount AS before
-    FROM (SELECT month, sum(bit_count(bits::bit(32))) AS amount FROM {marks} GROUP BY month) AS months
-),
+amounts AS MATERIALIZED (SELECT month, sum(bit_count(bits::bit(32))) AS amount FROM {marks} GROUP BY month),
+blocks AS MATERIALIZED (SELECT *, sum(amount) OVER (ORDER BY month) - amount AS before FROM amounts),
 whole AS (SELECT coalesce(sum(amount), 0)::bigint AS total FROM blocks),
 counted AS (
     SELECT month, number, month + number::integer - 1 AS period, amount,
@@ -176,17 +196,19 @@ _OF_PAGE: LiteralString = """coalesce(
                ) AS position"""
 
 # Units and amounts in the currency of the answer are those of whole months, all others those of days.
-_OF_MONTHS = """,
-entries AS (
-    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, stored.amount,
-           false AS is_converted
-    FROM (
+_WHOLE_MONTHS = """(
         SELECT {of_page}, segments.period, segments.is_requested, sums.kind, sums.units,
                CASE WHEN {currency} = %(target)s::text THEN sums.amount END AS amount
         FROM page_segments AS segments
         JOIN {product_sums} AS sums ON {of_segment}{looked_up_on_page}
         WHERE segments.is_whole AND sums.month = ANY(ARRAY(SELECT month FROM page_segments WHERE is_whole))
-    ) AS stored
+    )"""
+
+_OF_MONTHS = """,
+entries AS (
+    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, stored.amount,
+           false AS is_converted
+    FROM {whole_months} AS stored
     JOIN keys USING (period, position)
     UNION ALL
     SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, {amount}, {is_converted}
@@ -317,7 +339,7 @@ grouped AS MATERIALIZED (
     OFFSET %(offset)s::bigint LIMIT %(limit)s
 )"""
 
-_SHORT = ("Date", "Week")
+_SHORT, _FEW_MONTHS = ("Date", "Week"), ("Month", "Quarter")
 
 
 def sums_from_rows() -> sql.Composed:
@@ -349,36 +371,45 @@ def sums(plan: Plan) -> sql.Composable:
     if plan.grouping.period in _SHORT:
         return _formatted(_DAYS_LISTED + _PAGE_PRODUCTS + _OF_DAYS + _SUMMED + _COMBINED, plan)
     rows = _COMBINED if plan.grouping.is_combined else _PRODUCTS
-    return _formatted(_LISTED + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + rows, plan)
+    listed = _LISTED if plan.grouping.period in _FEW_MONTHS else _TOTALED
+    return _formatted(listed + _KEYS + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + rows, plan)
 
 
 def _formatted(template: LiteralString, plan: Plan) -> sql.Composed:
-    period, is_by_date = plan.grouping.period, plan.grouping.dimension is None
-    is_by_week = period == "Week"
+    period, is_by_date, is_by_week = (
+        plan.grouping.period,
+        plan.grouping.dimension is None,
+        plan.grouping.period == "Week",
+    )
     counts = [f"count(*) FILTER (WHERE bits & {1 << day} <> 0)" for day in range(31)]
     same_account = "" if plan.is_one_account else "sums.account = segments.account AND "
-    of_segment = sql.SQL(f"{same_account}sums.month = segments.month AND sums.account = ANY(%(accounts)s)")
+    no_join: sql.Composable = sql.SQL("")
+    parts: dict[str, sql.Composable] = {
+        "product_sums": sql.SQL(plan.product_sums),
+        "product_days": sql.SQL(plan.product_days),
+        "day_sums": sql.SQL(plan.day_sums),
+        "of_segment": sql.SQL(f"{same_account}sums.month = segments.month AND sums.account = ANY(%(accounts)s)"),
+        "looked_up": no_join if is_by_date else looked_up(plan, "products"),
+        "looked_up_on_page": no_join if is_by_date else looked_up(plan, "page_products"),
+        "is_listed": sql.SQL(IS_LISTED),
+        "is_unnamed": sql.SQL(_IS_UNNAMED),
+        "unnamed": sql.SQL(UNNAMED),
+        "currency": sql.SQL(_CURRENCY),
+    }
+    parts["of_page"] = sql.SQL(_OF_PAGE).format(**parts)
+    whole_months = sql.SQL(_WHOLE_MONTHS).format(**parts) if period in _FEW_MONTHS else sql.SQL("totals")
     of_kinds = {kind: sql.SQL(_SUM_OF_KIND).format(kind=sql.Literal(kind)) for kind in ("sales", "cost", "fees")}
-    shared = {"product_sums": sql.SQL(plan.product_sums), "of_segment": of_segment, "unnamed": sql.SQL(UNNAMED)}
-    marked = sql.SQL("")
-    if not is_by_date:
-        marked = sql.SQL(_MARKED).format(looked_up=looked_up(plan, "products"), is_listed=sql.SQL(IS_LISTED), **shared)
     return sql.SQL(template).format(
+        **parts,
         **of_kinds,
-        **shared,
-        marked=marked,
+        marked=sql.SQL(_MARKED).format(**parts),
+        whole_months=whole_months,
         marks=sql.SQL("weeks" if is_by_week else "listed"),
         weeks=sql.SQL(_WEEKS if is_by_week else ""),
-        product_days=sql.SQL(plan.product_days),
-        day_sums=sql.SQL(plan.day_sums),
         period=sql.SQL(PERIOD_OF[period]),
         step=sql.Literal(STEP.get(period or "", "")),
         length=sql.Literal(7 if is_by_week else 1),
         counts=sql.SQL(", ".join(counts)),
-        looked_up_on_page=sql.SQL("") if is_by_date else looked_up(plan, "page_products"),
-        of_page=sql.SQL(_OF_PAGE).format(unnamed=sql.SQL(UNNAMED)),
-        is_unnamed=sql.SQL(_IS_UNNAMED),
-        currency=sql.SQL(_CURRENCY),
         amount=sql.SQL(_AMOUNT),
         is_converted=sql.SQL(_IS_CONVERTED),
         is_by_date=sql.Literal(is_by_date),

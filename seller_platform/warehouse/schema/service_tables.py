@@ -475,3 +475,12 @@ COST_STEPS = Table(
     schema=SERVICE,
     comment="The costs of each product, from its newest cost periods.",
 )
+
+COST_VERSIONS = Table(
+    "cost_versions",
+    METADATA,
+    Column("account", Text, primary_key=True),
+    Column("rows_hash", Numeric, nullable=False, comment="Hash of the places and transactions of the rows."),
+    schema=SERVICE,
+    comment="The rows of cost periods that an account's costs were last computed from.",
+)

@@ -98,9 +98,11 @@ SELECTED: Mapping[str, LiteralString] = MappingProxyType(
 )
 """Select the sums of products that follow from a dataset, with PRODUCT_COLUMNS."""
 
-STORE_PRODUCTS: LiteralString = f"""
-products_summed AS (INSERT INTO service.product_sums ({_MONTH_COLUMNS}) SELECT {_MONTH_COLUMNS} FROM {{new}}),
-product_days_summed AS (INSERT INTO service.product_days ({_ARRAY_COLUMNS}) SELECT {_ARRAY_COLUMNS} FROM {{new}})"""
+_STORE_PRODUCTS: LiteralString = """
+products_summed AS (INSERT INTO service.product_sums ({months}) SELECT {months} FROM {new}),
+product_days_summed AS (INSERT INTO service.product_days ({arrays}) SELECT {arrays} FROM {new})"""
+
+STORE_PRODUCTS: LiteralString = _STORE_PRODUCTS.replace("{months}", _MONTH_COLUMNS).replace("{arrays}", _ARRAY_COLUMNS)
 """Items of WITH that store the sums of products."""
 
 DAYS_OF: LiteralString = """

@@ -81,6 +81,15 @@ def upgrade() -> None:
         comment="The costs of each product, from its newest cost periods.",
     )
     op.create_index(op.f("ix_cost_steps_account_sku"), "cost_steps", ["account", "sku"], schema="service")
+    op.create_table(
+        "cost_versions",
+        sa.Column("account", sa.Text(), primary_key=True),
+        sa.Column(
+            "rows_hash", sa.Numeric(), nullable=False, comment="Hash of the places and transactions of the rows."
+        ),
+        schema="service",
+        comment="The rows of cost periods that an account's costs were last computed from.",
+    )
     op.add_column(
         "summaries",
         sa.Column(
