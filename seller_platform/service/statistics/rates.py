@@ -41,12 +41,17 @@ per_euro AS MATERIALIZED (
 rates AS MATERIALIZED (
     -- Rates are units for one euro, which therefore has no rate. Their quotient is rounded up at the 40th decimal:
     -- amounts half-way between two cents stay there, and no other amount moves there.
-    SELECT own.day, own.currency, (div(other.per_euro * 1e40, own.per_euro) + 1) * 1e-40 AS rate
-    FROM per_euro AS own
+    SELECT own.day, own.currency, (div(other.per_euro * 1e40, own.per_euro) + 1) * 1e-40 AS rate,
+           array_position(converted.currencies, own.currency)::bigint * 10000000 + (own.day - date '0001-01-01') AS key
+    FROM converted_currencies AS converted
+    CROSS JOIN per_euro AS own
     JOIN per_euro AS other ON other.day = own.day AND other.currency = %(target)s::text
     WHERE own.currency <> %(target)s::text
 )"""
-"""`rates`: the factor `rate` from a currency that occurs to the target, on each day."""
+"""`rates`: the factor `rate` from a currency that occurs to the target, on each day.
+
+`key` stands for currency and day. A join by one number is several times faster than one by text and date.
+"""
 
 _MISSING_RATES = """
 WITH chosen AS MATERIALIZED (

@@ -211,23 +211,28 @@ entries AS (
     FROM {whole_months} AS stored
     JOIN keys USING (period, position)
     UNION ALL
-    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, {amount}, {is_converted}
+    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units,
+           CASE WHEN currency_key IS NULL THEN stored.amount ELSE stored.amount * coalesce(rates.rate, 'NaN') END,
+           currency_key IS NOT NULL
     FROM (
-        SELECT position, period, is_requested, first_day, last_day, kind, currency, unnest(days) AS local_day,
+        SELECT position, period, is_requested, first_day, last_day, kind, currency_key, unnest(days) AS local_day,
                unnest(CASE WHEN NOT is_whole THEN units_of_days END) AS units, unnest(amounts_of_days) AS amount
         FROM (
             SELECT {of_page}, segments.period, segments.is_requested, segments.is_whole, segments.first_day,
-                   segments.last_day, {currency} AS currency, sums.kind, sums.days, sums.units_of_days,
-                   sums.amounts_of_days
+                   segments.last_day, sums.kind, sums.days, sums.units_of_days, sums.amounts_of_days,
+                   CASE WHEN {currency} <> %(target)s::text
+                        THEN coalesce(array_position(converted.currencies, {currency}), 0)::bigint * 10000000
+                   END AS currency_key
             FROM page_segments AS segments
+            CROSS JOIN converted_currencies AS converted
             JOIN {product_days} AS sums ON {of_segment}{looked_up_on_page}
             WHERE segments.needs_days AND (NOT segments.is_whole OR {currency} <> %(target)s::text)
               AND sums.month = ANY(ARRAY(SELECT month FROM page_segments WHERE needs_days))
         ) AS sums
         JOIN keys USING (period, position)
     ) AS stored
-    LEFT JOIN (SELECT DISTINCT ON (day, currency) * FROM rates) AS rates
-      ON rates.day = stored.local_day AND rates.currency = stored.currency
+    LEFT JOIN (SELECT DISTINCT ON (key) key, rate FROM rates) AS rates
+      ON rates.key = stored.currency_key + (stored.local_day - date '0001-01-01')
     WHERE stored.local_day BETWEEN stored.first_day AND stored.last_day
 )"""
 
