@@ -80,30 +80,11 @@ _MARKED = """
     WHERE segments.is_requested AND {is_listed} AND sums.day_bits & segments.bits <> 0
       AND sums.month = ANY(ARRAY(SELECT month FROM segments WHERE is_requested))"""
 
-# A page of months has few of the months, so that only the rows of those are summed.
 _LISTED = """,
 listed AS MATERIALIZED (
     SELECT DISTINCT segments.period, coalesce(products.position, {unnamed}) AS position, {is_unnamed} AS is_unnamed
     {marked}
-)"""
-
-# A page of longer periods has most of the months: all their rows are summed, in the scan that lists them.
-_TOTALED = """,
-totals AS MATERIALIZED (
-    SELECT segments.period, coalesce(products.position, {unnamed}) AS position, segments.is_requested, sums.kind,
-           bool_or({is_unnamed}) AS is_unnamed, sum(CASE WHEN segments.is_whole THEN sums.units END) AS units,
-           sum(CASE WHEN segments.is_whole AND {currency} = %(target)s::text THEN sums.amount END) AS amount
-    FROM segments
-    JOIN {product_sums} AS sums ON {of_segment}{looked_up}
-    WHERE sums.day_bits & segments.bits <> 0 AND (sums.sku IS NOT NULL OR sums.kind = 'sales')
-      AND sums.month = ANY(ARRAY(SELECT month FROM segments))
-    GROUP BY 1, 2, 3, 4
 ),
-listed AS MATERIALIZED (
-    SELECT DISTINCT period, position, is_unnamed FROM totals WHERE is_requested AND kind <> 'cost'
-)"""
-
-_KEYS: LiteralString = """,
 whole AS (SELECT count(*) AS total FROM listed),
 keys AS MATERIALIZED (
     SELECT period, position FROM listed ORDER BY period, position OFFSET %(offset)s::bigint LIMIT %(limit)s
@@ -196,19 +177,17 @@ _OF_PAGE: LiteralString = """coalesce(
                ) AS position"""
 
 # Units and amounts in the currency of the answer are those of whole months, all others those of days.
-_WHOLE_MONTHS = """(
+_OF_MONTHS = """,
+entries AS (
+    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, stored.amount,
+           false AS is_converted
+    FROM (
         SELECT {of_page}, segments.period, segments.is_requested, sums.kind, sums.units,
                CASE WHEN {currency} = %(target)s::text THEN sums.amount END AS amount
         FROM page_segments AS segments
         JOIN {product_sums} AS sums ON {of_segment}{looked_up_on_page}
         WHERE segments.is_whole AND sums.month = ANY(ARRAY(SELECT month FROM page_segments WHERE is_whole))
-    )"""
-
-_OF_MONTHS = """,
-entries AS (
-    SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units, stored.amount,
-           false AS is_converted
-    FROM {whole_months} AS stored
+    ) AS stored
     JOIN keys USING (period, position)
     UNION ALL
     SELECT stored.position, stored.period, stored.is_requested, stored.kind, stored.units,
@@ -344,7 +323,7 @@ grouped AS MATERIALIZED (
     OFFSET %(offset)s::bigint LIMIT %(limit)s
 )"""
 
-_SHORT, _FEW_MONTHS = ("Date", "Week"), ("Month", "Quarter")
+_SHORT = ("Date", "Week")
 
 
 def sums_from_rows() -> sql.Composed:
@@ -376,8 +355,7 @@ def sums(plan: Plan) -> sql.Composable:
     if plan.grouping.period in _SHORT:
         return _formatted(_DAYS_LISTED + _PAGE_PRODUCTS + _OF_DAYS + _SUMMED + _COMBINED, plan)
     rows = _COMBINED if plan.grouping.is_combined else _PRODUCTS
-    listed = _LISTED if plan.grouping.period in _FEW_MONTHS else _TOTALED
-    return _formatted(listed + _KEYS + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + rows, plan)
+    return _formatted(_LISTED + _PAGE_PRODUCTS + _OF_MONTHS + _SUMMED + rows, plan)
 
 
 def _formatted(template: LiteralString, plan: Plan) -> sql.Composed:
@@ -402,13 +380,11 @@ def _formatted(template: LiteralString, plan: Plan) -> sql.Composed:
         "currency": sql.SQL(_CURRENCY),
     }
     parts["of_page"] = sql.SQL(_OF_PAGE).format(**parts)
-    whole_months = sql.SQL(_WHOLE_MONTHS).format(**parts) if period in _FEW_MONTHS else sql.SQL("totals")
     of_kinds = {kind: sql.SQL(_SUM_OF_KIND).format(kind=sql.Literal(kind)) for kind in ("sales", "cost", "fees")}
     return sql.SQL(template).format(
         **parts,
         **of_kinds,
         marked=sql.SQL(_MARKED).format(**parts),
-        whole_months=whole_months,
         marks=sql.SQL("weeks" if is_by_week else "listed"),
         weeks=sql.SQL(_WEEKS if is_by_week else ""),
         period=sql.SQL(PERIOD_OF[period]),
