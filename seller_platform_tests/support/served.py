@@ -67,6 +67,7 @@ WIDE = Limits(
     cheap_at_once=16,
     lists_at_once=24,
     heavy_at_once=8,
+    anonymous_at_once=64,
     reports=ReportLimits(open_reports=1_000),
 )
 """Limits that tests with many requests at once do not reach."""
