@@ -68,6 +68,7 @@ WIDE = Limits(
     lists_at_once=24,
     heavy_at_once=8,
     anonymous_at_once=64,
+    wait_seconds=10.0,
     reports=ReportLimits(open_reports=1_000),
 )
 """Limits that tests with many requests at once do not reach."""

@@ -93,7 +93,7 @@ async def test_a_full_queue_refuses_the_oldest_and_begins_the_newest() -> None:
 
 
 @in_a_loop
-async def test_what_waited_too_long_for_the_loop_is_refused_though_a_turn_is_free() -> None:
+async def test_what_waited_too_long_for_the_loop_is_refused() -> None:
     lane, late_seconds = Lane("lists", 2, wait_seconds=0.06), 0.0
 
     with Lateness() as lateness:

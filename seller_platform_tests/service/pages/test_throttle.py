@@ -193,7 +193,7 @@ def test_ten_failures_lock_an_address_for_every_user(service: Served, database_u
         service.database,
         "SELECT user_id, address, details FROM service.security_events WHERE kind = 'login_locked'",
     )
-    assert locked == [(None, "127.0.0.1", {"locked": "the address, for 15 minutes"})]
+    assert locked == [(None, "127.0.0.1", {"locked": "the address, for 15 minutes", "network": "127.0.0.1"})]
 
 
 def test_failures_are_counted_for_all_processes_together(service: Served, database_url: str) -> None:
