@@ -427,8 +427,8 @@ def test_every_function_that_reads_rows_takes_selected_accounts() -> None:
     assert "lists.sql.read_page" in readers
     assert "costs.store.read_stored" in readers
     careless = {name for name, taken in readers.items() if "Connection" in taken and "SelectedAccounts" not in taken}
-    # The check of a currency needs no account.
-    assert careless == {"lists.sql.knows_currency"}
+    # The check of a currency and the name of the database need no account.
+    assert careless == {"lists.sql.knows_currency", "lists.state.database_of"}
 
 
 def test_only_modules_of_queries_name_the_tables_of_rows() -> None:
