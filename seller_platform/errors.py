@@ -665,7 +665,7 @@ class NotAdmittedError(ApiError):
 
 
 class QuotaUsedError(NotAdmittedError):
-    """A token or a user has used the quota of requests of a window.
+    """A token or a user has made all requests that its quota allows.
 
     Args:
         name: What the quota belongs to: `token` or `user`.

@@ -60,15 +60,7 @@ def cost_routes(store: Store, clock: Clock) -> tuple[Route, ...]:
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers, Scope.COSTS_WRITE)
         body, query = await read_json(request), request.scope["query_string"]
-        endpoint = f"POST {COST_PERIODS_PATH}"
-        repeatable = RepeatableRequest.of(
-            request.headers,
-            user_id=caller.id,
-            accounts=caller.consented_accounts,
-            endpoint=endpoint,
-            query=query,
-            body=body,
-        )
+        repeatable = RepeatableRequest.of(request, body, user_id=caller.id, accounts=caller.consented_accounts)
         return await answer_once(store, repeatable, partial(_write, caller, Query(query), body, clock()))
 
     async def answer_delete(request: Request) -> Response:

@@ -1,10 +1,12 @@
 """Reads the bodies of requests, forms and JSON, strictly."""
 
 import json
+from collections import deque
 from decimal import Decimal
 from typing import NoReturn
 
 from starlette.requests import Request
+from starlette.types import Message
 
 from seller_platform.errors import (
     ApiError,
@@ -18,7 +20,8 @@ from seller_platform.service.http.responses import JSON
 
 FORM = "application/x-www-form-urlencoded"
 LARGEST_JSON_BYTES = 1 << 20
-_LARGEST_FORM_BYTES = 64 << 10
+LARGEST_FORM_BYTES = 64 << 10
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _LONGEST_INT = 18
 _UTF_8 = ("utf-8", "utf8", "us-ascii")
 
@@ -35,7 +38,7 @@ async def read_form(request: Request, *, most_fields: int = MOST_FIELDS) -> dict
         ApiError: A field was sent twice, or is not UTF-8 without NUL characters.
     """
     _check_type(request, FORM)
-    body = await read_body(request, _LARGEST_FORM_BYTES)
+    body = await read_body(request, LARGEST_FORM_BYTES)
     try:
         fields = parse_fields(body, most_fields)
     except ValueError as error:
@@ -137,3 +140,24 @@ async def read_body(request: Request, largest: int) -> bytes:
             raise BodyTooLargeError(largest)
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+async def with_received_body(request: Request, largest: int) -> Request:
+    """Return the request once its body has arrived, so that no reader waits for it.
+
+    Of a body larger than `largest` bytes, the reader receives the rest.
+    """
+    if request.method in _WITHOUT_BODY:
+        return request
+    received: deque[Message] = deque()
+    size, is_complete = 0, False
+    while not is_complete and size <= largest:
+        message = await request.receive()
+        received.append(message)
+        size += len(message.get("body", b""))
+        is_complete = not message.get("more_body", False)
+
+    async def receive() -> Message:
+        return received.popleft() if received else await request.receive()
+
+    return Request(request.scope, receive)

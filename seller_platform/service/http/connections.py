@@ -222,7 +222,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if now - self._answered_at > self._limits.linger_seconds:
                 self.transport.close()
         elif self.flow.read_paused:
-            self._body_began += elapsed  # the service is what is slow
+            self._body_began += elapsed  # the service was slow, not the client
         elif now - self._body_began > self._limits.body_seconds + self._body_bytes / self._limits.bytes_per_second:
             self._refuse(408, "the body of the request came too slowly", "time of a body")
 

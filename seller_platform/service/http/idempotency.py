@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 
 from seller_platform.contract.wire import IDEMPOTENCY_KEY
@@ -80,15 +80,13 @@ class RepeatableRequest:
     @classmethod
     def of(
         cls,
-        headers: Headers,
+        request: Request,
+        body: Mapping[str, object],
         *,
         user_id: int,
         accounts: Sequence[str] | None,
-        endpoint: str,
-        query: bytes,
-        body: Mapping[str, object],
     ) -> "RepeatableRequest":
-        """Return the request with these headers.
+        """Return a request that was sent with this body.
 
         Args:
             accounts: The accounts that its token may read, so that a token for others gets no stored answer.
@@ -96,13 +94,16 @@ class RepeatableRequest:
         Raises:
             InvalidParametersError: The key has a wrong form, or was sent more than once.
         """
-        keys = headers.getlist(IDEMPOTENCY_KEY)
+        endpoint = f"{request.method} {request.scope['path']}"
+        keys = request.headers.getlist(IDEMPOTENCY_KEY)
         if not keys:
             return cls(user_id, endpoint, None, b"")
         if len(keys) > 1:
             raise InvalidParametersError({IDEMPOTENCY_KEY: [f"was sent {len(keys)} times; send it once"]})
         try:
-            return cls(user_id, endpoint, KEY.read(keys[0]), _fingerprint(accounts, query, body))
+            return cls(
+                user_id, endpoint, KEY.read(keys[0]), _fingerprint(accounts, request.scope["query_string"], body)
+            )
         except ValueError as error:
             raise InvalidParametersError({IDEMPOTENCY_KEY: [str(error)]}) from None
 

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from seller_platform.errors import NotAdmittedError, QuotaUsedError, UnauthorizedError
 from seller_platform.service.access import authenticate, bearer_token, hash_of
 from seller_platform.service.http.addresses import network_of_client
+from seller_platform.service.http.bodies import LARGEST_FORM_BYTES, LARGEST_JSON_BYTES, with_received_body
 from seller_platform.service.limits.lanes import Lane
 from seller_platform.service.limits.lateness import Lateness
 from seller_platform.service.limits.policy import WINDOW_SECONDS, Limits
@@ -67,7 +68,7 @@ class Admission:
         self._policy = ", ".join(policies)
 
     def admitting(self, route: Route) -> Endpoint:
-        """Return the endpoint of a route, which answers only what is admitted."""
+        """Return the endpoint of a route that answers only admitted requests."""
         if not route.description.needs_token:
             return route.answer
         lane = self._lanes[route.cost]
@@ -86,6 +87,8 @@ class Admission:
 
         async def answer(request: Request) -> Response:
             network = network_of_client(request)
+            # A body that stalls must not hold a turn.
+            request = await with_received_body(request, LARGEST_FORM_BYTES)
             try:
                 await self._anonymous.enter(network)
             except NotAdmittedError as refusal:
@@ -102,6 +105,7 @@ class Admission:
         token_hash = hash_of(bearer_token(request.headers))
         user = self._users.get(token_hash) or await self._user_of(request, token_hash)
         self._count(request, token_hash, user)
+        request = await with_received_body(request, LARGEST_JSON_BYTES)
         # While the loop is late, only cheap requests begin.
         waited_seconds = 0.0 if route.cost is Cost.CHEAP else self._lateness.seconds
         with self._measures.queued.track_inprogress():

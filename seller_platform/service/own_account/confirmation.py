@@ -1,6 +1,6 @@
 """Asks for the present password once more, before changes that a stolen session must not make."""
 
-from seller_platform.service.http.addresses import network_of, network_of_client
+from seller_platform.service.http.addresses import network_of
 from seller_platform.service.pages.login import record_failure
 from seller_platform.service.pages.sessions import find_user, known_browser
 from seller_platform.service.pages.signed_in import SignedInRequest
@@ -29,8 +29,3 @@ async def is_confirmed(request: SignedInRequest, queue: PasswordQueue, password:
         return False
     await forgive(connection, attempt)
     return True
-
-
-def network_of_request(request: SignedInRequest) -> str:
-    """Return the network of a request's address, which holds seats in the queue."""
-    return network_of_client(request.http)

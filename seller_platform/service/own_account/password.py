@@ -3,7 +3,8 @@
 from starlette.responses import Response
 
 from seller_platform.errors import InvalidPasswordError
-from seller_platform.service.own_account.confirmation import WRONG_PASSWORD, is_confirmed, network_of_request
+from seller_platform.service.http.addresses import network_of_client
+from seller_platform.service.own_account.confirmation import WRONG_PASSWORD, is_confirmed
 from seller_platform.service.pages.login import ACCOUNT
 from seller_platform.service.pages.rendering import redirect
 from seller_platform.service.pages.sessions import remember_browser
@@ -27,7 +28,7 @@ async def change_password(queue: PasswordQueue, request: SignedInRequest) -> Res
         return request.render("account_password.html", status=422, problem=problem, wrong="new")
     if not await is_confirmed(request, queue, request.form.get("present", "")):
         return request.render("account_password.html", status=422, problem=WRONG_PASSWORD, wrong="present")
-    async with queue.seat(network_of_request(request)):
+    async with queue.seat(network_of_client(request.http)):
         password_hash = await hash_of_password(new)
     response, connection = redirect(f"{ACCOUNT}?notice=password"), request.connection
     async with connection.transaction():

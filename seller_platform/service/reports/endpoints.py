@@ -56,15 +56,7 @@ def report_routes(store: Store, clock: Clock, limits: ReportLimits) -> tuple[Rou
         async with store.connection() as connection:
             caller = await authenticate(connection, request.headers, Scope.REPORTS)
         body, query = await read_json(request), request.scope["query_string"]
-        endpoint = f"POST {REPORT_REQUEST}"
-        repeatable = RepeatableRequest.of(
-            request.headers,
-            user_id=caller.id,
-            accounts=caller.consented_accounts,
-            endpoint=endpoint,
-            query=query,
-            body=body,
-        )
+        repeatable = RepeatableRequest.of(request, body, user_id=caller.id, accounts=caller.consented_accounts)
         work = partial(_request, caller=caller, query=Query(query), body=body, now=clock(), limits=limits)
         return await answer_once(store, repeatable, work)
 

@@ -1,12 +1,13 @@
 """Tests over HTTP that requests are admitted by user and cost, and counted by token and user."""
 
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -279,3 +280,24 @@ def test_a_report_larger_than_what_is_left_fails_and_says_so(database: Database,
 
     assert status["status"] == "failed"
     assert "your other reports leave" in status["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type"),
+    [
+        ("/login", "application/x-www-form-urlencoded"),
+        ("/oauth/token", "application/x-www-form-urlencoded"),
+        ("/reports/request", "application/json"),
+    ],
+)
+def test_bodies_that_stall_keep_nobody_out(narrow: Served, path: str, content_type: str) -> None:
+    with narrow.client(ANN) as ann, ExitStack() as stalled:
+        authorization = ann.headers["authorization"]
+        for _ in range(2 * (NARROW.anonymous_at_once + NARROW.cheap_at_once)):
+            sender = stalled.enter_context(socket.create_connection((ann.base_url.host, ann.base_url.port or 80)))
+            head = f"POST {path} HTTP/1.1\r\nHost: {ann.base_url.netloc.decode()}\r\nAuthorization: {authorization}\r\n"
+            sender.sendall(f"{head}Content-Type: {content_type}\r\nContent-Length: 100\r\n\r\n{{".encode())
+        statuses = [ann.get("/login").status_code, ann.post("/reports/request", params=REPORT).status_code]
+
+    assert statuses[0] == 200
+    assert statuses[1] not in {429, 503}

@@ -88,6 +88,17 @@ def test_a_reset_link_sets_a_password_once(service: Served) -> None:
     assert "password_changed" in _kinds(service)
 
 
+def test_a_reset_link_ends_the_waits_after_failures(service: Served) -> None:
+    token = create_reset_link(service.database, ANN, timedelta(hours=1))
+    with service.client() as browser:
+        failures = [_log_in(browser, "wrong").status_code for _ in range(6)]
+        submit(browser, browser.get("/reset-password", params={"token": token}), new=NEW, repeated=NEW)
+        login = _log_in(browser, NEW)
+
+    assert failures[-1] == 429
+    assert login.status_code == 303
+
+
 @pytest.mark.parametrize("change", ["expires_at = now()", "token_hash = ''"])
 def test_a_reset_link_that_is_old_or_forged_sets_nothing(service: Served, change: str) -> None:
     token = create_reset_link(service.database, ANN, timedelta(hours=1))
