@@ -12,6 +12,9 @@ MONTH = "month"
 _ACCOUNTS = "accounts"
 ACCOUNT_PARTITIONS = dg.DynamicPartitionsDefinition(name=_ACCOUNTS)
 
+# Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
+_MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 36, 100
+
 
 def asset_key(dataset: Dataset) -> dg.AssetKey:
     """Return the dataset's asset key, which is also its table's name."""
@@ -35,6 +38,15 @@ def partitions_for(dataset: Dataset, history_start: date) -> dg.PartitionsDefini
             return ACCOUNT_PARTITIONS
         case Slicing.CONNECTION:
             return None
+
+
+def backfill_policy_of(partitions: dg.PartitionsDefinition[str]) -> dg.BackfillPolicy:
+    """Return how a backfill of an asset with these partitions is divided into runs.
+
+    Assets with equal partitions have equal policies, so that a backfill loads and builds a partition in one run.
+    """
+    is_monthly = isinstance(partitions, dg.MultiPartitionsDefinition)
+    return dg.BackfillPolicy.multi_run(_MONTHS_PER_RUN if is_monthly else _ACCOUNTS_PER_RUN)
 
 
 def partition_key(account: str, month: Window | None) -> str:

@@ -11,7 +11,9 @@ RUN_TAG = "seller_platform/report_run"
 """The key of a run that loads reports."""
 
 NOT_OFFERED = "not_offered"
-"""Metadata of an observation: a sentence that names what the upstream does not offer."""
+"""Metadata of a materialization: a sentence that names what the upstream does not offer."""
+NOTHING_STORED = "nothing_stored"
+"""Metadata of a materialization without a load: the reason why nothing is stored."""
 
 REPORTED_BY_RUN = "reported_by_run"
 """The metadata of a failed check whose failure the run reports already."""

@@ -21,8 +21,8 @@ from rich.table import Table
 
 from seller_platform.contract import Dataset, Window, dataset_named
 from seller_platform.contract.loads import CountVerdict
-from seller_platform.orchestration.assets.checks import check_outputs, check_specs, evaluations
-from seller_platform.orchestration.assets.events import materialization
+from seller_platform.orchestration.assets.checks import check_specs, evaluations
+from seller_platform.orchestration.assets.events import NO_VALUE, materialization, outputs
 from seller_platform.orchestration.partitions import account_months, add_accounts, asset_key, partition_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -64,7 +64,7 @@ def reporting_asset(dataset: Dataset, seconds: list[float]) -> dg.AssetsDefiniti
     @dg.asset(
         key=asset_key(dataset),
         partitions_def=partitions,
-        output_required=False,
+        dagster_type=NO_VALUE,
         check_specs=check_specs(dataset, partitions),
     )
     def report(context: dg.AssetExecutionContext) -> Iterator[object]:
@@ -75,7 +75,7 @@ def reporting_asset(dataset: Dataset, seconds: list[float]) -> dg.AssetsDefiniti
             )
             yield from evaluations(context.instance, dataset, receipt, key)
         seconds.append((time.perf_counter() - started) / len(keys))
-        yield from check_outputs(context, dataset)
+        yield from outputs(context)
 
     return report
 

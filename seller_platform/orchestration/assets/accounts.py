@@ -16,7 +16,7 @@ import msgspec
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract import Dataset
 from seller_platform.contract.datasets.user import ACCOUNTS
-from seller_platform.errors import ReadingHeldError, SellerPlatformError, UpstreamUnavailableError
+from seller_platform.errors import NotConnectedError, ReadingHeldError, SellerPlatformError, UpstreamUnavailableError
 from seller_platform.ingest.loads.accounts import discover
 from seller_platform.orchestration.assets.authorization import (
     AUTHORIZED_CHECK,
@@ -27,14 +27,10 @@ from seller_platform.orchestration.assets.authorization import (
     judge_connections,
 )
 from seller_platform.orchestration.assets.checks import (
-    check_outputs,
     check_specs,
     evaluations_of_connections,
 )
-from seller_platform.orchestration.assets.events import (
-    dataset_asset,
-    materialization,
-)
+from seller_platform.orchestration.assets.events import dataset_asset, materialization, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_partitions, add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
@@ -83,17 +79,18 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
             )
 
         loop = PartitionLoop(context.log, "connection ")
+        if not by_name:
+            loop.add("default", NotConnectedError())
         loaded: list[tuple[KnownConnection, Receipt]] = []
         for name, (listed, receipt) in loop.attempt(by_name, read):
             add_accounts(context.instance, [account.key for account in listed])
             loaded.append((by_name[name], receipt))
         yield from _events(context.instance, warehouse.database, dataset, loaded, loop.failures, by_run=True)
-        yield from check_outputs(context, dataset)
         judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now())
         yield authorized_evaluation(context.instance, dataset, judgement)
-        yield dg.Output(None, output_name=f"{context.op_def.name}_{AUTHORIZED_CHECK}")
         names = ", ".join(loop.failures)
         loop.fail(f"{len(loop.failures)} connections did not give their accounts: {names}. All others did")
+        yield from outputs(context)
 
     return land
 

@@ -267,12 +267,6 @@ def check_specs(dataset: Dataset, partitions: dg.PartitionsDefinition[str] | Non
     ]
 
 
-def check_outputs(context: dg.AssetExecutionContext, dataset: Dataset) -> Iterator[dg.Output[None]]:
-    """Yield the outputs that Dagster expects from checks, although ours yield events."""
-    for check in checks_of(dataset):
-        yield dg.Output(None, output_name=f"{context.op_def.name}_{check.name}")
-
-
 def evaluations(
     instance: dg.DagsterInstance, dataset: Dataset, receipt: Receipt, partition: str | None
 ) -> Iterator[dg.AssetCheckEvaluation]:

@@ -24,9 +24,6 @@ from seller_platform.warehouse.loads.slices import Receipt
 
 # A slice is as many requests as the account has products; more at once would only queue for the request budget.
 _ACCOUNTS_AT_ONCE = 2
-# Unlike that of the inventory, so that a backfill of both makes separate runs: within one run a step waits for outputs,
-# and our assets report by events.
-_PARTITIONS_PER_RUN = 98
 
 _APPLIED_BY = "dagster"
 _ROWS_SHOWN = 200
@@ -54,7 +51,6 @@ def cost_asset() -> dg.AssetsDefinition:
         ACCOUNT_PARTITIONS,
         description=f"{COST_PERIODS.doc} One request for each SKU of the inventory and of the daily sales.",
         deps=[asset_key(dataset_named("inventory"))],
-        backfill_policy=dg.BackfillPolicy.multi_run(_PARTITIONS_PER_RUN),
         check_specs=check_specs(COST_PERIODS, ACCOUNT_PARTITIONS),
     )
     def cost_periods(

@@ -9,25 +9,26 @@ from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_n
 from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
 from seller_platform.orchestration.assets.checks import (
-    check_outputs,
     check_specs,
     evaluations,
     evaluations_of_failure,
     evaluations_of_hold,
 )
-from seller_platform.orchestration.assets.events import dataset_asset, materialization
+from seller_platform.orchestration.assets.events import (
+    dataset_asset,
+    materialization,
+    materialization_of_nothing,
+    outputs,
+)
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of, connections
 from seller_platform.warehouse.history.settledness import lookbacks
-from seller_platform.warehouse.loads.receipts import newest_receipt, upstream_offers
+from seller_platform.warehouse.loads.receipts import newest_receipt, upstream_offers, was_loaded
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
-
-# Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
-PARTITIONS_PER_RUN = {Slicing.MONTH: 36, Slicing.SNAPSHOT: 100}
 
 # When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
 _DAILY = (timedelta(hours=26), timedelta(hours=50))
@@ -47,7 +48,6 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         dataset,
         partitions,
         description=dataset.doc,
-        backfill_policy=dg.BackfillPolicy.multi_run(PARTITIONS_PER_RUN[dataset.slicing]),
         # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         check_specs=check_specs(dataset, partitions),
@@ -102,7 +102,7 @@ def report_results(
     """Yield the events of each slice, store its refusal if it failed, and fail the step if slices failed.
 
     A slice that the upstream does not offer has failed if the upstream answers for other accounts. This is known when
-    all slices are loaded.
+    all slices are loaded. Otherwise, and before the first day of a month, there is nothing to store.
 
     Raises:
         dagster.Failure: Some slices failed.
@@ -124,6 +124,9 @@ def report_results(
             yield from evaluations_of_failure(dataset, result.error, key)
         elif result.receipt is not None:
             yield from load_events(context.instance, dataset, seller_api, result.receipt, key)
+        elif not was_loaded(seller_api.warehouse.database, dataset, result.request.account, result.request.month):
+            reason = f"{result.request}: the month has not begun in the account's time zone."
+            yield materialization_of_nothing(asset_key(dataset), key, reason)
     database = seller_api.warehouse.database
     for request, error in not_offered:
         key = partition_key(request.account, request.month)
@@ -131,9 +134,9 @@ def report_results(
             loop.add(str(key), RefusedForAccountError(request.account, error), subject=str(request))
             continue
         context.log.warning("%s", error)
-        yield dg.AssetObservation(asset_key(dataset), partition=key, metadata={NOT_OFFERED: str(error)})
-    yield from check_outputs(context, dataset)
+        yield materialization_of_nothing(asset_key(dataset), key, str(error), **{NOT_OFFERED: str(error)})
     loop.fail_partitions(f"partitions of {dataset.name} were not loaded")
+    yield from outputs(context)
 
 
 def report_load(instance: dg.DagsterInstance, database: Database, receipt: Receipt) -> None:

@@ -14,15 +14,23 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
+
+# Dagster reports every partition once more for the output of an asset, unless the output has this metadata. Without
+# an output, later steps of the run are skipped. Dagster has no public name for it.
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql
 
 from seller_platform.contract import Dataset
-from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.partitions import asset_key, backfill_policy_of
+from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.schema.tables import table_for
 
 JudgedMaterialization = AssetCheckEvaluationTargetMaterializationData
+
+NO_VALUE: Any = dg.Nothing
+"""The type of an output that no IO manager stores; `dagster.asset` takes it, although its annotation does not."""
 
 ROW_COUNT_CHECK = "row_count_matches_total"
 
@@ -41,12 +49,12 @@ def table_schema(table: Table) -> dg.TableSchema:
 def dataset_asset(
     dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None, **options: Any
 ) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
-    """Return the decorator of a dataset's asset, whose function yields events instead of an output.
+    """Return the decorator of a dataset's asset, whose function yields events and then `outputs`.
 
     Args:
         options: Further arguments of `dagster.asset`.
     """
-    decorator: Callable[..., dg.AssetsDefinition] = dg.asset(
+    decorator: Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition] = dg.asset(
         key=asset_key(dataset),
         group_name=dataset.area,
         kinds={"postgres"},
@@ -56,10 +64,20 @@ def dataset_asset(
             "endpoint": dataset.path,
         },
         partitions_def=partitions,
-        output_required=False,
+        backfill_policy=None if partitions is None else backfill_policy_of(partitions),
+        dagster_type=NO_VALUE,
         **options,
     )
     return decorator
+
+
+def outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:
+    """Yield the outputs of a step that has reported its partitions and their checks by events.
+
+    Later steps of the run wait for the output of an asset, and Dagster expects one of each check.
+    """
+    for name in sorted(context.op_execution_context.selected_output_names):
+        yield dg.Output(None, output_name=name, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
 
 
 def materialization(
@@ -92,6 +110,28 @@ def materialization(
             "endpoint": dg.MetadataValue.url(endpoint_url),
         },
     )
+
+
+def materialization_of_nothing(
+    key: dg.AssetKey, partition: str, reason: str, **metadata: str
+) -> dg.AssetMaterialization:
+    """Return the materialization of a partition for which there is nothing to store, with the reason."""
+    return dg.AssetMaterialization(
+        asset_key=key,
+        partition=partition,
+        tags={"dagster/data_version": NOTHING_STORED, **partition_tags(partition)},
+        metadata={"dagster/partition_row_count": 0, "rows": 0, NOTHING_STORED: reason, **metadata},
+    )
+
+
+def reason_nothing_is_stored(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> str | None:
+    """Return the reason of the newest materialization of a partition if it is one of nothing."""
+    newest = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
+    )
+    event = newest.records[0].asset_materialization if newest.records else None
+    reason = event.metadata.get(NOTHING_STORED) if event else None
+    return None if reason is None else str(reason.value)
 
 
 def partition_tags(partition: str | None) -> dict[str, str]:

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Slicing
-from seller_platform.orchestration.assets.datasets import PARTITIONS_PER_RUN
-from seller_platform.orchestration.assets.events import partition_tags, table_schema
+from seller_platform.errors import NotLoadedError
+from seller_platform.orchestration.assets.events import (
+    NO_VALUE,
+    materialization_of_nothing,
+    outputs,
+    partition_tags,
+    reason_nothing_is_stored,
+    table_schema,
+)
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
-from seller_platform.orchestration.partitions import asset_key, partitions_for, read_partition_key
+from seller_platform.orchestration.partitions import asset_key, backfill_policy_of, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.schema.tables import table_for
 
@@ -53,8 +60,11 @@ def export_key(dataset: Dataset) -> dg.AssetKey:
 def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.AssetsDefinition:
     """Return the asset that writes a dataset's slices as Parquet, partition by partition.
 
-    A partition that fails does not stop the others, and is named at the end.
+    A partition that fails does not stop the others, and is named at the end. One without a file is reported, too, if
+    its input has nothing to store.
     """
+    partitions = partitions_for(dataset, history_start)
+    assert partitions is not None, f"{dataset.name} has no slices of accounts"
     followed = dg.AssetSelection.assets(asset_key(dataset))
 
     @dg.asset(
@@ -67,25 +77,34 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
             "folder": dg.MetadataValue.path(folder / dataset.name),
         },
         deps=[asset_key(dataset)],
-        partitions_def=partitions_for(dataset, history_start),
-        backfill_policy=dg.BackfillPolicy.multi_run(PARTITIONS_PER_RUN[dataset.slicing]),
+        partitions_def=partitions,
+        backfill_policy=backfill_policy_of(partitions),
         automation_condition=follows_inputs(followed=followed, required=followed),
-        output_required=False,
+        dagster_type=NO_VALUE,
     )
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         # Its import takes a while.
         from seller_platform.warehouse.readers.parquet import export_month, export_snapshots
 
-        def write(key: str) -> Sequence["Exported"]:
+        def write(key: str) -> dg.AssetMaterialization:
             account, month = read_partition_key(key)
-            if month is None:
-                return export_snapshots(warehouse.database, dataset, account, folder)
-            return (export_month(warehouse.database, dataset, account, month, folder),)
+            try:
+                if month is None:
+                    exported = export_snapshots(warehouse.database, dataset, account, folder)
+                else:
+                    exported = (export_month(warehouse.database, dataset, account, month, folder),)
+            except NotLoadedError:
+                reason = reason_nothing_is_stored(context.instance, asset_key(dataset), key)
+                if reason is None:
+                    raise
+                return materialization_of_nothing(export_key(dataset), key, reason)
+            return materialization(dataset, key, folder, exported)
 
         loop = PartitionLoop(context.log, f"{dataset.name} of ")
-        for key, exported in loop.attempt(context.partition_keys, write):
-            yield materialization(dataset, key, folder, exported)
+        for _, event in loop.attempt(context.partition_keys, write):
+            yield event
         loop.fail_partitions(f"partitions of {dataset.name} were not exported")
+        yield from outputs(context)
 
     return export
 

@@ -9,7 +9,7 @@ import dagster as dg
 from seller_platform.contract import Slicing
 from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.assets.checks import Judgement
-from seller_platform.orchestration.assets.events import judged, partition_tags, table_schema
+from seller_platform.orchestration.assets.events import NO_VALUE, judged, outputs, partition_tags, table_schema
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
@@ -18,6 +18,7 @@ from seller_platform.orchestration.partitions import (
     MONTH,
     account_months,
     asset_key,
+    backfill_policy_of,
     partition_key,
     read_partition_key,
 )
@@ -28,11 +29,6 @@ from seller_platform.warehouse.marts.tables import mart_table_for
 
 GROUP = "marts"
 SENSOR = "marts_follow_their_inputs"
-
-# Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion. They differ from those
-# of the inputs, so that a backfill of both makes separate runs: within one run a step waits for outputs, and our assets
-# report by events.
-_MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 35, 99
 
 
 def mart_definitions(history_start: date) -> dg.Definitions:
@@ -64,7 +60,7 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
         metadata=definition_metadata(mart),
         deps=[dg.AssetDep(asset_key(each.dataset), partition_mapping=_mapping(mart, each)) for each in mart.inputs],
         partitions_def=partitions,
-        backfill_policy=dg.BackfillPolicy.multi_run(_MONTHS_PER_RUN if mart.is_monthly else _ACCOUNTS_PER_RUN),
+        backfill_policy=backfill_policy_of(partitions),
         automation_condition=follows(mart),
         check_specs=[
             dg.AssetCheckSpec(check.name, asset=mart_key(mart), description=check.doc, partitions_def=partitions)
@@ -74,7 +70,7 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
             parameter.name: dg.Field(int, default_value=parameter.default, description=parameter.doc)
             for parameter in mart.parameters
         },
-        output_required=False,
+        dagster_type=NO_VALUE,
     )
     def build(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         parameters = context.op_execution_context.op_config or {}
@@ -89,9 +85,8 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
         for _, result in loop.attempt(context.partition_keys, build_one):
             yield materialization(result, table_uri=warehouse.database.uri_of(mart.table))
             yield from evaluations(context.instance, result)
-        for check in mart.all_checks:
-            yield dg.Output(None, output_name=f"{context.op_def.name}_{check.name}")
         loop.fail_partitions(f"partitions of {mart.name} were not built")
+        yield from outputs(context)
 
     return build
 

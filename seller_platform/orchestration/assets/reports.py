@@ -26,15 +26,16 @@ from seller_platform.ingest.loads.reports import (
     request_report,
     take_failures,
 )
-from seller_platform.orchestration.assets.checks import check_outputs, check_specs
+from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import load_events
-from seller_platform.orchestration.assets.events import dataset_asset
+from seller_platform.orchestration.assets.events import dataset_asset, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
+from seller_platform.warehouse.loads.receipts import newest_receipt
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -138,8 +139,8 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
     @dataset_asset(
         REPORT_ROWS,
         partitions,
-        description=f"{REPORT_ROWS.doc} A run loads every report of its accounts that is ready.",
-        backfill_policy=dg.BackfillPolicy.multi_run(100),
+        description=f"{REPORT_ROWS.doc} A run loads every report of its accounts that is ready; without "
+        "one it reports what is stored.",
         check_specs=check_specs(REPORT_ROWS, partitions),
     )
     def report_rows(
@@ -154,12 +155,21 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
 
         loop = PartitionLoop(context.log)
         for account in context.partition_keys:
+            failures, is_reported = len(loop.failures), False
             for _, receipt in loop.attempt(ready_jobs(database, account), load):
                 if receipt is not None:
+                    is_reported = True
                     yield from load_events(context.instance, REPORT_ROWS, seller_api, receipt, account)
             loop.failures |= {error.report: error for error in take_failures(database, account, now=clock())}
-        yield from check_outputs(context, REPORT_ROWS)
+            if is_reported or len(loop.failures) > failures:
+                continue
+            stored = newest_receipt(database, REPORT_ROWS, account)
+            if stored is None:
+                yield materialization_of_nothing(asset_key(REPORT_ROWS), account, "No report was ever loaded.")
+            else:
+                yield from load_events(context.instance, REPORT_ROWS, seller_api, stored, account)
         _fail(loop, "reports were not loaded")
+        yield from outputs(context)
 
     return report_rows
 

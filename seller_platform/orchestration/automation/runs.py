@@ -163,8 +163,8 @@ def execute(planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInst
     failures: dict[str, str] = {}
     exit_codes, not_offered = set(), set()
     for event in result.all_events:
-        if event.is_asset_observation:
-            sentence = event.asset_observation_data.asset_observation.metadata.get(NOT_OFFERED)
+        if event.is_step_materialization:
+            sentence = event.step_materialization_data.materialization.metadata.get(NOT_OFFERED)
             not_offered.update([] if sentence is None else [str(sentence.value)])
         if not event.is_step_failure:
             continue

@@ -18,7 +18,7 @@ from seller_platform.contract import Dataset, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS as ACCOUNT_DATASET
 from seller_platform.contract.tokens import TokenPair
 from seller_platform.ingest.connections.upstream import Upstream, open_keeper, store_upstream
-from seller_platform.orchestration.assets.accounts import discovery_definitions
+from seller_platform.orchestration.assets.accounts import accounts_asset, discovery_definitions
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK
@@ -479,3 +479,20 @@ def test_the_code_location_loads_with_no_setting_of_an_upstream(database_url: st
 
     assert loaded.returncode == 0, loaded.stderr
     assert loaded.stdout.split() == ["RUNNING", "60"]
+
+
+def test_without_a_connection_discovery_fails_and_names_the_next_step(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    warehouse = WarehouseResource(database_url=database_url)
+    resources = {"warehouse": warehouse, "seller_api": SellerApiResource(warehouse=warehouse)}
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = dg.materialize(
+            [accounts_asset(ACCOUNT_DATASET)], instance=instance, resources=resources, raise_on_error=False
+        )
+
+    (failure,) = (event.step_failure_data.user_failure_data for event in result.all_events if event.is_step_failure)
+    assert failure is not None
+    assert "run `seller-platform connect`" in str(failure.metadata["default"].value)

@@ -10,7 +10,7 @@ from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, table_schema
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.orchestration.tags import CHANGED, REFRESH_TAG
+from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform
@@ -151,13 +151,19 @@ def test_a_404_that_only_one_account_gets_is_a_failure_of_the_account(
     result = platform.months(BY_DATE)
 
     failures = [event.step_failure_data.user_failure_data for event in result.all_events if event.is_step_failure]
-    observed = [event for event in result.all_events if event.is_asset_observation]
+    reasons = [
+        str(facts[NOT_OFFERED].value)
+        for event in result.all_events
+        if event.is_step_materialization and NOT_OFFERED in (facts := event.materialization.metadata)
+    ]
     if who == "every account":
-        assert (result.success, len(observed), failures) == (True, len(_all_months()), [])
+        assert (result.success, platform.materialized(BY_DATE), failures) == (True, _all_months(), [])
+        assert len(reasons) == len(_all_months())
+        assert all("sales_by_date: the upstream does not offer /sales/statistics-dashboard" in each for each in reasons)
         return
     (failure,) = failures
     assert failure is not None
-    assert (failure.metadata["exit_code"].value, observed) == (4, [])
+    assert (failure.metadata["exit_code"].value, reasons) == (4, [])
     assert len(failure.metadata) == 1 + len(MONTHS)
     assert {str(value.value).partition(", which")[0] for name, value in failure.metadata.items() if lost in name} == {
         f"sales_by_date of account {lost}: the upstream answered 404 to /sales/statistics-dashboard"
@@ -173,7 +179,7 @@ def test_an_account_that_got_rows_before_and_gets_a_404_now_has_failed(platform:
     result = platform.months(BY_DATE)
 
     assert not result.success
-    assert not [event for event in result.all_events if event.is_asset_observation]
+    assert not [event for event in result.all_events if event.is_step_materialization]
 
 
 def test_a_list_without_a_total_passes_as_unverifiable(platform: Platform) -> None:

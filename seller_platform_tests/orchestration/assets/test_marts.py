@@ -143,7 +143,7 @@ def test_every_mart_is_an_asset_with_columns_lineage_checks_and_condition(marts:
     assert [check.name for check in asset.check_specs] == [check.name for check in mart.all_checks]
     assert spec.automation_condition is not None
     assert asset.backfill_policy is not None
-    assert asset.backfill_policy.max_partitions_per_run == (35 if mart.is_monthly else 99)
+    assert asset.backfill_policy.max_partitions_per_run == (36 if mart.is_monthly else 100)
 
 
 def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: Marts) -> None:

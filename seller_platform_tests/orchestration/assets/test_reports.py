@@ -440,11 +440,26 @@ def test_an_account_without_a_partition_gets_no_run(reports: Reports) -> None:
     assert [request.partition_key for request in reports.tick()] == ["S1.US"]
 
 
-def test_a_run_with_nothing_to_load_succeeds(reports: Reports) -> None:
-    run = reports.launch(dg.RunRequest(run_key="by hand", partition_key="S1.US", tags={}))
+def test_a_run_with_nothing_to_load_reports_what_is_stored(reports: Reports) -> None:
+    by_hand = dg.RunRequest(run_key="by hand", partition_key="S1.US", tags={})
+    before = reports.launch(by_hand)
+    reports.request(accounts=["S1.US"])
+    reports.clock.now += timedelta(seconds=5)
+    (request,) = reports.tick()
+    loaded = reports.launch(request)
+    after = reports.launch(by_hand)
 
-    assert run.success
-    assert run.asset_materializations_for_node("seller__report_rows") == []
+    assert before.success
+    assert after.success
+    (nothing,), (report,), (again,) = (
+        run.asset_materializations_for_node("seller__report_rows") for run in (before, loaded, after)
+    )
+    assert (nothing.metadata["rows"].value, nothing.metadata["nothing_stored"].value) == (
+        0,
+        "No report was ever loaded.",
+    )
+    assert (again.tags, again.metadata["load_id"]) == (report.tags, report.metadata["load_id"])
+    assert len(after.get_asset_check_evaluations()) == len(loaded.get_asset_check_evaluations())
 
 
 def test_the_definitions_load_as_dagster_loads_them(reports: Reports) -> None:
