@@ -8,11 +8,15 @@ import dagster as dg
 
 
 @contextmanager
-def postgres_instance(database_url: str, folder: Path) -> Iterator[dg.DagsterInstance]:
-    """Yield an instance with our storage in a database, and its `dagster.yaml` in a folder."""
+def postgres_instance(database_url: str, folder: Path, more: str = "") -> Iterator[dg.DagsterInstance]:
+    """Yield an instance with our storage in a database, and its `dagster.yaml` in a folder.
+
+    Args:
+        more: Further lines of the `dagster.yaml`.
+    """
     (folder / "dagster.yaml").write_text(
         "storage:\n  custom:\n    module: seller_platform.orchestration.storage\n    class: PooledPostgresStorage\n"
-        f'    config: {{postgres_url: "{database_url}"}}\n'
+        f'    config: {{postgres_url: "{database_url}"}}\n{more}'
     )
     with dg.DagsterInstance.from_config(str(folder)) as opened:
         yield opened

@@ -1,7 +1,7 @@
 """The assets with an upstream on a socket, a PostgreSQL database and a Dagster instance."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -61,11 +61,17 @@ class Platform:
 
 
 @contextmanager
-def open_platform(database: Database, database_url: str, home: Path) -> Iterator[Platform]:
-    """Connect an independent upstream, and yield everything that its runs need."""
+def open_platform(
+    database: Database, database_url: str, home: Path, instance: dg.DagsterInstance | None = None
+) -> Iterator[Platform]:
+    """Connect an independent upstream, and yield everything that its runs need.
+
+    Args:
+        instance: By default one in memory.
+    """
     with (
         independent_upstream.open_independent_upstream("http://127.0.0.1:1/cb") as upstream,
-        dg.DagsterInstance.ephemeral() as instance,
+        nullcontext(instance) if instance else dg.DagsterInstance.ephemeral() as opened,
     ):
         warehouse = WarehouseResource(database_url=database_url)
         base_url = f"{upstream.url}/api"
@@ -88,5 +94,5 @@ def open_platform(database: Database, database_url: str, home: Path) -> Iterator
             TokenPair(tokens["access_token"], tokens["refresh_token"], datetime.now(UTC), int(tokens["expires_in"]))
         )
         assets = {dataset.name: asset_for(dataset, HISTORY_START) for dataset in LISTS}
-        built = Platform(upstream, database, instance, resources, {**assets, "accounts": accounts_asset(ACCOUNTS)})
+        built = Platform(upstream, database, opened, resources, {**assets, "accounts": accounts_asset(ACCOUNTS)})
         yield built
