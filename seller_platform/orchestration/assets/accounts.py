@@ -36,6 +36,7 @@ from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, connections
 from seller_platform.warehouse.loads.receipts import newest_receipts, open_holds
+from seller_platform.warehouse.loads.recounts import recounted
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.database import Database
 
@@ -58,11 +59,33 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions."""
     authorized = dg.AssetCheckSpec(AUTHORIZED_CHECK, asset=asset_key(dataset), description=AUTHORIZED_DOC)
 
+    def execute_checks(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        chosen = {check.name for check in context.selected_asset_check_keys}
+        names = {connection.name for connection in connections(warehouse.database)}
+        loads = {receipt.account: (receipt, rows) for receipt, rows in recounted(warehouse.database, dataset)}
+        loads = {name: load for name, load in loads.items() if name in names}
+        yield from (
+            evaluation
+            for evaluation in evaluations_of_connections(
+                context.instance,
+                dataset,
+                {name: receipt for name, (receipt, _) in loads.items()},
+                _held(warehouse.database, dataset, names),
+                reported_by_run=False,
+                stored={name: rows for name, (_, rows) in loads.items()},
+            )
+            if evaluation.check_name in chosen
+        )
+        if AUTHORIZED_CHECK in chosen:
+            judgement = judge_connections(warehouse, {}, utc_now())
+            yield authorized_evaluation(context.instance, dataset, judgement)
+
     @dataset_asset(
         dataset,
         None,
         description=dataset.doc,
         check_specs=[*check_specs(dataset, None), authorized],
+        execute_checks=execute_checks,
     )
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
@@ -250,6 +273,14 @@ def _events(
                 "dagster/row_count": sum(newest.rows for newest in receipts.values()),
             }
         )
-    held = {receipt.account: receipt for receipt in open_holds(database) if receipt.dataset == dataset.name}
-    held = {name: receipt for name, receipt in held.items() if name in names}
+    held = _held(database, dataset, names)
     yield from evaluations_of_connections(instance, dataset, receipts, held, reported_by_run=by_run)
+
+
+def _held(database: Database, dataset: Dataset, names: Collection[str]) -> dict[str, Receipt]:
+    """Return the receipts of the lists of connections that are held."""
+    return {
+        receipt.account: receipt
+        for receipt in open_holds(database)
+        if receipt.dataset == dataset.name and receipt.account in names
+    }

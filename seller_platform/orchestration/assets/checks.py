@@ -4,9 +4,11 @@ Each check of a dataset is evaluated for each partition. A slice that could not 
 error, which then gives the reason.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -17,6 +19,7 @@ from seller_platform.errors import ContractViolationError, ListChangedError, Rea
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
+from seller_platform.warehouse.loads.recounts import StoredRows
 from seller_platform.warehouse.loads.slices import Receipt, held_error
 
 # A settled month may still be corrected by a few rows; a larger share than this is reported.
@@ -43,7 +46,9 @@ class Judgement:
             passed=self.passed,
             severity=self.severity,
             description=self.description,
-            metadata=self.metadata,
+            metadata={
+                name: dg.MetadataValue.null() if value is None else value for name, value in self.metadata.items()
+            },
             target_materialization_data=target,
         )
 
@@ -53,28 +58,42 @@ class SliceCheck:
     """A check of every slice of the datasets it applies to.
 
     Attributes:
-        judge: Returns the result of the check for a receipt.
+        judge: Returns the result of the check for a receipt and the rows that are stored of it.
+        is_blocking: No mart is built from a slice that fails it.
         applies_to: Returns whether a dataset has the check.
         error: The class of errors that fail this check when a slice cannot be stored.
     """
 
     name: str
     doc: str
-    judge: Callable[[Dataset, Receipt], Judgement]
+    judge: Callable[[Dataset, Receipt, StoredRows], Judgement]
     applies_to: Callable[[Dataset], bool] = lambda _: True
     error: type[SellerPlatformError] | None = None
+    is_blocking: bool = False
 
 
-def _row_count(_: Dataset, receipt: Receipt) -> Judgement:
+def _row_count(_: Dataset, receipt: Receipt, stored: StoredRows) -> Judgement:
     announced = "no total was announced" if receipt.announced is None else f"the list announced {receipt.announced}"
+    lost = stored.rows - receipt.rows
+    description = f"{receipt.verdict}: {stored.rows} rows were stored, {announced}."
+    if lost:
+        description = (
+            f"{stored.rows} rows are stored of {receipt.window}, but its load {receipt.id} stored {receipt.rows}. "
+            "The table was changed by another program. Load the partition again; that stores what is listed."
+        )
     return Judgement(
-        receipt.verdict is not CountVerdict.MISMATCH,
-        f"{receipt.verdict}: {receipt.rows} rows were stored, {announced}.",
-        metadata={"verdict": receipt.verdict.value},
+        receipt.verdict is not CountVerdict.MISMATCH and not lost,
+        description,
+        metadata={
+            "verdict": receipt.verdict.value,
+            "rows": stored.rows,
+            "announced": receipt.announced,
+            "difference": stored.rows - (receipt.rows if receipt.announced is None else receipt.announced),
+        },
     )
 
 
-def _held_still(_: Dataset, receipt: Receipt) -> Judgement:
+def _held_still(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
     notes = receipt.notes or {}
     attempts = notes.get("attempts", 1)
     if "moved" in notes:
@@ -84,122 +103,150 @@ def _held_still(_: Dataset, receipt: Receipt) -> Judgement:
             description=f"The total changed from {before} to {after} while the parts of the list were read. "
             "The parts add up to a total in between; the next refresh reads the days again.",
             severity=dg.AssetCheckSeverity.WARN,
+            metadata={"attempts": attempts, "pages": receipt.pages},
         )
     again = "" if attempts == 1 else f"; it was read {attempts} times to be sure"
     return Judgement(
-        passed=True, description=f"The list did not change while its {receipt.pages} pages were read{again}."
+        passed=True,
+        description=f"The list did not change while its {receipt.pages} pages were read{again}.",
+        metadata={"attempts": attempts, "pages": receipt.pages},
     )
 
 
-def _keys_are_unique(dataset: Dataset, receipt: Receipt) -> Judgement:
+def _keys_are_unique(dataset: Dataset, _: Receipt, stored: StoredRows) -> Judgement:
     key = ", ".join(dataset.key)
-    duplicates = (receipt.notes or {}).get("duplicate_keys", 0)
-    if duplicates:
+    metadata = {"duplicate_keys": stored.duplicate_keys, "rows": stored.rows}
+    if stored.duplicate_keys:
         return Judgement(
             passed=False,
-            description=f"{duplicates} of {receipt.rows} rows share their key ({key}) with another row. They are "
-            "stored as they were sent; ask the upstream which of them is right.",
+            description=f"{stored.duplicate_keys} of {stored.rows} rows share their key ({key}) with another row. They "
+            "are stored as they were sent; ask the upstream which of them is right.",
             severity=dg.AssetCheckSeverity.WARN,
-            metadata={"duplicate_keys": duplicates},
+            metadata=metadata,
         )
-    return Judgement(passed=True, description=f"No two rows have the same key ({key}).")
+    return Judgement(passed=True, description=f"No two rows have the same key ({key}).", metadata=metadata)
 
 
-def _keys_are_present(dataset: Dataset, receipt: Receipt) -> Judgement:
+def _keys_are_present(dataset: Dataset, receipt: Receipt, stored: StoredRows) -> Judgement:
     key = ", ".join(dataset.key)
-    missing = (receipt.notes or {}).get("null_keys")
-    if missing is None:
-        return Judgement(passed=True, description=f"Every row has its key ({key}).")
+    metadata = {"missing_keys": stored.missing_keys, "rows": stored.rows}
+    if not stored.missing_keys:
+        return Judgement(passed=True, description=f"Every row has its key ({key}).", metadata=metadata)
+    lacking = f"{stored.missing_keys} of {stored.rows} rows have no value in their key ({key})"
+    noted = (receipt.notes or {}).get("null_keys", {"rows": 0, "first": ()})
+    if stored.missing_keys != noted["rows"]:
+        description = (
+            f"{lacking}; {noted['rows']} had none when load {receipt.id} stored them. The table was changed by another "
+            "program. Load the partition again."
+        )
+        return Judgement(passed=False, description=description, metadata=metadata)
     first = "; ".join(
-        f"row {each['row']} of page {each['page']} ({', '.join(each['columns'])})" for each in missing["first"]
+        f"row {each['row']} of page {each['page']} ({', '.join(each['columns'])})" for each in noted["first"]
     )
-    more = missing["rows"] - len(missing["first"])
+    more = noted["rows"] - len(noted["first"])
     return Judgement(
         passed=False,
-        description=f"{missing['rows']} of {receipt.rows} rows have no value in their key ({key}): {first}"
-        f"{f' and {more} more' if more else ''}. They are stored as they were sent; report it to the upstream.",
-        metadata={"null_keys": missing["rows"]},
+        description=f"{lacking}: {first}{f' and {more} more' if more else ''}. They are stored as they were sent; "
+        "report it to the upstream.",
+        metadata=metadata,
     )
 
 
-def _fields_are_known(dataset: Dataset, receipt: Receipt) -> Judgement:
+def _fields_are_known(dataset: Dataset, receipt: Receipt, _: StoredRows) -> Judgement:
     unknown = (receipt.notes or {}).get("unknown_fields", [])
+    metadata = {"unknown": len(unknown), "unknown_fields": list(unknown)}
     if unknown:
         return Judgement(
             passed=False,
             description=f"The upstream sent fields that are not declared: {', '.join(unknown)}. Their values are kept "
             f"in the column `extra` of {dataset.table}; declare them to have columns of their own.",
             severity=dg.AssetCheckSeverity.WARN,
-            metadata={"unknown_fields": list(unknown)},
+            metadata=metadata,
         )
-    return Judgement(passed=True, description="Every field is declared and has the declared kind.")
+    return Judgement(passed=True, description="Every field is declared and has the declared kind.", metadata=metadata)
 
 
-def _accounts_are_usable(_: Dataset, receipt: Receipt) -> Judgement:
+def _accounts_are_usable(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
     unusable = (receipt.notes or {}).get("unusable_accounts", {})
+    metadata = {"unusable": len(unusable), "accounts": receipt.rows, "unusable_accounts": dict(unusable)}
     if not unusable:
-        return Judgement(passed=True, description="Every account can be read.")
+        return Judgement(passed=True, description="Every account can be read.", metadata=metadata)
     named = "; ".join(f"account {key}: {problem}" for key, problem in unusable.items())
     return Judgement(
         passed=False,
         description=f"{len(unusable)} of {receipt.rows} accounts cannot be read: {named}. Correct them at the "
         "upstream; all others are read.",
-        metadata={"unusable_accounts": dict(unusable)},
+        metadata=metadata,
     )
 
 
-def _restatement_is_small(_: Dataset, receipt: Receipt) -> Judgement:
+def _restatement_is_small(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
+    def judgement(description: str, percent: Mapping[str, Decimal], *, passed: bool = True) -> Judgement:
+        most = max(percent.values(), default=Decimal(0))
+        by_sum = {name: float(round(value, 2)) for name, value in percent.items()}
+        metadata = {"largest_percent": float(round(most, 2)), "percent": by_sum}
+        return Judgement(passed, description, dg.AssetCheckSeverity.WARN, metadata)
+
     if not (receipt.notes or {}).get("was_settled"):
-        return Judgement(passed=True, description="The days had not settled, so they may change.")
+        return judgement("The days had not settled, so they may change.", {})
     changes = {
         name: (Decimal(change["before"]), Decimal(change["after"]))
         for name, change in (receipt.restatement or {}).items()
     }
     if not changes:
-        return Judgement(passed=True, description="Nothing changed since the window had settled.")
+        return judgement("Nothing changed since the window had settled.", {})
     percent = {
         name: 100 * abs(after - before) / abs(before) if before else Decimal(100)
         for name, (before, after) in changes.items()
     }
     differences = "; ".join(f"{name} from {before:,} to {after:,}" for name, (before, after) in changes.items())
     if max(percent.values()) <= RESTATEMENT_PERCENT:
-        return Judgement(passed=True, description=f"A settled window changed a little: {differences}.")
-    return Judgement(
-        passed=False,
-        description=f"A settled window changed by more than {RESTATEMENT_PERCENT} %: {differences}. The stored rows "
+        return judgement(f"A settled window changed a little: {differences}.", percent)
+    return judgement(
+        f"A settled window changed by more than {RESTATEMENT_PERCENT} %: {differences}. The stored rows "
         "are those of the upstream now; reports made from the former rows are outdated.",
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata={"percent": {name: float(round(value, 2)) for name, value in percent.items()}},
+        percent,
+        passed=False,
     )
 
 
-def _reading_is_plausible(_: Dataset, receipt: Receipt) -> Judgement:
+def _reading_is_plausible(_: Dataset, receipt: Receipt, stored: StoredRows) -> Judgement:
     accepted = (receipt.notes or {}).get("accepted")
+    description = "The reading does not contradict the stored rows."
     if accepted:
+        description = (
+            f"The reading was held before ({accepted['reason']}), and was accepted by {accepted['by']}. "
+            "What it replaced is kept in schema history."
+        )
+    return Judgement(passed=True, description=description, metadata={"rows_stored": stored.rows, "held": 0})
+
+
+def _volume_is_expected(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
+    unusual = (receipt.notes or {}).get("unusual_days") or {}
+    metadata = {"unusual_days": len(unusual)}
+    if not unusual:
         return Judgement(
             passed=True,
-            description=f"The reading was held before ({accepted['reason']}), and was accepted by {accepted['by']}. "
-            "What it replaced is kept in schema history.",
+            description="New days have about as many rows as the same weekdays before.",
+            metadata=metadata,
         )
-    return Judgement(passed=True, description="The reading does not contradict the stored rows.")
-
-
-def _volume_is_expected(_: Dataset, receipt: Receipt) -> Judgement:
-    unusual = (receipt.notes or {}).get("unusual_days")
-    if not unusual:
-        return Judgement(passed=True, description="New days have about as many rows as the same weekdays before.")
     named = "; ".join(f"{day}: {each['rows']} rows, about {each['expected']} expected" for day, each in unusual.items())
     return Judgement(
         passed=False,
         description=f"Some days have far fewer or more rows than the same weekdays of the eight weeks before: {named}. "
         "The next refresh reads them again; if the numbers stay, compare with the upstream.",
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={"unusual_days": len(unusual)},
+        metadata=metadata,
     )
 
 
 SLICE_CHECKS = (
-    SliceCheck(ROW_COUNT_CHECK, "The number of stored rows is the total that the list announced.", _row_count),
+    SliceCheck(
+        ROW_COUNT_CHECK,
+        "The number of stored rows is the total that the list announced.",
+        _row_count,
+        is_blocking=True,
+    ),
     SliceCheck(
         "list_held_still",
         "The list did not change while it was read, so that no row is missing between its pages.",
@@ -238,6 +285,7 @@ SLICE_CHECKS = (
         _reading_is_plausible,
         applies_to=lambda dataset: dataset.source is not Source.REPORT,
         error=ReadingHeldError,
+        is_blocking=True,
     ),
     SliceCheck(
         "volume_is_expected",
@@ -262,9 +310,29 @@ def checks_of(dataset: Dataset) -> tuple[SliceCheck, ...]:
 def check_specs(dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None) -> list[dg.AssetCheckSpec]:
     """Return the specs of a dataset's checks."""
     return [
-        dg.AssetCheckSpec(check.name, asset=asset_key(dataset), description=check.doc, partitions_def=partitions)
+        dg.AssetCheckSpec(
+            check.name,
+            asset=asset_key(dataset),
+            description=check.doc,
+            partitions_def=partitions,
+            blocking=check.is_blocking,
+        )
         for check in checks_of(dataset)
     ]
+
+
+def judgements(
+    dataset: Dataset, receipt: Receipt, stored: StoredRows | None = None
+) -> Iterator[tuple[SliceCheck, Judgement]]:
+    """Yield the result of each check for a slice.
+
+    Args:
+        stored: The rows that are stored now; None for those that the load stored.
+    """
+    rows = stored or StoredRows.of(receipt)
+    for check in checks_of(dataset):
+        judgement = check.judge(dataset, receipt, rows)
+        yield check, replace(judgement, metadata={"load_id": str(receipt.id), **judgement.metadata})
 
 
 def evaluations(
@@ -272,10 +340,30 @@ def evaluations(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the checks' evaluations of the slice whose materialization was just stored."""
     target = judged(instance, asset_key(dataset), partition)
-    for check in checks_of(dataset):
-        judgement = check.judge(dataset, receipt)
-        metadata = {"load_id": str(receipt.id), **judgement.metadata}
-        yield replace(judgement, metadata=metadata).evaluation(asset_key(dataset), check.name, target, partition)
+    for check, judgement in judgements(dataset, receipt):
+        yield judgement.evaluation(asset_key(dataset), check.name, target, partition)
+
+
+def together(of_parts: Mapping[str, Judgement], part: str) -> Judgement:
+    """Return one result for several parts of a partition, in which numbers are sums.
+
+    Args:
+        part: What a part is, as the description names it.
+    """
+    if len(of_parts) == 1 and not part:
+        return next(iter(of_parts.values()))
+    failed = {name: judgement for name, judgement in of_parts.items() if not judgement.passed}
+    reported = failed or of_parts
+    is_error = any(judgement.severity is dg.AssetCheckSeverity.ERROR for judgement in reported.values())
+    sums: Counter[str] = Counter()
+    for judgement in of_parts.values():
+        sums.update({name: value for name, value in judgement.metadata.items() if isinstance(value, int | float)})
+    return Judgement(
+        not failed,
+        " ".join(f"{part} {name}: {judgement.description}".strip() for name, judgement in reported.items()),
+        dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+        {**{name: dict(each.metadata) for name, each in reported.items()}, **sums},
+    )
 
 
 def evaluations_of_connections(
@@ -285,6 +373,7 @@ def evaluations_of_connections(
     held: Mapping[str, Receipt],
     *,
     reported_by_run: bool,
+    stored: Mapping[str, StoredRows] = MappingProxyType({}),
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the checks' evaluations of a list without partitions, one for all connections together.
 
@@ -292,30 +381,32 @@ def evaluations_of_connections(
         receipts: The receipt of the last published load of each connection.
         held: The receipt of each list that is held.
         reported_by_run: The run reports that lists are held.
+        stored: The rows that are stored now; by default those that the loads stored.
     """
     target = judged(instance, asset_key(dataset), None)
+    of_connections = {
+        name: dict(judgements(dataset, receipt, stored.get(name))) for name, receipt in sorted(receipts.items())
+    }
     for check in checks_of(dataset):
-        judges_holds = check.error is ReadingHeldError
-        judged_loads = {**receipts, **held} if judges_holds else receipts
-        judgements = {
-            name: _held(receipt) if receipt.verdict is CountVerdict.HELD else check.judge(dataset, receipt)
-            for name, receipt in sorted(judged_loads.items())
-        }
-        failed = {name: judgement for name, judgement in judgements.items() if not judgement.passed}
-        reported = failed or judgements
-        is_error = any(judgement.severity is dg.AssetCheckSeverity.ERROR for judgement in reported.values())
-        together = Judgement(
-            not failed,
-            " ".join(f"Connection {name}: {judgement.description}" for name, judgement in reported.items()),
-            dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-            {name: {"load_id": str(judged_loads[name].id), **each.metadata} for name, each in reported.items()}
-            | ({REPORTED_BY_RUN: True} if judges_holds and held and reported_by_run else {}),
-        )
-        yield together.evaluation(asset_key(dataset), check.name, target)
+        of_check = {name: of_checks[check] for name, of_checks in of_connections.items()}
+        if check.error is ReadingHeldError:
+            of_check |= {name: judgement_of_hold(held_error(receipt), receipt) for name, receipt in held.items()}
+        if not of_check:
+            continue
+        judgement = together(of_check, "Connection")
+        if check.error is ReadingHeldError and held and reported_by_run:
+            judgement = replace(judgement, metadata={**judgement.metadata, REPORTED_BY_RUN: True})
+        yield judgement.evaluation(asset_key(dataset), check.name, target)
 
 
-def _held(receipt: Receipt) -> Judgement:
-    return Judgement(passed=False, description=str(held_error(receipt)))
+def judgement_of_hold(error: ReadingHeldError, receipt: Receipt | None) -> Judgement:
+    """Return the failure of the check of a slice whose reading is held.
+
+    Args:
+        receipt: The receipt of the stored rows, or of the held reading.
+    """
+    metadata = {"load_id": str(error.load_id), "rows_stored": None if receipt is None else receipt.rows, "held": 1}
+    return Judgement(passed=False, description=str(error), metadata=metadata)
 
 
 def evaluations_of_hold(
@@ -333,14 +424,15 @@ def evaluations_of_hold(
         published: The receipt of the stored rows.
     """
     target = judged(instance, asset_key(dataset), partition)
+    of_stored = {} if published is None else dict(judgements(dataset, published))
     for check in checks_of(dataset):
         if check.error is ReadingHeldError:
-            metadata = {"load_id": str(error.load_id), REPORTED_BY_RUN: True}
-            judgement = Judgement(passed=False, description=str(error), metadata=metadata)
-        elif published is None:
-            continue
+            held = judgement_of_hold(error, published)
+            judgement = replace(held, metadata={**held.metadata, REPORTED_BY_RUN: True})
+        elif check in of_stored:
+            judgement = of_stored[check]
         else:
-            judgement = check.judge(dataset, published)
+            continue
         yield judgement.evaluation(asset_key(dataset), check.name, target, partition)
 
 

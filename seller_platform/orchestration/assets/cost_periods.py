@@ -12,6 +12,7 @@ from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, a
 from seller_platform.ingest.cost_plans.planning import changes_of
 from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import SliceRequest, load_each
+from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import report_results
 from seller_platform.orchestration.assets.events import dataset_asset
@@ -52,6 +53,7 @@ def cost_asset() -> dg.AssetsDefinition:
         description=f"{COST_PERIODS.doc} One request for each SKU of the inventory and of the daily sales.",
         deps=[asset_key(dataset_named("inventory"))],
         check_specs=check_specs(COST_PERIODS, ACCOUNT_PARTITIONS),
+        execute_checks=check_run_of(COST_PERIODS),
     )
     def cost_periods(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource

@@ -8,6 +8,7 @@ import dagster as dg
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
+from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import (
     check_specs,
     evaluations,
@@ -51,6 +52,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         check_specs=check_specs(dataset, partitions),
+        execute_checks=check_run_of(dataset),
     )
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource

@@ -4,8 +4,9 @@ A run over many partitions yields events for each of them: results returned from
 partition the same metadata.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeAlias
 
 import dagster as dg
 
@@ -23,6 +24,7 @@ from sqlalchemy.dialects import postgresql
 
 from seller_platform.contract import Dataset
 from seller_platform.orchestration.partitions import asset_key, backfill_policy_of
+from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.schema.tables import table_for
@@ -33,6 +35,8 @@ NO_VALUE: Any = dg.Nothing
 """The type of an output that no IO manager stores; `dagster.asset` takes it, although its annotation does not."""
 
 ROW_COUNT_CHECK = "row_count_matches_total"
+
+CheckRun: TypeAlias = Callable[[dg.AssetExecutionContext, WarehouseResource], Iterator[object]]
 
 
 def table_schema(table: Table) -> dg.TableSchema:
@@ -47,15 +51,21 @@ def table_schema(table: Table) -> dg.TableSchema:
 
 
 def dataset_asset(
-    dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None, **options: Any
+    dataset: Dataset,
+    partitions: dg.PartitionsDefinition[str] | None,
+    *,
+    deps: Sequence[dg.AssetKey] = (),
+    **options: Any,
 ) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
     """Return the decorator of a dataset's asset, whose function yields events and then `outputs`.
 
     Args:
-        options: Further arguments of `dagster.asset`.
+        options: Further arguments of `checkable_asset`.
     """
-    decorator: Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition] = dg.asset(
-        key=asset_key(dataset),
+    spec = dg.AssetSpec(
+        asset_key(dataset),
+        deps=deps,
+        description=options.pop("description"),
         group_name=dataset.area,
         kinds={"postgres"},
         metadata={
@@ -64,11 +74,42 @@ def dataset_asset(
             "endpoint": dataset.path,
         },
         partitions_def=partitions,
-        backfill_policy=None if partitions is None else backfill_policy_of(partitions),
-        dagster_type=NO_VALUE,
-        **options,
     )
-    return decorator
+    return checkable_asset(spec, **options)
+
+
+def checkable_asset(
+    spec: dg.AssetSpec, *, check_specs: Sequence[dg.AssetCheckSpec], execute_checks: CheckRun, **options: Any
+) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
+    """Return the decorator of an asset whose checks can be executed without it.
+
+    Dagster offers that for the checks of a `multi_asset` that can be subset, be it of one asset.
+
+    Args:
+        execute_checks: Yields the evaluations of the checks that a run has chosen without the asset.
+        options: Further arguments of `dagster.multi_asset`.
+    """
+    partitions = spec.partitions_def
+
+    def decorate(function: Callable[..., Iterator[object]]) -> dg.AssetsDefinition:
+        @wraps(function)
+        def body(context: dg.AssetExecutionContext, **resources: Any) -> Iterator[object]:
+            if context.selected_asset_keys:
+                yield from function(context, **resources)
+            else:
+                yield from execute_checks(context, resources["warehouse"])
+                yield from outputs(context)
+
+        return dg.multi_asset(
+            name=spec.key.to_python_identifier(),
+            specs=[spec],
+            check_specs=check_specs,
+            can_subset=True,
+            backfill_policy=None if partitions is None else backfill_policy_of(partitions),
+            **options,
+        )(body)
+
+    return decorate
 
 
 def outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:

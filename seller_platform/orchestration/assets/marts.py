@@ -6,10 +6,11 @@ from typing import Any
 
 import dagster as dg
 
-from seller_platform.contract import Slicing
+from seller_platform.contract import Slicing, Window
 from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
+from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
 from seller_platform.orchestration.assets.checks import Judgement
-from seller_platform.orchestration.assets.events import NO_VALUE, judged, outputs, partition_tags, table_schema
+from seller_platform.orchestration.assets.events import checkable_asset, judged, outputs, partition_tags, table_schema
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
@@ -18,17 +19,18 @@ from seller_platform.orchestration.partitions import (
     MONTH,
     account_months,
     asset_key,
-    backfill_policy_of,
     partition_key,
     read_partition_key,
 )
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart
-from seller_platform.warehouse.marts.builds import Build, build_partition
+from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, recheck
 from seller_platform.warehouse.marts.tables import mart_table_for
 
 GROUP = "marts"
 SENSOR = "marts_follow_their_inputs"
+
+_UNCHANGED = Judgement(passed=True, description="Neither rows nor inputs changed since the partition was built.")
 
 
 def mart_definitions(history_start: date) -> dg.Definitions:
@@ -52,25 +54,47 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
     """
     partitions = account_months(history_start) if mart.is_monthly else ACCOUNT_PARTITIONS
 
-    @dg.asset(
-        key=mart_key(mart),
+    spec = dg.AssetSpec(
+        mart_key(mart),
         description=mart.doc,
         group_name=GROUP,
         kinds={"postgres", "sql"},
         metadata=definition_metadata(mart),
         deps=[dg.AssetDep(asset_key(each.dataset), partition_mapping=_mapping(mart, each)) for each in mart.inputs],
         partitions_def=partitions,
-        backfill_policy=backfill_policy_of(partitions),
         automation_condition=follows(mart),
+    )
+
+    def execute_checks(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        chosen = chosen_partitions(context)
+        parts = None if chosen is None else [read_partition_key(key) for key in chosen]
+        passed = frozenset[str]() if chosen else frozenset.intersection(*passed_in(context).values())
+        unchanged = {check.name: _UNCHANGED for check in mart.all_checks}
+
+        def is_passed(account: str, window: Window | None) -> bool:
+            return partition_key(account, window) in passed
+
+        results = (
+            (
+                partition_key(each.account, each.window),
+                {result.check.name: judgement_of(mart, result, each.build_id) for result in each.check_results}
+                or unchanged,
+            )
+            for each in recheck(warehouse.database, mart, parts, skips=is_passed)
+        )
+        yield from reported(context, mart_key(mart), chosen, results)
+
+    @checkable_asset(
+        spec,
         check_specs=[
             dg.AssetCheckSpec(check.name, asset=mart_key(mart), description=check.doc, partitions_def=partitions)
             for check in mart.all_checks
         ],
+        execute_checks=execute_checks,
         config_schema={
             parameter.name: dg.Field(int, default_value=parameter.default, description=parameter.doc)
             for parameter in mart.parameters
         },
-        dagster_type=NO_VALUE,
     )
     def build(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         parameters = context.op_execution_context.op_config or {}
@@ -154,20 +178,25 @@ def evaluations(instance: dg.DagsterInstance, build: Build) -> Iterator[dg.Asset
     partition = partition_key(build.account, build.window)
     target = judged(instance, mart_key(build.mart), partition)
     for result in build.check_results:
-        check = result.check
-        metadata: dict[str, Any] = {"contradictions": result.contradictions, "build_id": str(build.id)}
-        description = check.doc
-        if not result.passed:
-            metadata["examples"] = [
-                {name: None if value is None else str(value) for name, value in row.items()} for row in result.examples
-            ]
-            description = (
-                f"{result.contradictions} rows of {build.mart.table} contradict this: {check.doc} The check's metadata "
-                "has examples: correct the rows they are computed from, and build the partition again."
-            )
-        severity = dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR
-        judgement = Judgement(result.passed, description, severity, metadata)
-        yield judgement.evaluation(mart_key(build.mart), check.name, target, partition)
+        judgement = judgement_of(build.mart, result, build.id)
+        yield judgement.evaluation(mart_key(build.mart), result.check.name, target, partition)
+
+
+def judgement_of(mart: Mart, result: CheckResult, build_id: int) -> Judgement:
+    """Return the result of a check of a build, with examples of rows that contradict it."""
+    check = result.check
+    metadata: dict[str, Any] = {"contradictions": result.contradictions, "build_id": str(build_id)}
+    description = check.doc
+    if not result.passed:
+        metadata["examples"] = [
+            {name: None if value is None else str(value) for name, value in row.items()} for row in result.examples
+        ]
+        description = (
+            f"{result.contradictions} rows of {mart.table} contradict this: {check.doc} The check's metadata "
+            "has examples: correct the rows they are computed from, and build the partition again."
+        )
+    severity = dg.AssetCheckSeverity.WARN if check.is_warning else dg.AssetCheckSeverity.ERROR
+    return Judgement(result.passed, description, severity, metadata)
 
 
 def draw(build: Build) -> str:

@@ -26,6 +26,7 @@ from seller_platform.ingest.loads.reports import (
     request_report,
     take_failures,
 )
+from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import load_events
 from seller_platform.orchestration.assets.events import dataset_asset, materialization_of_nothing, outputs
@@ -142,6 +143,7 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
         description=f"{REPORT_ROWS.doc} A run loads every report of its accounts that is ready; without "
         "one it reports what is stored.",
         check_specs=check_specs(REPORT_ROWS, partitions),
+        execute_checks=check_run_of(REPORT_ROWS),
     )
     def report_rows(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource

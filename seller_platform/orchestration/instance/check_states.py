@@ -6,13 +6,22 @@ sorts the partitions of all checks of an asset into a few groups.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRunStatus, PartitionsDefinition, RunsFilter
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckKey,
+    AssetKey,
+    DagsterInstance,
+    DagsterRunStatus,
+    PartitionsDefinition,
+    RunsFilter,
+)
 from dagster._core.asset_graph_view.serializable_entity_subset import SerializableEntitySubset
 from dagster._core.definitions.partitions.context import partition_loading_context
+from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus,
     AssetCheckExecutionResolvedStatus,
@@ -95,6 +104,35 @@ def check_states(
         groups = [group for group in checked[key.asset_key] if group.check_name == key.name]
         states[key] = _state(key, partitions, existing[partitions], groups, statuses)
     return states
+
+
+def passed_partitions(
+    instance: DagsterInstance, checks: Iterable[AssetCheckKey], partitions: PartitionsDefinition[str] | None
+) -> Mapping[str, frozenset[str]]:
+    """Return the partitions of which each check, by its name, has passed for the newest materialization."""
+    with partition_loading_context(dynamic_partitions_store=instance):
+        states = instance.event_log_storage.get_asset_check_state([(check, partitions) for check in checks])
+        return {
+            check.name: frozenset(state.subsets[_State.SUCCEEDED].subset_value.get_partition_keys())
+            if partitions is not None and _State.SUCCEEDED in state.subsets
+            else frozenset()
+            for check, state in states.items()
+        }
+
+
+def failed_evaluations(
+    instance: DagsterInstance, checks: Sequence[AssetCheckKey], partitions: Sequence[str]
+) -> Iterator[AssetCheckEvaluation]:
+    """Yield the failed ones among the newest evaluations of checks of partitions."""
+    storage = instance.event_log_storage
+    for found in storage.get_asset_check_partition_info(checks, partition_keys=partitions) if partitions else ():
+        if found.latest_execution_status is not AssetCheckExecutionRecordStatus.FAILED or not found.is_current:
+            continue
+        newest = storage.get_latest_asset_check_execution_by_key(
+            [found.check_key], partition_filter=PartitionKeyFilter(key=found.partition_key)
+        ).get(found.check_key)
+        if newest is not None and newest.evaluation is not None:
+            yield newest.evaluation
 
 
 def _state(

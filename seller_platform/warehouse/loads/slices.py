@@ -184,7 +184,12 @@ class Load:
             previous = _latest_receipt(self._connection, self.slice)
             is_same_window = previous is not None and previous.window == self.slice.window
             known = previous.sums if previous is not None and is_same_window else None
-            changed = previous is None or not is_same_window or previous.digest != self.spool.digest
+            changed = (
+                previous is None
+                or not is_same_window
+                or previous.digest != self.spool.digest
+                or self._count() != previous.rows  # another program changed the table
+            )
             change = SliceChange(known, known)
             if changed:
                 doubts = self._doubts(judge, facts, started_at) if judge else None
@@ -409,6 +414,13 @@ class Load:
         dataset = self.slice.dataset
         query = profile_query(dataset, sql.Identifier(SELLER, dataset.name), condition or self._inside())
         return Profile.of(dataset, cursor.execute(query).fetchall())
+
+    def _count(self) -> int:
+        """Return how many rows of the slice are stored."""
+        table = sql.Identifier(SELLER, self.slice.dataset.name)
+        counted = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(table, self._inside())
+        row = driver_of(self._connection).execute(counted).fetchone()
+        return 0 if row is None else int(row[0])
 
     def _inside(self) -> sql.Composed:
         """Return the condition for the rows of the slice."""

@@ -1,6 +1,6 @@
 """Builds: a partition of a mart is replaced whole, in one transaction, with a receipt."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -136,6 +136,58 @@ def build_partition(
     return build
 
 
+@dataclass(frozen=True)
+class Recheck:
+    """The checks of a partition as it is stored now.
+
+    Attributes:
+        build_id: The newest build of the partition.
+        check_results: One for each check of the mart; empty if rows and inputs are those of the build.
+    """
+
+    account: str
+    window: Window | None
+    build_id: int
+    check_results: tuple[CheckResult, ...]
+
+
+def recheck(
+    database: Database,
+    mart: Mart,
+    parts: Sequence[tuple[str, Window | None]] | None = None,
+    *,
+    skips: Callable[[str, Window | None], bool] = lambda _account, _window: False,
+) -> Iterator[Recheck]:
+    """Yield the checks of partitions as they are stored now, without building them.
+
+    Args:
+        parts: The partitions; None for all.
+        skips: Of all partitions, whether the checks of one are evaluated only if its rows are not those of its newest
+            build, or its inputs changed since. One statement finds that.
+    """
+    bound = {
+        "mart": mart.name,
+        "all": parts is None,
+        "accounts": [account for account, _ in parts or ()],
+        "months": [window and window.start for _, window in parts or ()],
+        "datasets": [source.dataset.name for source in mart.inputs],
+    }
+    month = sql.Identifier(mart.day) if mart.day else sql.SQL("NULL::date")
+    if mart.day:
+        month = sql.SQL("date_trunc('month', {})::date").format(month)
+    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns)
+    statement = sql.SQL(_BUILT).format(table=mart.identifier, month=month, columns=columns)
+    with database.begin() as connection:
+        driver = driver_of(connection)
+        driver.execute(_CHECK_SETTINGS)
+        for row in _rows(driver, statement, bound):
+            window = None if row["window_start"] is None else Window(row["window_start"], row["window_end"])
+            bindings = _bindings(mart, row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
+            checks = () if parts is None and row["is_unchanged"] and skips(row["account"], window) else mart.all_checks
+            results = tuple(_check(driver, check, bindings) for check in checks)
+            yield Recheck(row["account"], window, row["id"], results)
+
+
 def chosen_parameters(mart: Mart, given: Mapping[str, int]) -> dict[str, int]:
     """Return the value of each parameter of a mart.
 
@@ -188,6 +240,36 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
         raise MartBuildError(f"{mart.name} of {of}", problem) from None
 
 
+# The condition on inputs is wide: it takes loads of other months that a partition may be computed from, too.
+_BUILT = """
+WITH newest AS (
+    SELECT DISTINCT ON (account, window_start) id, account, window_start, window_end, parameters, digest, started_at
+    FROM platform.mart_builds
+    WHERE mart = %(mart)s
+      AND (%(all)s OR (account, coalesce(window_start, 'epoch')) IN (
+          SELECT account, coalesce(month, 'epoch') FROM unnest(%(accounts)s::text[], %(months)s::date[])
+                                                        AS chosen (account, month)))
+    ORDER BY account, window_start, id DESC
+),
+stored AS (
+    SELECT account, month, sha256(convert_to(string_agg(line, chr(10) ORDER BY line), 'UTF8')) AS digest
+    FROM (SELECT account, {month} AS month, row({columns})::text COLLATE "C" AS line FROM {table} WHERE %(all)s)
+         AS lines
+    GROUP BY account, month
+)
+SELECT newest.*,
+       newest.digest = coalesce(stored.digest, sha256('')) AND NOT EXISTS (
+           SELECT FROM platform.loads
+           WHERE loads.dataset = ANY (%(datasets)s) AND loads.account = newest.account AND loads.changed
+             AND loads.finished_at > newest.started_at AND loads.verdict <> 'held'
+             AND (newest.window_start IS NULL
+                  OR loads.window_start < newest.window_end + 93 AND loads.window_end > newest.window_start - 31)
+       ) AS is_unchanged
+FROM newest
+LEFT JOIN stored ON stored.account = newest.account AND stored.month IS NOT DISTINCT FROM newest.window_start
+ORDER BY newest.account, newest.window_start
+"""
+_CHECK_SETTINGS = "SET LOCAL work_mem = '128MB'; SET LOCAL jit = off"
 _DELETE = "DELETE FROM {table} WHERE {inside}"
 _INSERT = """
 INSERT INTO {table} ({columns}, account, build_id)

@@ -1,0 +1,172 @@
+"""Executes checks on what is stored, in runs that load and build nothing.
+
+Dagster's UI starts such a run without a partition: it is about every partition. As an evaluation takes milliseconds,
+and there may be tens of thousands, only results that are new are reported for their partition: failures, and successes
+of partitions whose newest evaluation was no success. One evaluation without a partition sums up all of them. A run for
+a partition or a range of them reports every result.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+
+import dagster as dg
+
+from seller_platform.contract import Dataset, Window
+from seller_platform.errors import ReadingHeldError
+from seller_platform.orchestration.assets.checks import (
+    Judgement,
+    SliceCheck,
+    checks_of,
+    judgement_of_hold,
+    judgements,
+    together,
+)
+from seller_platform.orchestration.assets.events import CheckRun, judged
+from seller_platform.orchestration.instance.check_states import passed_partitions
+from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.tags import REPORTED_BY_RUN
+from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.recounts import Part, recounted
+from seller_platform.warehouse.loads.refusals import refusals
+from seller_platform.warehouse.loads.slices import held_error
+from seller_platform.warehouse.postgres.database import Database
+
+Results = Iterable[tuple[str, Mapping[str, Judgement]]]
+"""The results of a partition by the names of the checks."""
+
+_NAMED_PARTITIONS = 5
+_HELD = ReadingHeldError.__name__
+
+
+def check_run_of(dataset: Dataset) -> CheckRun:
+    """Return the function that evaluates a dataset's checks from its stored rows and receipts."""
+
+    def execute(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        chosen = chosen_partitions(context)
+        parts = None if chosen is None else [read_partition_key(key) for key in chosen]
+        yield from reported(context, asset_key(dataset), chosen, _results(warehouse.database, dataset, parts))
+
+    return execute
+
+
+def chosen_partitions(context: dg.AssetExecutionContext) -> Sequence[str] | None:
+    """Return the partitions of a run; None for a run without a partition."""
+    is_partitioned = context.has_partition_key or context.has_partition_key_range
+    return context.partition_keys if is_partitioned else None
+
+
+def passed_in(context: dg.AssetExecutionContext) -> Mapping[str, frozenset[str]]:
+    """Return the partitions whose newest evaluation passed, of each check that a run has chosen."""
+    checks = sorted(context.selected_asset_check_keys)
+    return passed_partitions(context.instance, checks, context.assets_def.partitions_def)
+
+
+def reported(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, chosen: Sequence[str] | None, results: Results
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the evaluations of the checks that a run has chosen.
+
+    Args:
+        chosen: The partitions of the run; None for all.
+    """
+    checks = {check.name: check for check in context.selected_asset_check_keys}
+    if chosen is None:
+        yield from _reported_of_all(context, key, checks, results)
+        return
+    without_rows = dict.fromkeys(chosen)
+    for partition, of_checks in results:
+        without_rows.pop(partition, None)
+        target = judged(context.instance, key, partition)
+        for name in checks.keys() & of_checks.keys():
+            yield of_checks[name].evaluation(key, name, target, partition)
+    for partition in without_rows:
+        context.log.warning("%s of %s was never loaded: there is nothing to check.", key.to_user_string(), partition)
+
+
+def _reported_of_all(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, checks: Mapping[str, dg.AssetCheckKey], results: Results
+) -> Iterator[dg.AssetCheckEvaluation]:
+    passed = passed_in(context)
+    counts: Counter[str] = Counter()
+    failed: dict[str, list[str]] = defaultdict(list)
+    severities: dict[str, set[dg.AssetCheckSeverity]] = defaultdict(set)
+    changed: Counter[str] = Counter()
+    for partition, of_checks in results:
+        for name in checks.keys() & of_checks.keys():
+            judgement = of_checks[name]
+            counts[name] += 1
+            if not judgement.passed:
+                failed[name].append(partition)
+                severities[name].add(judgement.severity)
+            elif partition in passed[name]:
+                continue
+            changed[name] += 1
+            yield judgement.evaluation(key, name, judged(context.instance, key, partition), partition)
+    for name in sorted(checks):
+        named = ", ".join(failed[name][:_NAMED_PARTITIONS])
+        more = len(failed[name]) - _NAMED_PARTITIONS
+        reason = f" {len(failed[name])} failed: {named}{f' and {more} more' if more > 0 else ''}." if named else ""
+        is_error = dg.AssetCheckSeverity.ERROR in severities[name]
+        yield Judgement(
+            not failed[name],
+            f"The stored rows of {counts[name]} partitions were checked.{reason}",
+            dg.AssetCheckSeverity.ERROR if is_error or not failed[name] else dg.AssetCheckSeverity.WARN,
+            {
+                "partitions": counts[name],
+                "failed_partitions": len(failed[name]),
+                "reported_partitions": changed[name],
+                REPORTED_BY_RUN: True,
+            },
+        ).evaluation(key, name, None)
+
+
+def _results(database: Database, dataset: Dataset, parts: Sequence[Part] | None) -> Results:
+    """Yield the results of each partition that was loaded, or of which a load failed."""
+    failures = _failures(database, dataset, parts)
+    slices: dict[str, dict[str, Mapping[SliceCheck, Judgement]]] = {}
+    for receipt, stored in recounted(database, dataset, parts):
+        partition = partition_key(receipt.account, Window.month_of(receipt.window.start) if dataset.is_dated else None)
+        if slices and partition not in slices:
+            yield from _merged(slices, failures)
+            slices = {}
+        report = (receipt.notes or {}).get("report_id", "")
+        slices.setdefault(partition, {})[report] = dict(judgements(dataset, receipt, stored))
+    yield from _merged(slices, failures)
+    yield from failures.items()
+
+
+def _merged(
+    slices: Mapping[str, Mapping[str, Mapping[SliceCheck, Judgement]]], failures: dict[str, dict[str, Judgement]]
+) -> Results:
+    for partition, of_slices in slices.items():
+        first = next(iter(of_slices.values()))
+        results = {
+            check.name: together(
+                {name: each[check] for name, each in of_slices.items()}, "Report" if "" not in of_slices else ""
+            )
+            for check in first
+        }
+        yield partition, results | failures.pop(partition, {})
+
+
+def _failures(database: Database, dataset: Dataset, parts: Sequence[Part] | None) -> dict[str, dict[str, Judgement]]:
+    """Return the failures of checks by errors: of readings that are held, and of loads that failed since."""
+    chosen = None if parts is None else {partition_key(*part) for part in parts}
+    failures: dict[str, dict[str, Judgement]] = defaultdict(dict)
+    by_error = {check.error.__name__: check.name for check in checks_of(dataset) if check.error is not None}
+    for (name, account), of_pair in refusals(database).items():
+        for refusal in of_pair if name == dataset.name else ():
+            if refusal.error in by_error:
+                month = Window.month_of(date.fromisoformat(f"{refusal.month}-01")) if refusal.month else None
+                judgement = Judgement(passed=False, description=refusal.message, metadata={REPORTED_BY_RUN: True})
+                failures[partition_key(account, month)][by_error[refusal.error]] = judgement
+    for receipt in open_holds(database):
+        if receipt.dataset == dataset.name and _HELD in by_error:
+            month = Window.month_of(receipt.window.start) if dataset.is_dated else None
+            judgement = judgement_of_hold(held_error(receipt), receipt)
+            judgement = replace(judgement, metadata={**judgement.metadata, REPORTED_BY_RUN: True})
+            failures[partition_key(receipt.account, month)][by_error[_HELD]] = judgement
+    return {partition: each for partition, each in failures.items() if chosen is None or partition in chosen}

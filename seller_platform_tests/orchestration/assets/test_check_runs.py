@@ -1,0 +1,208 @@
+"""Tests runs of checks alone: they judge what is stored, and load nothing."""
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import LISTS, dataset_named
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.cost_periods import cost_asset
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.marts import mart_asset, mart_key
+from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
+from seller_platform_tests.support.postgres import Databases
+
+DAILY, TRANSACTIONS = dataset_named("daily_product_sales"), dataset_named("transactions")
+PROFIT = mart_named("account_profit_daily")
+KEYS = sorted(independent_upstream.KEYS.values())
+JANUARY, FEBRUARY = (str(partition_key(KEYS[0], month)) for month in MONTHS[:2])
+ROW_COUNT = "row_count_matches_total"
+
+Evaluations = Sequence[dg.AssetCheckEvaluation]
+
+
+class CheckRuns:
+    """Loaded datasets and a built mart, and runs of their checks."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.definitions = dg.Definitions(
+            assets=[
+                platform.assets["accounts"],
+                cost_asset(),
+                *(asset_for(dataset, HISTORY_START) for dataset in LISTS),
+                mart_asset(PROFIT, HISTORY_START),
+            ],
+            resources=platform.resources,
+        )
+        self.job = self.definitions.resolve_implicit_global_asset_job_def()
+
+    def load(self, *assets: dg.AssetKey, first: str = JANUARY, last: str | None = None) -> dg.ExecuteInProcessResult:
+        last = last or str(partition_key(KEYS[-1], MONTHS[-1]))
+        tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+        chosen = self.job.get_subset(asset_selection=set(assets))
+        return chosen.execute_in_process(instance=self.platform.instance, tags=tags, raise_on_error=False)
+
+    def execute(self, asset: dg.AssetKey, names: Collection[str], **tags: str) -> Evaluations:
+        """Run the checks of an asset without the asset, as the UI does, and return what is reported."""
+        chosen = {dg.AssetCheckKey(asset, name) for name in names}
+        job = self.job.get_subset(asset_selection=set(), asset_check_selection=chosen)
+        result = job.execute_in_process(
+            instance=self.platform.instance, tags={f"dagster/{name}": value for name, value in tags.items()}
+        )
+        assert not [event for event in result.all_events if event.is_step_materialization]
+        assert not self._planned_only(result)
+        return result.get_asset_check_evaluations()
+
+    def change(self, statement: str) -> None:
+        with self.platform.database.begin() as connection:
+            assert connection.execute(text(statement)).rowcount == 1
+
+    def _planned_only(self, result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckKey]:
+        """Return the checks that a run planned and did not evaluate."""
+        planned = [
+            event.asset_check_planned_data
+            for event in result.all_events
+            if event.event_type_value == "ASSET_CHECK_EVALUATION_PLANNED"
+        ]
+        evaluated = {each.asset_check_key for each in result.get_asset_check_evaluations()}
+        return [each.asset_check_key for each in planned if each.asset_check_key not in evaluated]
+
+
+@pytest.fixture(scope="module")
+def runs(
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CheckRuns]:
+    home: Path = tmp_path_factory.mktemp("home")
+    name = databases.lend()
+    url = postgres.url(name)
+    with pytest.MonkeyPatch.context() as patch, Database(url) as database:
+        patch.setenv("SELLER_PLATFORM_HOME", str(home))
+        with open_platform(database, url, home) as platform:
+            platform.discover()
+            opened = CheckRuns(platform)
+            assert opened.load(asset_key(DAILY), asset_key(TRANSACTIONS), mart_key(PROFIT)).success
+            yield opened
+    databases.take_back(name)
+
+
+def _by_partition(evaluations: Evaluations, name: str = ROW_COUNT) -> dict[str | None, bool]:
+    return {each.partition: each.passed for each in evaluations if each.check_name == name}
+
+
+def _metadata(evaluations: Evaluations, name: str = ROW_COUNT, partition: str | None = JANUARY) -> dict[str, Any]:
+    (found,) = [each for each in evaluations if (each.check_name, each.partition) == (name, partition)]
+    return {name: value.value for name, value in found.metadata.items()}
+
+
+def test_every_check_can_be_executed_without_its_asset(runs: CheckRuns) -> None:
+    graph = runs.definitions.resolve_asset_graph()
+
+    alone = {key for key in graph.asset_check_keys if graph.get_execution_set_asset_and_check_keys(key) == {key}}
+
+    assert alone == graph.asset_check_keys
+
+
+def test_a_run_of_one_partition_evaluates_the_chosen_checks_with_numbers(runs: CheckRuns) -> None:
+    evaluations = runs.execute(asset_key(TRANSACTIONS), [ROW_COUNT, "fields_are_known"], partition=JANUARY)
+
+    assert {(each.check_name, each.partition, each.passed) for each in evaluations} == {
+        (ROW_COUNT, JANUARY, True),
+        ("fields_are_known", JANUARY, True),
+    }
+    assert all(each.target_materialization_data for each in evaluations)
+    numbers = _metadata(evaluations)
+    assert (numbers["rows"], numbers["announced"], numbers["difference"]) == (3, 3, 0)
+
+
+def test_a_row_deleted_by_hand_fails_the_check_of_its_partition_until_it_is_loaded_again(runs: CheckRuns) -> None:
+    runs.change(
+        f"DELETE FROM seller.transactions WHERE ctid = (SELECT min(ctid) FROM seller.transactions WHERE account = "
+        f"'{KEYS[0]}' AND local_day < '2026-02-01')"
+    )
+
+    ranged = runs.execute(
+        asset_key(TRANSACTIONS),
+        [ROW_COUNT],
+        asset_partition_range_start=JANUARY,
+        asset_partition_range_end=FEBRUARY,
+    )
+    runs.load(asset_key(TRANSACTIONS), last=JANUARY)
+    repaired = runs.execute(asset_key(TRANSACTIONS), [ROW_COUNT], partition=JANUARY)
+
+    assert _by_partition(ranged) == {JANUARY: False, FEBRUARY: True}
+    assert (_metadata(ranged)["rows"], _metadata(ranged)["difference"]) == (2, -1)
+    assert _by_partition(repaired) == {JANUARY: True}
+
+
+def test_a_run_without_a_partition_reports_what_is_new_and_sums_up_the_rest(runs: CheckRuns) -> None:
+    names = [check.name for check in checks_of(DAILY)]
+    runs.change(
+        f"INSERT INTO seller.daily_product_sales SELECT * FROM seller.daily_product_sales WHERE account = '{KEYS[0]}' "
+        "AND local_day < '2026-02-01' ORDER BY local_day, sku LIMIT 1"
+    )
+
+    failed = runs.execute(asset_key(DAILY), names)
+    again = runs.execute(asset_key(DAILY), names)
+    runs.change(
+        f"DELETE FROM seller.daily_product_sales WHERE ctid = (SELECT max(ctid) FROM seller.daily_product_sales WHERE "
+        f"account = '{KEYS[0]}' AND local_day < '2026-02-01')"
+    )
+    restored = runs.execute(asset_key(DAILY), names)
+    unchanged = runs.execute(asset_key(DAILY), names)
+
+    everything = len(KEYS) * len(MONTHS)
+    assert _by_partition(failed) == _by_partition(again) == {JANUARY: False, None: False}
+    assert _by_partition(failed, "keys_are_unique") == {JANUARY: False, None: False}
+    assert _metadata(failed, "keys_are_unique")["duplicate_keys"] == 1
+    assert _metadata(failed, partition=None)["partitions"] == everything
+    assert _metadata(failed, partition=None)["failed_partitions"] == 1
+    assert _by_partition(restored) == {JANUARY: True, None: True}
+    assert _by_partition(unchanged) == {None: True}
+
+
+def test_a_mart_changed_by_hand_fails_its_checks(runs: CheckRuns) -> None:
+    names = [check.name for check in PROFIT.all_checks]
+
+    before = runs.execute(mart_key(PROFIT), names)
+    runs.change(
+        "UPDATE marts.account_profit_daily SET units = units + 1 WHERE ctid = (SELECT min(ctid) FROM "
+        f"marts.account_profit_daily WHERE account = '{KEYS[0]}' AND local_day < '2026-02-01')"
+    )
+    after = runs.execute(mart_key(PROFIT), names)
+    one = runs.execute(mart_key(PROFIT), names, partition=JANUARY)
+
+    sums = "sums_agree_with_the_inputs"
+    assert {each.partition for each in before} == {None}
+    assert _by_partition(after, sums) == {JANUARY: False, None: False}
+    assert {each.partition for each in one} == {JANUARY}
+    assert _metadata(one, sums)["contradictions"] >= 1
+
+
+def test_the_checks_of_accounts_are_evaluated_from_the_registry(runs: CheckRuns) -> None:
+    asset = asset_key(ACCOUNTS)
+    names = [ROW_COUNT, "connection_authorized"]
+
+    passed = runs.execute(asset, names)
+    runs.change("UPDATE platform.grants SET refused = 'invalid_grant'")
+    refused = runs.execute(asset, names)
+
+    assert {each.check_name: each.passed for each in passed} == {ROW_COUNT: True, "connection_authorized": True}
+    assert {each.check_name: each.passed for each in refused} == {ROW_COUNT: True, "connection_authorized": False}
+    assert _metadata(passed, partition=None)["difference"] == 0
+
+
+def test_a_partition_that_was_never_loaded_has_nothing_to_check(runs: CheckRuns) -> None:
+    absent = str(partition_key(KEYS[0], MONTHS[0]))
+
+    assert runs.execute(asset_key(dataset_named("orders")), [ROW_COUNT], partition=absent) == []
