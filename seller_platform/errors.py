@@ -116,6 +116,16 @@ class ReadOnlyAssetError(RequestError):
         super().__init__(f"{asset} cannot be written: the warehouse is only read from here", with_step=True)
 
 
+class ReaderError(RequestError):
+    """A role of PostgreSQL cannot be made a reader, or cannot be removed."""
+
+    next_step = "Do what the message says, and run the command again."
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        super().__init__(f"{name!r} {problem}", with_step=True)
+
+
 class UnknownLoadError(RequestError):
     """No load has that number, or its receipt was pruned."""
 
@@ -1080,6 +1090,19 @@ class MartBuildError(WarehouseError):
     def __init__(self, what: str, problem: str) -> None:
         self.what, self.problem = what, problem
         super().__init__(f"{what} was not built: {problem}", with_step=True)
+
+
+class ReaderRightsError(WarehouseError):
+    """The user of the database may not create, alter or drop the role of a reader."""
+
+    next_step = "Let an administrator of the server type these lines in psql, and run the command again."
+
+    def __init__(self, name: str, statements: Sequence[str]) -> None:
+        self.name, self.statements = name, tuple(statements)
+        lines = "\n".join(f"  {statement}" for statement in statements)
+        super().__init__(
+            f"the user of the database may not create, alter or drop the role {name!r}. {self.next_step}\n{lines}"
+        )
 
 
 class EmbeddedServerError(WarehouseError):

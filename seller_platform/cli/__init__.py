@@ -9,7 +9,7 @@
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
 - `metrics`: metrics for Prometheus
-- `database`: `migrate`, `backup`, `restore` and `prune`
+- `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
 - `service`: the REST API, its users, groups, applications, rates and products
 - `doctor`: the checks of `seller-platform doctor`
@@ -55,6 +55,7 @@ _COMMANDS = {
     "backup": ("database", "Write the whole database to a file."),
     "restore": ("database", "Fill an empty database from a backup."),
     "prune": ("database", "Delete old snapshots except one a month, and receipts that nothing refers to."),
+    "database": ("database", "Manage who may read the database with SQL."),
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
     "service": ("service.command", "Run the REST API, and manage its users, groups and applications."),

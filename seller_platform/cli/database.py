@@ -1,5 +1,8 @@
-"""`seller-platform migrate`, `backup`, `restore` and `prune`: work on the whole database."""
+"""`seller-platform migrate`, `backup`, `restore`, `prune` and `database`: work on the whole database."""
 
+import secrets
+import shlex
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -7,12 +10,14 @@ import click
 
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
+from seller_platform.errors import ReaderRightsError
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.loads.retention import prune as remove_old
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
+from seller_platform.warehouse.schema.readers import remove_reader, save_reader, set_password_in_psql
 
 _days = click.IntRange(1, 36_500)
 
@@ -56,15 +61,18 @@ def backup(*, file: Path, output: Output) -> None:
 def restore(*, file: Path, output: Output) -> None:
     """Fill the empty database of the settings from a backup, and migrate it.
 
-    Refresh tokens work once: grants that were refreshed after the backup must be authorised again.
+    Refresh tokens work once: grants that were refreshed after the backup must be authorised again. Roles of PostgreSQL
+    are not in a backup: grants to roles that this server lacks are left out.
     """
     url = warehouse_url(read_settings())
-    fill(url, file)
+    missing = fill(url, file)
     with Database(url) as database:
         database.migrate()
         version = database.version()
     text = f"Restored, at version {version}. Next: `seller-platform doctor`."
-    output.result(text, {"file": str(file), "version": version})
+    for role in missing:
+        text += f"\nThis server has no role {role}. If it was a reader: `seller-platform database reader {role}`."
+    output.result(text, {"file": str(file), "version": version, "missing_roles": missing})
 
 
 @click.command()
@@ -100,3 +108,64 @@ def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, output: Outpu
     output.document({"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts})
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
     output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)
+
+
+@click.group()
+def database() -> None:
+    """Manage who may read the database with SQL."""
+
+
+@database.command()
+@click.argument("name")
+@click.option(
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read the password from the first line of this file.",
+)
+@click.option("--remove", is_flag=True, help="Take all grants away, and drop the role.")
+@json_option
+def reader(*, name: str, password_file: Path | None, remove: bool, output: Output) -> None:
+    """Create the role NAME of PostgreSQL, which may read all tables for people and write nothing.
+
+    It reads the schemas seller, history and marts, and of platform the accounts, receipts, reports and cost plans. It
+    reads no grant, token, secret or user, and none of Dagster's tables. The password is asked for, or generated and
+    shown once. Run it again to change the password.
+    """
+    if remove and password_file is not None:
+        raise click.UsageError("--remove needs no password; leave --password-file out")
+    with open_installation() as installation:
+        if remove:
+            remove_reader(installation.database, name)
+            output.result(f"{name} was removed.", {"reader": name, "removed": True})
+            return
+        generated = None
+        if password_file is not None:
+            password = password_file.read_text().partition("\n")[0]
+        else:
+            password = _asked_password() or (generated := secrets.token_urlsafe(24))
+        is_set = save_reader(installation.database, name, password)
+        if not is_set and generated is None:
+            raise ReaderRightsError(name, [set_password_in_psql(name)])
+        psql = f"psql {shlex.quote(installation.database.url_of_user(name))}"
+        is_embedded = installation.settings.database_url is None
+    lines = [f"{name} may read the tables for people."]
+    if not is_set:
+        generated = None
+        lines.append("Its password is as it was: only an administrator may change it.")
+    if generated is not None:
+        lines.append(f"Password, which is not shown again: {generated}")
+    lines.append(psql)
+    if is_embedded:
+        lines.append("Only your user of this machine reaches the embedded server, while one of its programs runs.")
+    output.document({"reader": name, "password": generated, "psql": psql})
+    output.line("\n".join(lines))
+
+
+def _asked_password() -> str:
+    """Return the password that a user types; an empty text without a terminal."""
+    if not sys.stdin.isatty():
+        return ""
+    prompt = "Password (empty: generate one)"
+    return str(
+        click.prompt(prompt, hide_input=True, confirmation_prompt=True, default="", show_default=False, err=True)
+    )

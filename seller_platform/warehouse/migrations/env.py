@@ -1,6 +1,7 @@
 """Runs the numbered migrations on the connection that `Database.migrate` hands over.
 
-After an upgrade to the newest migration it creates the functions again, because their columns are those of the tables.
+After an upgrade to the newest migration it creates functions and views again, because their columns are those of the
+tables, and grants readers what is new.
 """
 
 from alembic import context
@@ -13,7 +14,10 @@ from seller_platform.warehouse.postgres.database import (
     is_declared,
 )
 from seller_platform.warehouse.schema import service_tables  # noqa: F401  # its tables join METADATA, too
+from seller_platform.warehouse.schema.comments import comment_on_schemas
 from seller_platform.warehouse.schema.functions import create_functions
+from seller_platform.warehouse.schema.latest_views import create_latest_views
+from seller_platform.warehouse.schema.readers import grant_to_readers
 from seller_platform.warehouse.schema.tables import METADATA
 
 context.configure(
@@ -28,4 +32,5 @@ context.configure(
 with context.begin_transaction():
     context.run_migrations()
     if context.config.attributes.get(CREATES_FUNCTIONS):
-        create_functions(context.config.attributes["connection"])
+        for create in (create_functions, create_latest_views, comment_on_schemas, grant_to_readers):
+            create(context.config.attributes["connection"])

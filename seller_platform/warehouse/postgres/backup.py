@@ -1,15 +1,23 @@
 """Backup and restore with PostgreSQL's own programs, which come with the embedded server."""
 
 import os
+import re
 import subprocess
+import tempfile
 from pathlib import Path
 
+import psycopg
 from sqlalchemy import text
 
 from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
-from seller_platform.warehouse.postgres.database import Database, driver_url
+from seller_platform.warehouse.postgres.database import Database, driver_of, driver_url
 from seller_platform.warehouse.postgres.programs import postgres_library
+
+# A line of pg_restore's table of contents that is about grants, and a line of its script that makes one.
+_GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) ")
+_GRANT = re.compile(r"(GRANT|REVOKE|ALTER DEFAULT PRIVILEGES) .*;")
+_NO_ROLE = re.compile(r'role "(.+)" does not exist')
 
 
 def back_up(url: str, file: Path) -> None:
@@ -23,14 +31,18 @@ def back_up(url: str, file: Path) -> None:
     try:
         with draft_beside(file) as draft:
             draft.touch(0o600, exist_ok=False)
-            _run("pg_dump", url, "--format=custom", f"--file={draft}")
+            _run(
+                "pg_dump", url, f"--dbname={driver_url(url, 'psycopg').database}", "--format=custom", f"--file={draft}"
+            )
             draft.replace(file)
     except OSError as error:
         raise BackupError(str(file), error.strerror or str(error)) from error
 
 
-def restore(url: str, file: Path) -> None:
-    """Fill an empty database from a backup, in one transaction.
+def restore(url: str, file: Path) -> list[str]:
+    """Fill an empty database from a backup, in one transaction, and return the roles that this server lacks.
+
+    Grants to those roles are left out; all others are restored.
 
     Raises:
         BackupError: The database is not empty, or the file is not a backup. Nothing was changed.
@@ -45,11 +57,36 @@ def restore(url: str, file: Path) -> None:
         raise BackupError(
             str(file), f"the database {database.where} has {tables} tables already; name one that is empty"
         )
-    _run("pg_restore", url, "--exit-on-error", "--single-transaction", "--no-owner", str(file))
+    into = f"--dbname={driver_url(url, 'psycopg').database}"
+    options = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
+    _run("pg_restore", url, into, *options, str(file))
+    return _restore_grants(url, file)
 
 
-def _run(program: str, url: str, *options: str) -> None:
-    """Run one of PostgreSQL's programs.
+def _restore_grants(url: str, file: Path) -> list[str]:
+    """Make the grants of a backup, and return the roles that they name and the server lacks."""
+    entries = [line for line in _run("pg_restore", url, "--list", str(file)).splitlines() if _GRANTS.match(line)]
+    if not entries:
+        return []
+    with tempfile.NamedTemporaryFile("w", suffix=".list") as chosen:
+        chosen.write("\n".join(entries))
+        chosen.flush()
+        script = _run("pg_restore", url, f"--use-list={chosen.name}", "--no-owner", "--file=-", str(file))
+    missing: dict[str, None] = {}
+    with Database(url) as database, database.begin() as connection:
+        driver = driver_of(connection)
+        for statement in filter(_GRANT.fullmatch, script.splitlines()):
+            try:
+                with driver.transaction():
+                    driver.execute(statement.encode())
+            except psycopg.errors.UndefinedObject as error:
+                named = _NO_ROLE.search(error.diag.message_primary or "")
+                missing[named[1] if named else statement] = None
+    return list(missing)
+
+
+def _run(program: str, url: str, *options: str) -> str:
+    """Run one of PostgreSQL's programs and return its output.
 
     The password is passed in the environment: a list of processes shows arguments to every user.
     """
@@ -62,12 +99,13 @@ def _run(program: str, url: str, *options: str) -> None:
         "PGPASSWORD": parsed.password,
     }
     environment = {**os.environ, **{name: value for name, value in variables.items() if value}}
-    target = f"--dbname={parsed.database}"
     package = postgres_library().__file__
     assert package is not None
     newest = max(Path(package).parent.glob(f"pginstall*/bin/{program}"))
     try:
-        subprocess.run([newest, target, *options], env=environment, check=True, capture_output=True, text=True)
+        command = [str(newest), *options]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     except subprocess.CalledProcessError as error:
         problem = (str(error.stderr).strip().splitlines() or ["no message"])[0]
         raise BackupError(parsed.database or "", f"{program} said: {problem}") from None
+    return done.stdout

@@ -24,6 +24,7 @@ _MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _PORT = 5432
 _MIGRATION_LOCK = 0x5E11E4
 _HEAD = "head"
+_OPTIONS_OF_SERVER = ("host", "port", "sslmode", "sslrootcert")
 
 
 class Database:
@@ -79,6 +80,15 @@ class Database:
         """The host and the name of the database, without user and password."""
         url = self.engine.url
         return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
+
+    def url_of_user(self, user: str) -> str:
+        """Return the URL with which psql connects as a user: without a password, and without the owner's options."""
+        url = self.engine.url
+        target = sqlalchemy.URL.create("postgresql", user, host=url.host, port=url.port, database=url.database)
+        named = {name: url.query[name] for name in _OPTIONS_OF_SERVER if name in url.query}
+        texts = {name: given if isinstance(given, str) else ",".join(given) for name, given in named.items()}
+        options = "&".join(f"{name}={quote(given, safe='')}" for name, given in texts.items())
+        return f"{target.render_as_string()}?{options}" if options else target.render_as_string()
 
     def uri_of(self, table: str) -> str:
         """Return the URI of a table, without a user: `postgres://host:port/database.schema.table`.

@@ -11,13 +11,16 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import ROWS_PER_BLOCK, Relation, Selection, read_blocks
 
-# Twenty digits before the point and eighteen after it; Parquet, DuckDB and Spark stop at 38 in all.
+# A product has the digits after the point of both factors, and DuckDB and Spark stop at 38 digits in all. So money has
+# few: twenty digits before the point and eight after it. DuckDB multiplies decimals of at most 18 digits within 18
+# digits, so that fewer would overflow sooner. Other numbers, such as ratios, have twenty digits and eighteen.
+MONEY = pa.decimal128(28, 8)
 NUMBER = pa.decimal128(38, 18)
 
 _TYPES = {
     Kind.TEXT: pa.string(),
     Kind.INTEGER: pa.int64(),
-    Kind.MONEY: NUMBER,
+    Kind.MONEY: MONEY,
     Kind.NUMBER: NUMBER,
     Kind.BOOLEAN: pa.bool_(),
     Kind.DATE: pa.date32(),
@@ -91,22 +94,24 @@ def read_batches(
 def schema_of(relation: Relation, *, numbers_as_text: bool = False) -> pa.Schema:
     """Return the columns that a reader gets, with their types.
 
-    The account comes first. The local day comes second, unless it is a column of the relation's own. Money and numbers
-    are `decimal128(38, 18)`, or their digits as text; timestamps are in UTC; JSON is its text.
+    The account comes first. The local day comes second, unless it is a column of the relation's own. Money is
+    `decimal128(28, 8)`, numbers are `decimal128(38, 18)`, or both are text; timestamps are in UTC; JSON is its text.
     """
     return _schema(relation.columns, numbers_as_text=numbers_as_text)
 
 
 def _schema(columns: Iterable[tuple[str, Kind]], *, numbers_as_text: bool) -> pa.Schema:
     types = ((name, _TYPES[kind]) for name, kind in columns)
-    return pa.schema([(name, pa.string() if numbers_as_text and each == NUMBER else each) for name, each in types])
+    return pa.schema(
+        [(name, pa.string() if numbers_as_text and each in (MONEY, NUMBER) else each) for name, each in types]
+    )
 
 
 def _as_decimals(relation: Relation, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = []
     for field, array in zip(schema, batch.columns, strict=True):
         try:
-            arrays.append(array.cast(field.type) if field.type == NUMBER else array)
+            arrays.append(array.cast(field.type) if field.type in (MONEY, NUMBER) else array)
         except pa.ArrowInvalid as error:
-            raise InexactNumberError(relation.table, field.name, str(NUMBER), str(error)) from None
+            raise InexactNumberError(relation.table, field.name, str(field.type), str(error)) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

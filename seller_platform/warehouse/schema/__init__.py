@@ -3,5 +3,8 @@
 - `tables`: one table for each dataset, receipts and accounts
 - `event_kinds`: the kinds of security events
 - `functions`: the functions of schema `history`
+- `latest_views`: the views of the newest snapshots
+- `comments`: what each schema holds
+- `readers`: roles that may only read
 - `service_tables`: the tables of the service
 """

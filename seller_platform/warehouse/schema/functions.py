@@ -83,6 +83,15 @@ FROM rates, unnest(ARRAY[1, 2, 3, 5, 7, 10, 14, 21, 30, 60]) AS after_days
 GROUP BY dataset, account, after_days
 """)
 
+_SETTLEDNESS_COLUMNS = {
+    "dataset": "The table in schema seller.",
+    "account": "Key of the account.",
+    "after_days": "The age of a day, in days.",
+    "rows_percent": "Rows that still change after that age, in percent of all rows.",
+    "amounts_percent": "Amounts that still change after that age, in percent of all amounts.",
+    "observed_days": "The greatest age at which a day of the account was read again.",
+}
+
 _COMMENT = sql.SQL("COMMENT ON FUNCTION {} IS {}")
 
 
@@ -97,6 +106,9 @@ def create_functions(connection: Connection) -> None:
     ]
     driver.execute(_SETTLEDNESS.format(amounts=sql.SQL(", ").join(dated)))
     driver.execute("COMMENT ON VIEW platform.settledness IS 'How much of a day still changes after how many days.'")
+    for column, described in _SETTLEDNESS_COLUMNS.items():
+        commented = sql.Identifier("platform", "settledness", column)
+        driver.execute(sql.SQL("COMMENT ON COLUMN {} IS {}").format(commented, sql.Literal(described)))
     found = driver.execute(_COLUMNS, [SELLER, HISTORY]).fetchall()
     for table, columns in groupby(found, key=itemgetter(0)):
         types = {name: kind for _, name, kind in columns}

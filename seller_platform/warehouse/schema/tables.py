@@ -90,10 +90,22 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
     else:
         day = "The day of the row" if dataset.is_dated else "The day of the snapshot"
         kind, placed, indexed = Kind.DATE, f"{day} in the account's time zone.", ["account", dataset.slice_column]
-    table, comment, gone = dataset.name, dataset.doc, []
+    table, comment = dataset.name, dataset.doc
+    gone: list[Column[Any]] = []
+    # A load appends its rows, so that a summary of each 32 pages says where they are. It costs a load nothing.
+    summary = {"pages_per_range": 32, "autosummarize": True}
+    looked_up = [
+        Index(f"ix_{table}_load", "load_id", postgresql_using="brin", postgresql_with=summary),
+        *(
+            Index(f"ix_{table}_{column.name}", column.name, postgresql_using="hash")
+            for column in dataset.columns
+            if column.looked_up
+        ),
+    ]
     if schema == HISTORY:
         table, comment = f"{HISTORY}_{dataset.name}", f"Former rows of {dataset.table}."
         gone = [Column(GONE_LOAD_ID, BigInteger, nullable=False, comment="The load that no longer listed the row.")]
+        looked_up = []
     return Table(
         dataset.name,
         metadata,
@@ -106,6 +118,7 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
         Column(ROW_HASH, Uuid, comment="XXH3 of the row as text; null where the row was stored without it."),
         *gone,
         Index(f"ix_{table}_slice", *indexed),
+        *looked_up,
         schema=schema,
         comment=comment,
     )
@@ -118,13 +131,19 @@ for _dataset in DATASETS:
 CONNECTIONS = Table(
     "connections",
     METADATA,
-    Column("name", Text, primary_key=True),
-    Column("base_url", Text, nullable=False),
-    Column("auth_url", Text, nullable=False),
-    Column("client_id", Text, nullable=False),
-    Column("user_id", BigInteger),
-    Column("user_name", Text),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("name", Text, primary_key=True, comment="The name that `connect --connection` gave it."),
+    Column("base_url", Text, nullable=False, comment="The address of the API."),
+    Column("auth_url", Text, nullable=False, comment="The address of the authorisation page and of the tokens."),
+    Column("client_id", Text, nullable=False, comment="The application's id at the upstream."),
+    Column("user_id", BigInteger, comment="The upstream's number of the user; null until it is read."),
+    Column("user_name", Text, comment="The user's name at the upstream; null until it is read."),
+    Column(
+        "created_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="When the connection was stored first.",
+    ),
     Column("client_secret", LargeBinary, comment="The application's secret, encrypted (Fernet); null: the settings'."),
     Column("redirect_uri", Text, comment="Where the authorisation page leads back to; null: the settings'."),
     schema=PLATFORM,
@@ -134,11 +153,17 @@ CONNECTIONS = Table(
 GRANTS = Table(
     "grants",
     METADATA,
-    Column("connection", Text, ForeignKey(CONNECTIONS.c.name, ondelete="CASCADE"), primary_key=True),
+    Column(
+        "connection",
+        Text,
+        ForeignKey(CONNECTIONS.c.name, ondelete="CASCADE"),
+        primary_key=True,
+        comment="The connection that it authorises.",
+    ),
     Column("token_pair", LargeBinary, nullable=False, comment="The current pair, encrypted (Fernet)."),
     Column("generation", BigInteger, nullable=False, comment="Counts the pairs: 1 from the code, +1 each rotation."),
-    Column("issued_at", DateTime(timezone=True), nullable=False),
-    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("issued_at", DateTime(timezone=True), nullable=False, comment="When the current pair was received."),
+    Column("expires_at", DateTime(timezone=True), nullable=False, comment="When the current access token expires."),
     Column("refused", Text, comment="Why the upstream refused the grant for good; null while it is honoured."),
     schema=PLATFORM,
     comment="One grant per connection; changed only under its row lock.",
@@ -147,17 +172,35 @@ GRANTS = Table(
 ACCOUNTS = Table(
     "accounts",
     METADATA,
-    Column("key", Text, primary_key=True),
-    Column("connection", Text, ForeignKey(CONNECTIONS.c.name, ondelete="CASCADE"), nullable=False),
-    Column("id", BigInteger, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("country_code", Text),
-    Column("currency_code", Text),
-    Column("timezone", Text, nullable=False),
-    Column("marketplace", Text),
-    Column("seller_id", Text),
-    Column("first_seen_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    Column("last_seen_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("key", Text, primary_key=True, comment="Key of the account: <seller_id>.<marketplace>."),
+    Column(
+        "connection",
+        Text,
+        ForeignKey(CONNECTIONS.c.name, ondelete="CASCADE"),
+        nullable=False,
+        comment="The connection that listed it last.",
+    ),
+    Column("id", BigInteger, nullable=False, comment="The upstream's number of the account."),
+    Column("title", Text, nullable=False, comment="The name that people gave it."),
+    Column("country_code", Text, comment="ISO 3166 code of the marketplace's country."),
+    Column("currency_code", Text, comment="ISO 4217 code of the account's amounts."),
+    Column("timezone", Text, nullable=False, comment="The IANA time zone of its local days."),
+    Column("marketplace", Text, comment="The upstream's id of the marketplace."),
+    Column("seller_id", Text, comment="The upstream's id of the seller."),
+    Column(
+        "first_seen_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="When it was listed first.",
+    ),
+    Column(
+        "last_seen_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="When it was listed last.",
+    ),
     Column("retired_at", DateTime(timezone=True), comment="When the account was first missing; null while listed."),
     schema=PLATFORM,
     comment="Every account ever discovered; never deleted.",
@@ -166,13 +209,15 @@ ACCOUNTS = Table(
 LOADS = Table(
     "loads",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True),
-    Column("dataset", Text, nullable=False),
+    Column(
+        "id", BigInteger, Identity(), primary_key=True, comment="The number of the load; later loads have larger ones."
+    ),
+    Column("dataset", Text, nullable=False, comment="The table in schema seller that was loaded."),
     Column("account", Text, nullable=False, comment="Account key; for seller.accounts the connection."),
-    Column("window_start", Date, nullable=False),
+    Column("window_start", Date, nullable=False, comment="The first day of the window; of a snapshot its day."),
     Column("window_end", Date, nullable=False, comment="The first day after the window."),
-    Column("requests", Integer, nullable=False),
-    Column("pages", Integer, nullable=False),
+    Column("requests", Integer, nullable=False, comment="Requests that were sent."),
+    Column("pages", Integer, nullable=False, comment="Pages that were read."),
     Column("body_bytes", BigInteger, nullable=False, comment="Bytes of the bodies read, after decompression."),
     Column("announced", BigInteger, comment="Rows the list announced; null where it sends no total."),
     Column("rows", BigInteger, nullable=False, comment="Rows of the slice after the load."),
@@ -187,10 +232,11 @@ LOADS = Table(
     Column("summed", Boolean, comment="Whether the load kept the sums of its months; null before there were any."),
     Column("notes", JSONB, comment="What else the reading found, such as fields unknown to the contract."),
     Column("run_id", Text, comment="The Dagster run."),
-    Column("started_at", DateTime(timezone=True), nullable=False),
-    Column("finished_at", DateTime(timezone=True), nullable=False),
+    Column("started_at", DateTime(timezone=True), nullable=False, comment="When the reading began."),
+    Column("finished_at", DateTime(timezone=True), nullable=False, comment="When its rows were stored."),
     Index(None, "dataset", "account", "window_start"),
     Index(None, "run_id"),
+    Index(None, "finished_at"),
     Index("ix_loads_held", "dataset", "account", postgresql_where=text("verdict = 'held'")),
     schema=PLATFORM,
     comment="The receipts: one row for each load of a slice.",
@@ -205,7 +251,7 @@ IS_READING = LOADS.c.notes["reverts_load"].is_(None)
 REFUSALS = Table(
     "refusals",
     METADATA,
-    Column("dataset", Text, primary_key=True),
+    Column("dataset", Text, primary_key=True, comment="The table in schema seller that was to be loaded."),
     Column("account", Text, primary_key=True, comment="Key of the account."),
     Column("month", Text, primary_key=True, comment="The month of the slice, as 2026-03; empty for a snapshot."),
     Column("error", Text, nullable=False, comment="The class of the error."),
@@ -226,6 +272,7 @@ HISTORY_START = Table(
         CheckConstraint("is_only_row", name="ck_history_start_is_only_row"),
         primary_key=True,
         server_default=true(),
+        comment="Always true, so that there is one row.",
     ),
     Column("first_day", Date, nullable=False, comment="The first day of interest; it only becomes earlier."),
     schema=PLATFORM,
@@ -235,8 +282,10 @@ HISTORY_START = Table(
 REPORT_JOBS = Table(
     "report_jobs",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True),
-    Column("account", Text, ForeignKey(ACCOUNTS.c.key, ondelete="CASCADE"), nullable=False),
+    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the job."),
+    Column(
+        "account", Text, ForeignKey(ACCOUNTS.c.key, ondelete="CASCADE"), nullable=False, comment="Key of the account."
+    ),
     Column("selector", Text, nullable=False, comment="The parameter that says what the report holds."),
     Column("value", Text, nullable=False, comment="The value of that parameter."),
     Column("format", Text, nullable=False, comment="The form in which the rows are downloaded: json or csv."),
@@ -247,13 +296,13 @@ REPORT_JOBS = Table(
     Column("attempted_at", DateTime(timezone=True), nullable=False, comment="When the present attempt began."),
     Column("report_id", Text, comment="The upstream's number of the report; null until it is known."),
     Column("polls", Integer, nullable=False, comment="Requests about the present attempt so far."),
-    Column("next_poll_at", DateTime(timezone=True), nullable=False),
+    Column("next_poll_at", DateTime(timezone=True), nullable=False, comment="When the upstream is asked again."),
     Column("upstream_status", Text, comment="The word with which the upstream last described the report."),
     Column("upstream_message", Text, comment="What it said with it, or why it could not be asked."),
     Column("problem", Text, comment="Why there are no rows, in a sentence; null unless failed or given_up."),
     Column("runs", Integer, nullable=False, comment="How many Dagster runs were asked to load or report it."),
     Column("run_key", Text, comment="The run that was asked last."),
-    Column("run_asked_at", DateTime(timezone=True)),
+    Column("run_asked_at", DateTime(timezone=True), comment="When that run was asked for."),
     Column("load_id", BigInteger, comment="The load that stored the rows: platform.loads.id."),
     Column("told_at", DateTime(timezone=True), comment="When a run failed to tell of the problem."),
     # The states are `OPEN` and `AWAITED` of `jobs.report_jobs`.
@@ -274,9 +323,9 @@ REPORT_JOBS = Table(
 COST_PLANS = Table(
     "cost_plans",
     METADATA,
-    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("id", BigInteger, Identity(), primary_key=True, comment="The number of the plan, as commands name it."),
     Column("uid", Uuid, nullable=False, unique=True, comment="Names the plan wherever its file is carried."),
-    Column("made_at", DateTime(timezone=True), nullable=False),
+    Column("made_at", DateTime(timezone=True), nullable=False, comment="When it was made."),
     Column("made_by", Text, nullable=False, comment="Who made it."),
     Column("source", Text, nullable=False, comment="The file or the table that says what is wanted."),
     Column("undo_of", BigInteger, ForeignKey("platform.cost_plans.id"), comment="The plan that this one takes back."),
@@ -287,15 +336,21 @@ COST_PLANS = Table(
 COST_WRITES = Table(
     "cost_writes",
     METADATA,
-    Column("plan", BigInteger, ForeignKey(COST_PLANS.c.id, ondelete="CASCADE"), primary_key=True),
+    Column(
+        "plan",
+        BigInteger,
+        ForeignKey(COST_PLANS.c.id, ondelete="CASCADE"),
+        primary_key=True,
+        comment="The plan: platform.cost_plans.id.",
+    ),
     Column("account", Text, primary_key=True, comment="Key of the account."),
-    Column("sku", Text, primary_key=True),
+    Column("sku", Text, primary_key=True, comment="Seller SKU."),
     Column("before", JSONB, nullable=False, comment="The cost periods when the plan was made."),
     Column("wanted", JSONB, nullable=False, comment="All cost periods that it is to have."),
     Column("state", Text, nullable=False, comment="planned, begun, holds, unconfirmed, restored or lost."),
     Column("problem", Text, comment="Why what was wanted does not hold, in a sentence."),
     Column("read_back", JSONB(none_as_null=True), comment="What the upstream said last."),
-    Column("read_back_at", DateTime(timezone=True)),
+    Column("read_back_at", DateTime(timezone=True), comment="When that was read."),
     Column("written_at", DateTime(timezone=True), comment="When the first request was sent."),
     Column("written_by", Text, comment="Who applied the plan."),
     Column("run_id", Text, comment="The Dagster run that did."),

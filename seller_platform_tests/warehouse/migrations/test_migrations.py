@@ -39,7 +39,7 @@ def test_all_migrations_on_an_empty_database_give_todays_tables(database: Databa
 
 def test_the_next_migration_is_written_from_what_the_tables_lack(database: Database, folder: Path) -> None:
     with database.begin() as connection:
-        connection.execute(text("DROP TABLE seller.inbound_shipments"))
+        connection.execute(text("DROP TABLE seller.inbound_shipments CASCADE"))
         connection.execute(text("ALTER TABLE service.users ALTER status DROP DEFAULT"))
 
     written = write_migration(database, "Inbound shipments", folder)

@@ -17,7 +17,7 @@ from seller_platform.warehouse.loads.copy_format import Row
 from seller_platform.warehouse.loads.slices import Slice, open_load
 from seller_platform.warehouse.marts import MARTS, mart_named
 from seller_platform.warehouse.postgres.database import Database
-from seller_platform.warehouse.readers.arrow import NUMBER, read_arrow, read_batches, schema_of
+from seller_platform.warehouse.readers.arrow import MONEY, read_arrow, read_batches, schema_of
 from seller_platform.warehouse.readers.frames import read_frames
 from seller_platform.warehouse.readers.relations import Selection, relation_of
 from seller_platform_tests.support.receipts import mark_loaded
@@ -61,14 +61,14 @@ def _read(database: Database, *parts: Selection) -> list[Any]:
 
 
 def test_every_value_is_read_as_it_was_stored(database: Database) -> None:
-    totals = [Decimal("0.10"), Decimal("-12345678901234567890.123456789012345678"), None, Decimal(0)]
+    totals = [Decimal("0.10"), Decimal("-12345678901234567890.12345678"), None, Decimal(0), Decimal("1.00000000000")]
     rows = [_order(f"o{number}", "2026-03-01", total) for number, total in enumerate(totals)]
     rows += [_order(f"p{number}", "2026-03-02", None, product) for number, product in enumerate(STRANGE)]
     _insert(database, ORDERS, rows)
 
     table = read_arrow(database, ORDER_ROWS, [Selection(BERLIN, MARCH)])
 
-    assert table["order_total"].type == NUMBER
+    assert table["order_total"].type == MONEY
     assert table["order_total"].to_pylist()[: len(totals)] == totals
     assert table["product_name"].to_pylist()[len(totals) :] == STRANGE
     assert table["purchase_date"][0].as_py() == datetime(2026, 3, 1, 10, tzinfo=UTC)
@@ -145,7 +145,7 @@ def test_a_number_too_large_for_arrow_is_refused_and_exact_as_text(database: Dat
     total = Decimal("0.1234567890123456789012")
     _insert(database, ORDERS, [_order("o", "2026-03-01", total)])
 
-    with pytest.raises(InexactNumberError, match=r"seller\.orders\.order_total .* decimal128\(38, 18\).*as_text=True"):
+    with pytest.raises(InexactNumberError, match=r"seller\.orders\.order_total .* decimal128\(28, 8\).*as_text=True"):
         read_arrow(database, ORDER_ROWS, None)
     text = read_arrow(database, ORDER_ROWS, None, numbers_as_text=True)
     frame = read_frames(database, ORDER_ROWS, None)

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -54,7 +55,7 @@ def test_others_read_back_what_is_stored(database: Database, tmp_path: Path) -> 
     hive_table = arrow_dataset.dataset(tmp_path / "orders", partitioning="hive").to_table()
 
     assert table["order_total"].to_pylist() == [Decimal("0.10"), None, None]
-    assert table["order_total"].type == pa.decimal128(38, 18)
+    assert table["order_total"].type == pa.decimal128(28, 8)
     assert table["product_name"].to_pylist() == ['None\t"x"\\\n', "Ünïcode 🎈", None]
     assert table["purchase_date"].to_pylist() == [datetime(2026, 3, 29, 1, 30, tzinfo=UTC)] * 3
     assert table["local_day"].to_pylist() == [date(2026, 3, 29)] * 3
@@ -67,6 +68,25 @@ def test_others_read_back_what_is_stored(database: Database, tmp_path: Path) -> 
     assert facts[b"seller_platform.digest"].decode() == exported.digest
     assert facts[b"seller_platform.account"].decode() == ACCOUNT
     assert (exported.rows, exported.load_ids) == (3, (load_id,))
+
+
+def test_duckdb_multiplies_amounts_exactly(database: Database, tmp_path: Path) -> None:
+    greatest = Decimal("99999999999.99999999")
+    _load(database, ORDERS, MARCH, [_order("o1", greatest), _order("o2", Decimal("-0.10")), _order("o3")])
+    export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
+
+    with duckdb.connect() as connection:
+        orders = connection.read_parquet(f"{tmp_path}/orders/*/*/*.parquet", hive_partitioning=True)
+        squared, multiplied, summed = connection.sql(
+            "SELECT max(order_total * order_total), max(order_total * quantity_ordered), "
+            "sum(order_total) * CAST(1.0825 AS decimal(5, 4)) FROM orders"
+        ).fetchall()[0]
+        accounts = connection.sql("SELECT DISTINCT account FROM orders").fetchall()
+
+    assert squared == greatest * greatest
+    assert multiplied == 2 * greatest
+    assert summed == (greatest - Decimal("0.10")) * Decimal("1.0825")
+    assert accounts == [(ACCOUNT,)]
 
 
 def test_an_export_replaces_what_changed_and_leaves_alone_what_did_not(database: Database, tmp_path: Path) -> None:
@@ -178,7 +198,7 @@ def test_exports_of_one_slice_wait_for_one_another(database: Database, tmp_path:
 def test_what_cannot_be_written_or_held_leaves_the_old_file(database: Database, tmp_path: Path) -> None:
     _load(database, ORDERS, MARCH, [_order("o1", Decimal(1))])
     exported = export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
-    _load(database, ORDERS, MARCH, [_order("o1", Decimal("1.0000000000000000001"))])
+    _load(database, ORDERS, MARCH, [_order("o1", Decimal("1.000000001"))])
 
     with pytest.raises(InexactNumberError, match=r"seller\.orders\.order_total"):
         export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)

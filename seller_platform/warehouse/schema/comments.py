@@ -1,0 +1,31 @@
+"""The comments of the schemas, and of what libraries create in them."""
+
+from psycopg import sql
+from sqlalchemy import Connection
+
+from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, driver_of
+
+SCHEMAS = {
+    "seller": "What the API lists, one table for each list; views *_latest have the newest snapshot of each account.",
+    "history": "Former rows of schema seller, and functions that return its tables as they were at a moment.",
+    "marts": "Tables that are computed from schema seller.",
+    "platform": "Accounts, receipts of loads and builds, and what the programs keep for themselves.",
+    "service": "What the REST API keeps beside the rows: users, applications, tokens, sums and its queue of jobs.",
+}
+"""What each schema holds."""
+
+_VERSION = {
+    (): "The migration that the schemas are at, in one row.",
+    ("version_num",): "The number of the migration.",
+}
+
+
+def comment_on_schemas(connection: Connection) -> None:
+    """Comment on every schema, and on the table with their version."""
+    driver = driver_of(connection)
+    for schema, comment in SCHEMAS.items():
+        driver.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(comment)))
+    for column, comment in _VERSION.items():
+        kind = sql.SQL("COLUMN" if column else "TABLE")
+        named = sql.Identifier(VERSION_SCHEMA, VERSION_TABLE, *column)
+        driver.execute(sql.SQL("COMMENT ON {} {} IS {}").format(kind, named, sql.Literal(comment)))

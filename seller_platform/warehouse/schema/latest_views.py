@@ -1,0 +1,71 @@
+"""The views `seller.<dataset>_latest`: of each account the newest snapshot.
+
+They are created anew after each upgrade, because their columns are those of the tables.
+"""
+
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection
+
+from seller_platform.contract import DATASETS, Dataset
+from seller_platform.warehouse.postgres.database import driver_of
+from seller_platform.warehouse.schema.tables import SELLER
+
+_COLUMNS = """
+SELECT attname, col_description(attrelid, attnum) FROM pg_attribute
+WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+
+# The newest snapshot may have no rows: the receipts have its day.
+_VIEW = sql.SQL("""
+CREATE OR REPLACE VIEW {view} AS
+SELECT {columns}
+FROM platform.accounts AS known
+CROSS JOIN LATERAL (
+    SELECT greatest((SELECT max({day}) FROM {table} WHERE account = known.key),
+                    (SELECT max(window_start) FROM platform.loads
+                     WHERE dataset = {name} AND account = known.key AND verdict <> 'held')) AS day
+) AS newest
+JOIN {table} AS stored ON stored.account = known.key AND stored.{day} = newest.day
+""")
+
+
+def latest_view_of(dataset: Dataset) -> str:
+    """Return the name of the view with a dataset's newest snapshots."""
+    return f"{dataset.table}_latest"
+
+
+def create_latest_views(connection: Connection) -> None:
+    """Create the view of each dataset that keeps snapshots, with the comments of its table's columns.
+
+    A view whose columns stay is replaced where it is, so that views of others may read it.
+    """
+    driver = driver_of(connection)
+    for dataset in DATASETS:
+        if dataset.keeps_snapshots:
+            _create_view(driver, dataset)
+
+
+def _create_view(driver: psycopg.Connection[Any], dataset: Dataset) -> None:
+    view = sql.Identifier(*latest_view_of(dataset).split("."))
+    columns = driver.execute(_COLUMNS, [dataset.table]).fetchall()
+    statement = _VIEW.format(
+        view=view,
+        columns=sql.SQL(", ").join(sql.Identifier("stored", name) for name, _ in columns),
+        day=sql.Identifier(dataset.slice_column),
+        table=sql.Identifier(SELLER, dataset.name),
+        name=sql.Literal(dataset.name),
+    )
+    try:
+        with driver.transaction():
+            driver.execute(statement)
+    except psycopg.errors.InvalidTableDefinition:  # PostgreSQL replaces a view only if it has the same first columns
+        driver.execute(sql.SQL("DROP VIEW {}").format(view))
+        driver.execute(statement)
+    comment = sql.Literal(f"The newest snapshot of each account. {dataset.doc}")
+    driver.execute(sql.SQL("COMMENT ON VIEW {} IS {}").format(view, comment))
+    for name, described in columns:
+        column = sql.Identifier(*latest_view_of(dataset).split("."), name)
+        driver.execute(sql.SQL("COMMENT ON COLUMN {} IS {}").format(column, sql.Literal(described)))

@@ -1,0 +1,314 @@
+"""Tests that a reader reads the tables for people, and that every write and every secret is refused."""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import text
+
+from seller_platform.errors import ReaderError, ReaderRightsError
+from seller_platform.warehouse.postgres.backup import back_up, restore
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.schema.readers import (
+    READABLE_OF_PLATFORM,
+    READABLE_SCHEMAS,
+    grant_to_readers,
+    readers_of,
+    remove_reader,
+    save_reader,
+)
+from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.postgres import TEMPLATE, drop_database
+
+PASSWORD = "correct horse battery"
+
+# The tables and views of the schemas seller, history and marts are readable, whatever their names.
+NOT_READABLE = {
+    "platform": {"connections", "grants", "schema_version"},
+    "service": {
+        "access_tokens",
+        "account_group_members",
+        "account_groups",
+        "applications",
+        "authorization_codes",
+        "authorizations",
+        "cost_steps",
+        "cost_versions",
+        "daily_counts",
+        "day_sums",
+        "exchange_rates",
+        "idempotency_keys",
+        "known_browsers",
+        "login_attempts",
+        "passkey_challenges",
+        "passkeys",
+        "procrastinate_events",
+        "procrastinate_jobs",
+        "procrastinate_periodic_defers",
+        "procrastinate_workers",
+        "product_days",
+        "product_sums",
+        "products",
+        "refresh_tokens",
+        "report_chunks",
+        "report_jobs",
+        "reset_links",
+        "security_events",
+        "sessions",
+        "status",
+        "summaries",
+        "user_accounts",
+        "users",
+    },
+}
+
+_TABLES = """
+SELECT nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE relkind IN ('r', 'v', 'm', 'p', 'f') AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+ORDER BY 1, 2
+"""
+
+# The last two: a view is no table, and has no rows of its own.
+_REFUSED = (
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.WrongObjectType,
+    psycopg.errors.ObjectNotInPrerequisiteState,
+)
+
+
+@pytest.fixture(scope="module")
+def warehouse(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A migrated database with Dagster's tables in it."""
+    url = postgres.database("of_readers", template=TEMPLATE)
+    with postgres_instance(url, tmp_path_factory.mktemp("dagster")), Database(url) as database:
+        yield database
+    drop_database(postgres, "of_readers")
+
+
+@pytest.fixture
+def ana(warehouse: Database) -> Iterator[str]:
+    """A reader, which is removed after the test."""
+    save_reader(warehouse, "ana", PASSWORD)
+    yield "ana"
+    remove_reader(warehouse, "ana")
+
+
+def _connect(database: Database, user: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(database.url_of_user(user), autocommit=True)
+
+
+def _tables(database: Database) -> list[tuple[str, str]]:
+    with psycopg.connect(database.url) as connection:
+        return [(schema, name) for schema, name in connection.execute(_TABLES).fetchall()]
+
+
+def test_every_table_is_either_readable_or_not(warehouse: Database, ana: str) -> None:
+    tables = _tables(warehouse)
+    read, refused = set(), set()
+
+    with _connect(warehouse, ana) as connection:
+        for table in tables:
+            try:
+                connection.execute(sql.SQL("SELECT * FROM {} LIMIT 1").format(sql.Identifier(*table)))
+                read.add(table)
+            except psycopg.errors.InsufficientPrivilege:
+                refused.add(table)
+
+    readable = {table for table in tables if table[0] in READABLE_SCHEMAS}
+    readable |= {("platform", name) for name in READABLE_OF_PLATFORM}
+    of_dagster = {table for table in tables if table[0] == "public"}
+    assert read == readable
+    assert refused == {(schema, name) for schema, names in NOT_READABLE.items() for name in names} | of_dagster, (
+        "decide of each new table whether readers may read it: READABLE_OF_PLATFORM or NOT_READABLE"
+    )
+    assert ("public", "event_logs") in of_dagster
+
+
+def test_every_write_is_refused_even_in_a_transaction_that_may_write(warehouse: Database, ana: str) -> None:
+    granted = []
+
+    with _connect(warehouse, ana) as connection:
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("CREATE TEMPORARY TABLE copied (n int)")
+        connection.execute("SET default_transaction_read_only = off")
+        for schema, name in _tables(warehouse):
+            table = sql.Identifier(schema, name)
+            for statement in ("DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES", "TRUNCATE {}", "DROP TABLE {}"):
+                try:
+                    connection.execute(sql.SQL(statement).format(table))
+                    granted.append((statement, schema, name))
+                except _REFUSED:
+                    pass
+        for statement in ("CREATE TABLE seller.mine (n int)", "CREATE SCHEMA mine", "CREATE ROLE other"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+
+    assert granted == []
+
+
+def test_a_reader_has_limits(warehouse: Database, ana: str) -> None:
+    with _connect(warehouse, ana) as connection:
+        names = ("default_transaction_read_only", "statement_timeout", "idle_in_transaction_session_timeout")
+        values = [connection.execute(f"SHOW {name}".encode()).fetchone() for name in names]
+        limit = connection.execute("SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user").fetchone()
+
+    assert values == [("on",), ("5min",), ("5min",)]
+    assert limit == (10,)
+
+
+def test_functions_of_history_answer_a_reader(warehouse: Database, ana: str) -> None:
+    with _connect(warehouse, ana) as connection:
+        rows = connection.execute("SELECT * FROM history.orders_as_of('2026-03-01 06:00+00')").fetchall()
+
+    assert rows == []
+
+
+def test_new_tables_are_readable_after_an_upgrade(warehouse: Database, ana: str) -> None:
+    with warehouse.begin() as connection:
+        connection.execute(text("CREATE TABLE marts.new_one (n int)"))
+        grant_to_readers(connection)
+        assert readers_of(connection) == [ana]
+
+    with _connect(warehouse, ana) as reading:
+        assert reading.execute("SELECT * FROM marts.new_one").fetchall() == []
+    with warehouse.begin() as connection:
+        connection.execute(text("DROP TABLE marts.new_one"))
+
+
+def _accepts(database: Database, role: str, password: str) -> bool:
+    """Return whether PostgreSQL would accept a password, from the SCRAM keys that it stores (RFC 5802)."""
+    with psycopg.connect(database.url) as connection:
+        row = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [role]).fetchone()
+    assert row is not None
+    _, parameters, keys = row[0].split("$")
+    iterations, salt = parameters.split(":")
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(salt), int(iterations))
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    return base64.b64encode(hashlib.sha256(client_key).digest()).decode() == str(keys).split(":")[0]
+
+
+def test_the_password_changes_when_the_reader_is_made_again(warehouse: Database, ana: str) -> None:
+    before = (_accepts(warehouse, ana, PASSWORD), _accepts(warehouse, ana, "another long one"))
+
+    assert save_reader(warehouse, ana, "another long one")
+
+    assert before == (True, False)
+    assert (_accepts(warehouse, ana, PASSWORD), _accepts(warehouse, ana, "another long one")) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "problem"),
+    [
+        ("postgres", PASSWORD, "was not made for reading. Choose another name"),
+        ("pg_ana", PASSWORD, "is no name for a reader"),
+        ("ana; DROP", PASSWORD, "is no name for a reader"),
+        ("public", PASSWORD, "is no name for a reader"),
+        ("bob", "short", "at least 12 printable characters"),
+    ],
+)
+def test_names_and_passwords_that_cannot_be_used_are_refused(
+    warehouse: Database, name: str, password: str, problem: str
+) -> None:
+    with pytest.raises(ReaderError, match=problem) as raised:
+        save_reader(warehouse, name, password)
+
+    assert password not in str(raised.value)
+
+
+def test_a_removed_reader_has_no_role_and_no_grant(warehouse: Database) -> None:
+    save_reader(warehouse, "bob", PASSWORD)
+
+    remove_reader(warehouse, "bob")
+
+    with pytest.raises(psycopg.OperationalError, match='role "bob" does not exist'):
+        _connect(warehouse, "bob")
+    with pytest.raises(ReaderError, match="'bob' is no role of this server"):
+        remove_reader(warehouse, "bob")
+    with pytest.raises(ReaderError, match="was not made for reading"):
+        remove_reader(warehouse, "postgres")
+
+
+def test_a_reader_of_two_databases_is_dropped_when_it_is_removed_from_both(
+    warehouse: Database, postgres: EmbeddedServer
+) -> None:
+    with Database(postgres.database("of_readers_too", template=TEMPLATE)) as other:
+        for database in (warehouse, other):
+            save_reader(database, "bob", PASSWORD)
+
+        with pytest.raises(ReaderError, match="of_readers_too"):
+            remove_reader(warehouse, "bob")
+
+        with (
+            _connect(warehouse, "bob") as connection,
+            pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema seller"),
+        ):
+            connection.execute("SELECT * FROM seller.orders")
+        remove_reader(other, "bob")
+    drop_database(postgres, "of_readers_too")
+
+
+@pytest.mark.slow
+def test_a_backup_is_restored_with_the_grants_of_roles_that_exist(
+    warehouse: Database, ana: str, postgres: EmbeddedServer, tmp_path: Path
+) -> None:
+    save_reader(warehouse, "bob", PASSWORD)
+    back_up(warehouse.url, tmp_path / "backup")
+    remove_reader(warehouse, "bob")
+
+    url = postgres.database("of_readers_restored")
+    missing = restore(url, tmp_path / "backup")
+
+    assert missing == ["bob"]
+    with Database(url) as restored:
+        with restored.begin() as connection:
+            assert readers_of(connection) == [ana]
+        with _connect(restored, ana) as reading:
+            assert reading.execute("SELECT * FROM seller.inventory_latest").fetchall() == []
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reading.execute("SELECT * FROM platform.grants")
+    drop_database(postgres, "of_readers_restored")
+
+
+@pytest.fixture
+def owned(postgres: EmbeddedServer) -> Iterator[Database]:
+    """A database of an owner who may not create roles."""
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as administrator:
+        administrator.execute("CREATE ROLE owner_of_tables LOGIN")
+        administrator.execute("CREATE DATABASE of_owner OWNER owner_of_tables")
+        with Database(postgres.url("of_owner")) as as_administrator:
+            url = as_administrator.url_of_user("owner_of_tables")
+        with Database(url) as database:
+            database.migrate()
+            yield database
+        drop_database(postgres, "of_owner")
+        administrator.execute("DROP ROLE owner_of_tables")
+
+
+@pytest.mark.slow
+def test_without_the_right_to_create_roles_the_message_has_the_lines_of_an_administrator(
+    owned: Database, postgres: EmbeddedServer
+) -> None:
+    with pytest.raises(ReaderRightsError, match="Let an administrator") as raised:
+        save_reader(owned, "carla", PASSWORD)
+
+    assert PASSWORD not in str(raised.value)
+    with psycopg.connect(postgres.url("of_owner"), autocommit=True) as administrator:
+        *statements, last = raised.value.statements
+        for statement in statements:
+            administrator.execute(statement.encode())
+    assert last == "\\password carla"
+    assert not save_reader(owned, "carla", PASSWORD)
+    with _connect(owned, "carla") as connection:
+        assert connection.execute("SELECT * FROM seller.orders").fetchall() == []
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("5min",)
+    with pytest.raises(ReaderRightsError, match="DROP ROLE") as undropped:
+        remove_reader(owned, "carla")
+    with psycopg.connect(postgres.url("of_owner"), autocommit=True) as administrator:
+        administrator.execute(undropped.value.statements[0].encode())
