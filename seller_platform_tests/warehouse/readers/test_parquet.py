@@ -71,12 +71,12 @@ def test_others_read_back_what_is_stored(database: Database, tmp_path: Path) -> 
 
 
 def test_duckdb_multiplies_amounts_exactly(database: Database, tmp_path: Path) -> None:
-    greatest = Decimal("99999999999.99999999")
+    greatest = Decimal("9999999.9999999")
     _load(database, ORDERS, MARCH, [_order("o1", greatest), _order("o2", Decimal("-0.10")), _order("o3")])
     export_month(database, ORDERS, ACCOUNT, MARCH, tmp_path)
 
     with duckdb.connect() as connection:
-        orders = connection.read_parquet(f"{tmp_path}/orders/*/*/*.parquet", hive_partitioning=True)
+        connection.read_parquet(f"{tmp_path}/orders/*/*/*.parquet", hive_partitioning=True).create_view("orders")
         squared, multiplied, summed = connection.sql(
             "SELECT max(order_total * order_total), max(order_total * quantity_ordered), "
             "sum(order_total) * CAST(1.0825 AS decimal(5, 4)) FROM orders"
