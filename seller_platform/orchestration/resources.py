@@ -11,6 +11,7 @@ from pydantic import PrivateAttr, SecretStr
 from seller_platform.client.http.api import SellerApi
 from seller_platform.files import make_private_folder
 from seller_platform.ingest.connections.upstream import open_api, upstream_of
+from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import account_of
 from seller_platform.warehouse.connections.secrets import SecretBox, secret_box
@@ -31,6 +32,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     _database: Database | None = PrivateAttr(None)
     _box: SecretBox | None = PrivateAttr(None)
     _home: Path = PrivateAttr(Path())
+    _names: AccountNames | None = PrivateAttr(None)
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["WarehouseResource"]:  # noqa: ARG002  # Dagster's signature
@@ -40,6 +42,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
             database.migrate()
             keep_history_start(database, settings.history_start)
             key = settings.secret_key.get_secret_value() if settings.secret_key else None
+            self._names = AccountNames(database)
             self._database, self._box, self._home = database, secret_box(settings.home, key), settings.home
             yield self
 
@@ -47,6 +50,12 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
     def database(self) -> Database:
         assert self._database is not None, "the resource is used outside a run"
         return self._database
+
+    @property
+    def names(self) -> AccountNames:
+        """The names of accounts, each read once in a run."""
+        assert self._names is not None, "the resource is used outside a run"
+        return self._names
 
     @property
     def box(self) -> SecretBox:

@@ -3,6 +3,9 @@
 ACCOUNT_TAG = "seller_platform/account"
 """The account of a run that reads only one; runs with the same value wait for each other."""
 
+ACCOUNT_TITLE_TAG = "seller_platform/account_title"
+"""Title, country and currency of the account of a run that reads only one, for people."""
+
 REFRESH_TAG = "seller_platform/refresh"
 """How a run reads its slices: with the value `CHANGED` only days that may have changed, else whole."""
 CHANGED = "changed"

@@ -4,7 +4,7 @@ A cause that was resolved and fails again is reported again.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -15,8 +15,11 @@ from seller_platform.clocks import is_past
 
 RUN = "Run"
 
-# A few of the affected partitions are enough to see that a cause is resolved; there may be thousands.
+# There may be thousands of affected partitions. When these have recovered, Dagster's storage is asked for others.
 _REMEMBERED_PARTITIONS = 10
+_NAMED_ACCOUNTS = 5
+_LONGEST_NAME = 80
+_LONGEST_EXAMPLES = 400
 _NAMED_PARTITIONS = 3
 _MOST_CAUSES = 500
 _MOST_MESSAGES = 100
@@ -42,6 +45,7 @@ class Failure:
         partition: The partition; "" where there is none.
         sentence: The reason, with the next step.
         event_id: The number of the event that reports it.
+        examples: Rows that contradict a check, and their share; "" where there are none.
     """
 
     kind: str
@@ -52,15 +56,18 @@ class Failure:
     run_id: str
     event_id: int
     failed_at: datetime
+    examples: str = ""
 
 
 class Cause(msgspec.Struct, rename={"affected": "struck"}):
-    """A cause, which is open until all its remembered partitions have recovered.
+    """A cause, which is open until all affected partitions have recovered.
 
     Attributes:
         partitions: For each subject, up to ten affected partitions that have not recovered yet, each with the number
-            of the last event that reported its failure; "" stands for a failure without a partition.
+            of the last event that reported its failure; "" stands for a failure without a partition. It is empty when
+            these ten have recovered and others have to be looked up.
         affected: The affected subjects, with the number of affected partitions of each.
+        examples: Rows that contradict a check, of the first failure.
     """
 
     kind: str
@@ -69,6 +76,7 @@ class Cause(msgspec.Struct, rename={"affected": "struck"}):
     last_seen: datetime
     partitions: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     affected: dict[str, int] = msgspec.field(default_factory=dict)
+    examples: str = ""
 
     def add(self, failure: Failure) -> None:
         """Add a failure of this cause."""
@@ -83,8 +91,25 @@ class Cause(msgspec.Struct, rename={"affected": "struck"}):
         """Remove a partition that has recovered."""
         remembered = self.partitions.get(subject, {})
         remembered.pop(partition, None)
-        if not remembered:
+        if not remembered and self.affected.get(subject, 0) <= _REMEMBERED_PARTITIONS:
             self.partitions.pop(subject, None)
+
+    @property
+    def to_look_up(self) -> list[str]:
+        """The subjects of which all remembered partitions have recovered, and others may not have."""
+        return [subject for subject, remembered in self.partitions.items() if not remembered]
+
+    def remember(self, subject: str, failed: Mapping[str, int]) -> None:
+        """Remember partitions of a subject that are still failed; without any the subject has recovered.
+
+        Args:
+            failed: The partitions, each with a number below that of any event that can report its recovery.
+        """
+        if not failed:
+            del self.partitions[subject]
+            return
+        self.partitions[subject] = dict(list(failed.items())[:_REMEMBERED_PARTITIONS])
+        self.affected[subject] = len(failed)
 
     @property
     def is_resolved(self) -> bool:
@@ -135,6 +160,7 @@ class Alerts(msgspec.Struct, rename={"messages": "letters"}):
             self.causes[failure.cause] = Cause(
                 failure.kind, failure.sentence[:_LONGEST_SENTENCE], failure.run_id, failure.failed_at
             )
+            self.causes[failure.cause].examples = failure.examples[:_LONGEST_EXAMPLES]
         self.causes[failure.cause].add(failure)
 
     def resolve(self, subject: str, partition: str) -> None:
@@ -174,25 +200,48 @@ def cause_of(kind: str, subject: str, sentence: str, accounts: Collection[str]) 
     return blake2b(key.encode(), digest_size=12).hexdigest()
 
 
-def failure_text(cause: Cause, *, run_url: str | None) -> str:
-    """Return the message of a new cause: assets, reason, next step and the run's URL."""
-    subjects = []
+def failure_text(cause: Cause, *, link: str | None, names: Mapping[str, str]) -> str:
+    """Return the message of a new cause: assets, reason, next step, accounts, examples and a link.
+
+    Args:
+        link: What to open, with its URL.
+        names: Title, country and currency of accounts by key.
+    """
+    subjects, accounts = [], dict[str, str]()
     for subject, count in cause.affected.items():
         named = [partition for partition in cause.partitions.get(subject, ()) if partition][:_NAMED_PARTITIONS]
         more = f" and {count - len(named)} more" if count > len(named) else ""
         subjects.append(f"{subject} ({', '.join(named)}{more})" if named else subject)
-    return f"{cause.kind} failed: {'; '.join(subjects)}\n{cause.sentence}" + (f"\nRun: {run_url}" if run_url else "")
+        keys = [partition.partition("|")[0] for partition in named]
+        accounts.update({key: f"{key} is {names[key][:_LONGEST_NAME]}" for key in keys if names.get(key)})
+    lines = [f"{cause.kind} failed: {'; '.join(subjects)}", cause.sentence]
+    if accounts:
+        lines.append(f"Accounts: {'; '.join(list(accounts.values())[:_NAMED_ACCOUNTS])}")
+    if cause.examples:
+        lines.append(f"Examples: {cause.examples}")
+    return "\n".join([*lines, *([link] if link else [])])
 
 
-def more_text(causes: Sequence[Cause]) -> str:
+def more_text(causes: Sequence[Cause], *, link: str | None, names: Mapping[str, str]) -> str:
     """Return one message for causes that are too many for a message each."""
-    first = causes[0]
-    return f"{len(causes)} more causes, the first: {failure_text(first, run_url=None)}\nThe Dagster UI lists the runs."
+    first = failure_text(causes[0], link=None, names=names)
+    return f"{len(causes)} more causes, the first: {first}\n{link or 'The Dagster UI lists the runs.'}"
 
 
-def resolved_text(cause: Cause) -> str:
-    """Return the message that a cause is resolved."""
-    return f"Resolved: {', '.join(cause.affected)}\nIt was: {cause.sentence}"
+def resolved_text(cause: Cause, others: Iterable[Cause]) -> str:
+    """Return the message that a cause is resolved, with what is still failed of the same assets.
+
+    Args:
+        others: The other causes; those that are open count.
+    """
+    still = [
+        f"{subject} ({other.affected[subject]}): {other.sentence}"
+        for other in others
+        for subject in other.partitions
+        if subject in cause.affected
+    ]
+    failed = f"\nStill failed, for other causes: {'; '.join(still)}" if still else ""
+    return f"Resolved: {', '.join(cause.affected)}\nIt was: {cause.sentence}{failed[:_LONGEST_SENTENCE]}"
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:

@@ -3,11 +3,14 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
+from itertools import islice, takewhile
 from time import monotonic
 
 import dagster as dg
 from dagster import DagsterEventType, EventLogRecord
+
+# The status of a check's newest execution for a partition; Dagster has no public name for it.
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster_shared.error import SerializableErrorInfo
 
 from seller_platform.clocks import is_past
@@ -32,6 +35,7 @@ _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
 _JOB = "job "
 _TRACEBACK = "Open the run in the Dagster UI for the traceback, fix the cause and launch the run again."
 _LONGEST_LINE = 500
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,10 @@ class EventReader:
     accounts: Collection[str]
     secrets: Sequence[str]
 
-    def failure(self, kind: str, subject: str, name: str, sentence: str, record: EventLogRecord) -> Failure:
-        """Return a failure whose sentence has no secrets.
+    def failure(
+        self, kind: str, subject: str, name: str, sentence: str, record: EventLogRecord, *, examples: str = ""
+    ) -> Failure:
+        """Return a failure whose texts have no secrets.
 
         Args:
             name: The key of the partition; any other name counts as no partition.
@@ -59,7 +65,8 @@ class EventReader:
         partition = name if name.partition("|")[0] in self.accounts else ""
         cause = cause_of(kind, subject, reason, self.accounts)
         failed_at = datetime.fromtimestamp(record.timestamp, UTC)
-        return Failure(kind, cause, subject, partition, reason, record.run_id, record.storage_id, failed_at)
+        shown = redacted(examples, self.secrets)
+        return Failure(kind, cause, subject, partition, reason, record.run_id, record.storage_id, failed_at, shown)
 
     def has_settled(self, record: EventLogRecord) -> bool:
         """Return whether an event is old enough to be read."""
@@ -124,11 +131,78 @@ def read_checks(reader: EventReader, alerts: Alerts) -> None:
             if evaluation.passed:
                 alerts.resolve(subject, partition)
             elif _is_reported(evaluation):
-                reason = evaluation.description or "The check gives no reason."
-                alerts.add(reader.failure(_KINDS[evaluation.severity], subject, partition, reason, record))
+                alerts.add(_failure_of_check(reader, evaluation, record))
             alerts.read_to = record.storage_id
         if len(settled) < _EVALUATIONS_AT_ONCE:
             return
+
+
+def look_up_failed(reader: EventReader, alerts: Alerts) -> None:
+    """Find which partitions are still failed where all remembered ones of a cause have recovered.
+
+    Where runs of an asset are under way, the next tick looks again.
+    """
+    for key, cause in alerts.causes.items():
+        for subject in cause.to_look_up:
+            is_check = ", " in subject
+            failed = _failed_checks(reader, key, subject) if is_check else _failed_partitions(reader, key, subject)
+            if failed is not None:
+                cause.remember(subject, failed)
+
+
+def _failed_checks(reader: EventReader, cause: str, subject: str) -> dict[str, int]:
+    """Return the partitions whose newest evaluation of a check has failed for this cause."""
+    asset, _, name = subject.partition(", ")
+    storage = reader.instance.event_log_storage
+    check = dg.AssetCheckKey(dg.AssetKey.from_user_string(asset), name)
+    ids = [
+        state.latest_check_event_storage_id
+        for state in storage.get_asset_check_partition_info([check])
+        if state.latest_execution_status is AssetCheckExecutionRecordStatus.FAILED
+    ]
+    failed: dict[str, int] = {}
+    for records in (
+        storage.get_event_records(dg.EventRecordsFilter(DagsterEventType.ASSET_CHECK_EVALUATION, storage_ids=some))
+        for some in _batches(ids)
+    ):
+        for record in records:
+            evaluation = record.event_log_entry.get_dagster_event().asset_check_evaluation_data
+            failure = _failure_of_check(reader, evaluation, record)
+            if failure.cause == cause and _is_reported(evaluation):
+                failed[failure.partition] = record.storage_id
+    return failed
+
+
+def _batches(ids: Sequence[int]) -> Iterator[list[int]]:
+    remaining = iter(ids)
+    while some := list(islice(remaining, _EVALUATIONS_AT_ONCE)):
+        yield some
+
+
+def _failed_partitions(reader: EventReader, cause: str, subject: str) -> dict[str, int] | None:
+    """Return the partitions of an asset whose newest run has failed for this cause; None while runs are under way."""
+    attempts = _unfinished(reader.instance, subject)
+    runs = {run_id: reader.instance.get_run_by_id(run_id) for run_id, _ in attempts.values()}
+    if any(run is not None and not run.is_finished for run in runs.values()):
+        return None
+    of_cause = {
+        (run_id, name)
+        for run_id, run in runs.items()
+        if run is not None and run.status is dg.DagsterRunStatus.FAILURE
+        for asset, name, sentence in _reasons(reader, run)
+        if asset == subject
+        and cause_of(RUN, subject, redacted(sentence.strip(), reader.secrets), reader.accounts) == cause
+    }
+    return {name: planned for name, (run_id, planned) in attempts.items() if (run_id, name) in of_cause}
+
+
+def _unfinished(instance: dg.DagsterInstance, subject: str) -> Mapping[str, tuple[str, int]]:
+    """Return the partitions of an asset that their newest run has not materialized, with the run and an event."""
+    # Dagster finds failed partitions with it, too; the instance has no public method for it.
+    asset = dg.AssetKey.from_user_string(subject)
+    return instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        asset
+    )
 
 
 def _recovered(
@@ -192,7 +266,38 @@ def _add_retries_given_up(reader: EventReader, alerts: Alerts) -> None:
     alerts.retried = dict(list(alerts.retried.items())[-_RUNS_PER_TICK:])
 
 
+def _failure_of_check(reader: EventReader, evaluation: dg.AssetCheckEvaluation, record: EventLogRecord) -> Failure:
+    subject = f"{evaluation.asset_key.to_user_string()}, {evaluation.check_name}"
+    reason = evaluation.description or "The check gives no reason."
+    kind, partition, examples = _KINDS[evaluation.severity], evaluation.partition or "", _examples(evaluation)
+    return reader.failure(kind, subject, partition, reason, record, examples=examples)
+
+
+def _examples(evaluation: dg.AssetCheckEvaluation) -> str:
+    """Return rows that contradict a check, as `sku A, units 3; sku B, units 4`."""
+    value = getattr(evaluation.metadata.get("examples"), "value", None)
+    rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
+    return "; ".join(
+        ", ".join(f"{name} {cell}" for name, cell in row.items() if cell is not None) for row in rows[:_EXAMPLES]
+    )
+
+
 def _failures_of_run(reader: EventReader, run: dg.DagsterRun, record: EventLogRecord) -> Iterator[Failure]:
+    for subject, name, sentence in _reasons(reader, run, record):
+        yield reader.failure(RUN, subject, name, sentence, record)
+
+
+def _reasons(
+    reader: EventReader, run: dg.DagsterRun, record: EventLogRecord | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the subject, the partition and the reason of each failure of a run.
+
+    A step that fails as a whole has failed for each partition that the run has not materialized.
+
+    Args:
+        record: The event of the failed run; by default it is read.
+    """
+    whole = run.tags.get("dagster/partition", "")
     steps = reader.instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     for step in steps:
         event = step.event_log_entry.get_dagster_event()
@@ -200,14 +305,29 @@ def _failures_of_run(reader: EventReader, run: dg.DagsterRun, record: EventLogRe
         metadata = failed.user_failure_data.metadata if failed.user_failure_data else {}
         for name, value in metadata.items():
             if name != EXIT_CODE:
-                yield reader.failure(RUN, subject, name, str(value.value), record)
+                yield subject, name if name.partition("|")[0] in reader.accounts else whole, str(value.value)
         if not metadata:
-            yield reader.failure(RUN, subject, "", f"{_first_line(failed.error)}. {_TRACEBACK}", record)
-    if not steps:
-        event = record.event_log_entry.get_dagster_event()
-        reason = _first_line(event.job_failure_data.error) or (event.message or "").strip().splitlines()[0]
-        for subject in sorted(key.to_user_string() for key in run.asset_selection or ()) or [_subject(run, None)]:
-            yield reader.failure(RUN, subject, "", f"{reason.rstrip('.')}. {_TRACEBACK}", record)
+            for partition in _left(reader.instance, run, subject):
+                yield subject, partition, f"{_first_line(failed.error)}. {_TRACEBACK}"
+    if steps:
+        return
+    if record is None:
+        records = reader.instance.get_records_for_run(run.run_id, of_type=DagsterEventType.RUN_FAILURE).records
+        if not records:
+            return
+        record = records[0]
+    event = record.event_log_entry.get_dagster_event()
+    reason = _first_line(event.job_failure_data.error) or (event.message or "").strip().splitlines()[0]
+    for subject in sorted(key.to_user_string() for key in run.asset_selection or ()) or [_subject(run, None)]:
+        for partition in _left(reader.instance, run, subject):
+            yield subject, partition, f"{reason.rstrip('.')}. {_TRACEBACK}"
+
+
+def _left(instance: dg.DagsterInstance, run: dg.DagsterRun, subject: str) -> Sequence[str]:
+    """Return the partitions that a run was to materialize and has not; "" stands for a run without partitions."""
+    if subject.startswith(_JOB):
+        return [""]
+    return [name for name, (run_id, _) in _unfinished(instance, subject).items() if run_id == run.run_id] or [""]
 
 
 def _first_line(error: SerializableErrorInfo | None) -> str:

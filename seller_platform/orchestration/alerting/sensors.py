@@ -10,17 +10,20 @@ none. Three kinds of failures are not reported:
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 import dagster as dg
 import msgspec
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.orchestration.alerting.causes import Alerts, failure_text, more_text, resolved_text
+from seller_platform.errors import SellerPlatformError
+from seller_platform.orchestration.account_names import name_of
+from seller_platform.orchestration.alerting.causes import Alerts, Cause, failure_text, more_text, resolved_text
 from seller_platform.orchestration.alerting.delivery import SECONDS_BETWEEN_TICKS, AlertsResource, deliver, secrets_of
 from seller_platform.orchestration.alerting.event_log import (
     EventReader,
+    look_up_failed,
     newest_evaluation,
     newest_run_failure,
     read_checks,
@@ -28,6 +31,10 @@ from seller_platform.orchestration.alerting.event_log import (
 )
 from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.partitions import account_partitions
+from seller_platform.settings import Settings
+from seller_platform.warehouse.connections.accounts import accounts_named
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
 
 _MESSAGES_PER_TICK = 10
 # Processes side by side may store events in another order than their numbers, and Dagster notes that it starts a run
@@ -69,8 +76,10 @@ def _sensor(
         stored.read_to = min(stored.read_to, latest)  # the numbers of deleted events may come again
         open_before = list(stored.causes)
         accounts = frozenset(account_partitions(instance))
-        read(EventReader(instance, now - _SETTLES_AFTER, accounts, secrets_of(settings)), stored)
-        for level, text in _messages(stored, open_before, settings.dagster_url):
+        reader = EventReader(instance, now - _SETTLES_AFTER, accounts, secrets_of(settings))
+        read(reader, stored)
+        look_up_failed(reader, stored)
+        for level, text in _messages(stored, open_before, settings):
             _LOG.log(level, "%s", text)
             if settings.alert_webhook_url is not None:
                 for dropped in stored.add_message(text, now):
@@ -96,15 +105,41 @@ def _stored_alerts(cursor: str | None) -> Alerts | None:
         return None
 
 
-def _messages(alerts: Alerts, open_before: Collection[str], dagster_url: str | None) -> Iterator[tuple[int, str]]:
+def _messages(alerts: Alerts, open_before: Collection[str], settings: Settings) -> Iterator[tuple[int, str]]:
     """Yield the messages of new and of resolved causes with their levels in the log."""
     new = [cause for key, cause in alerts.causes.items() if key not in open_before and not cause.is_resolved]
+    names, url = _names(settings, new[: _MESSAGES_PER_TICK + 1]), settings.dagster_url
     for cause in new[:_MESSAGES_PER_TICK]:
-        # An evaluation of a sensor has no run.
-        run_url = f"{dagster_url}/runs/{cause.run_id}" if dagster_url and cause.run_id else None
-        yield logging.ERROR, failure_text(cause, run_url=run_url)
+        yield logging.ERROR, failure_text(cause, link=_link(cause, url), names=names)
     if len(new) > _MESSAGES_PER_TICK:
-        yield logging.ERROR, more_text(new[_MESSAGES_PER_TICK:])
+        runs = f"Runs: {url}/runs" if url else None
+        yield logging.ERROR, more_text(new[_MESSAGES_PER_TICK:], link=runs, names=names)
     for key in open_before:
-        if alerts.causes[key].is_resolved:
-            yield logging.INFO, resolved_text(alerts.causes[key])
+        cause = alerts.causes[key]
+        if cause.is_resolved:
+            others = [other for other_key, other in alerts.causes.items() if other_key != key]
+            yield logging.INFO, resolved_text(cause, others)
+
+
+def _link(cause: Cause, dagster_url: str | None) -> str | None:
+    """Return the link to the run; an evaluation of a sensor or a command has none, and the link leads to the checks."""
+    if dagster_url is None:
+        return None
+    if cause.run_id:
+        return f"Run: {dagster_url}/runs/{cause.run_id}"
+    asset = next(iter(cause.affected)).partition(",")[0]
+    return f"Checks: {dagster_url}/assets/{asset}?view=checks"
+
+
+def _names(settings: Settings, causes: Sequence[Cause]) -> Mapping[str, str]:
+    """Return title, country and currency of the remembered accounts; none while the warehouse is away."""
+    remembered = [partition for cause in causes for of_subject in cause.partitions.values() for partition in of_subject]
+    keys = {partition.partition("|")[0] for partition in remembered if partition}
+    if not keys:
+        return {}
+    try:
+        with Database(warehouse_url(settings), connections=1) as database:
+            return {key: name_of(account) for key, account in accounts_named(database, keys).items()}
+    except SellerPlatformError as error:
+        _LOG.warning("accounts are named by their keys alone: %s", error)
+        return {}

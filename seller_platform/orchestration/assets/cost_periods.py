@@ -16,6 +16,7 @@ from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import report_results
 from seller_platform.orchestration.assets.events import dataset_asset
+from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
@@ -58,6 +59,7 @@ def cost_asset() -> dg.AssetsDefinition:
     def cost_periods(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
+        tag_with_title(context, warehouse)
         database, now = warehouse.database, datetime.now(UTC)
 
         def load(request: SliceRequest) -> Receipt:

@@ -8,6 +8,7 @@ import dagster as dg
 from seller_platform.contract import Dataset, Slicing, Source, Window, dataset_named
 from seller_platform.errors import NotOfferedError, ReadingHeldError, RefusedForAccountError
 from seller_platform.ingest.loads.slices import SliceRequest, SliceResult, load_each, load_requested, recorded
+from seller_platform.orchestration.account_names import AccountNames
 from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import (
     check_specs,
@@ -22,6 +23,7 @@ from seller_platform.orchestration.assets.events import (
     outputs,
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
@@ -58,6 +60,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         database, run = warehouse.database, context.run
+        tag_with_title(context, warehouse)
         now, whole = datetime.now(UTC), run.tags.get(REFRESH_TAG) != CHANGED
         requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
         keys = sorted({request.account for request in requests})
@@ -152,7 +155,8 @@ def report_load(instance: dg.DagsterInstance, database: Database, receipt: Recei
         base_url = by_name[account_of(database, receipt.account).connection].base_url
         month = Window.month_of(receipt.window.start) if dataset.is_dated else None
         partition = partition_key(receipt.account, month)
-    for event in _events(instance, database, dataset, receipt, partition, base_url + dataset.path):
+    names = AccountNames(database)
+    for event in _events(instance, database, names, dataset, receipt, partition, base_url + dataset.path):
         if not (receipt.is_revert and isinstance(event, dg.AssetCheckEvaluation)):
             instance.report_runless_asset_event(event)
 
@@ -162,17 +166,26 @@ def load_events(
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Yield the materialization of a load, and then the evaluations of its checks."""
     endpoint_url = seller_api.url_of(receipt.account, dataset.path)
-    yield from _events(instance, seller_api.warehouse.database, dataset, receipt, partition, endpoint_url)
+    warehouse = seller_api.warehouse
+    yield from _events(instance, warehouse.database, warehouse.names, dataset, receipt, partition, endpoint_url)
 
 
-def _events(  # noqa: PLR0917  # six facts, each of another type
+def _events(  # noqa: PLR0917  # seven facts, each of another type
     instance: dg.DagsterInstance,
     database: Database,
+    names: AccountNames,
     dataset: Dataset,
     receipt: Receipt,
     partition: str | None,
     endpoint_url: str,
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     table_uri = database.uri_of(dataset.table)
-    yield materialization(dataset, receipt, partition=partition, endpoint_url=endpoint_url, table_uri=table_uri)
+    yield materialization(
+        dataset,
+        receipt,
+        partition=partition,
+        endpoint_url=endpoint_url,
+        table_uri=table_uri,
+        account=names.get(receipt.account) if partition else None,
+    )
     yield from evaluations(instance, dataset, receipt, partition)

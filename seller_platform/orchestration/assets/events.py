@@ -23,9 +23,11 @@ from sqlalchemy import Column, Table
 from sqlalchemy.dialects import postgresql
 
 from seller_platform.contract import Dataset
+from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.partitions import asset_key, backfill_policy_of
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.schema.tables import table_for
 
@@ -33,6 +35,8 @@ JudgedMaterialization = AssetCheckEvaluationTargetMaterializationData
 
 NO_VALUE: Any = dg.Nothing
 """The type of an output that no IO manager stores; `dagster.asset` takes it, although its annotation does not."""
+
+_DIGITS_SHOWN = 12
 
 ROW_COUNT_CHECK = "row_count_matches_total"
 
@@ -122,15 +126,26 @@ def outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:
 
 
 def materialization(
-    dataset: Dataset, receipt: Receipt, *, partition: str | None, endpoint_url: str, table_uri: str
+    dataset: Dataset,
+    receipt: Receipt,
+    *,
+    partition: str | None,
+    endpoint_url: str,
+    table_uri: str,
+    account: KnownAccount | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the materialization of a loaded slice, with the facts of its receipt."""
+    """Return the materialization of a loaded slice, with the facts of its receipt.
+
+    Args:
+        account: The account of the partition, if it is known.
+    """
     tags = {"dagster/data_version": receipt.digest.hex(), **partition_tags(partition)}
     return dg.AssetMaterialization(
         asset_key=asset_key(dataset),
         partition=partition,
         tags=tags,
         metadata={
+            **account_metadata(account),
             "dagster/partition_row_count" if partition else "dagster/row_count": receipt.rows,
             "dagster/table_name": dataset.table,
             "dagster/uri": table_uri,
@@ -147,7 +162,7 @@ def materialization(
             "seconds": round(receipt.seconds, 3),
             "load_id": str(receipt.id),  # as text, for the UI plots every number
             "receipt": f"row {receipt.id} of platform.loads",
-            "digest": receipt.digest.hex(),
+            "digest": short_digest(receipt.digest.hex()),
             "endpoint": dg.MetadataValue.url(endpoint_url),
         },
     )
@@ -173,6 +188,14 @@ def reason_nothing_is_stored(instance: dg.DagsterInstance, key: dg.AssetKey, par
     event = newest.records[0].asset_materialization if newest.records else None
     reason = event.metadata.get(NOTHING_STORED) if event else None
     return None if reason is None else str(reason.value)
+
+
+def short_digest(digest: str) -> str:
+    """Return what people compare of a digest; a table of the Dagster UI does not break a longer one.
+
+    The data version of the materialization has the whole digest.
+    """
+    return digest[-_DIGITS_SHOWN:]
 
 
 def partition_tags(partition: str | None) -> dict[str, str]:

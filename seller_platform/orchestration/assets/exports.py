@@ -13,18 +13,22 @@ import dagster as dg
 
 from seller_platform.contract import DATASETS, Dataset, Slicing
 from seller_platform.errors import NotLoadedError
+from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.events import (
     NO_VALUE,
     materialization_of_nothing,
     outputs,
     partition_tags,
     reason_nothing_is_stored,
+    short_digest,
     table_schema,
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import asset_key, backfill_policy_of, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
@@ -83,6 +87,7 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
         dagster_type=NO_VALUE,
     )
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        tag_with_title(context, warehouse)
         # Its import takes a while.
         from seller_platform.warehouse.readers.parquet import export_month, export_snapshots
 
@@ -98,7 +103,7 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
                 if reason is None:
                     raise
                 return materialization_of_nothing(export_key(dataset), key, reason)
-            return materialization(dataset, key, folder, exported)
+            return materialization(dataset, key, folder, exported, warehouse.names.get(account))
 
         loop = PartitionLoop(context.log, f"{dataset.name} of ")
         for _, event in loop.attempt(context.partition_keys, write):
@@ -110,7 +115,7 @@ def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.Asse
 
 
 def materialization(
-    dataset: Dataset, partition: str, folder: Path, exported: Sequence["Exported"]
+    dataset: Dataset, partition: str, folder: Path, exported: Sequence["Exported"], account: KnownAccount | None = None
 ) -> dg.AssetMaterialization:
     """Return the materialization of a partition whose files have the stored rows."""
     newest, version = exported[-1], exported[-1].digest
@@ -122,6 +127,7 @@ def materialization(
         partition=partition,
         tags={"dagster/data_version": version, **partition_tags(partition)},
         metadata={
+            **account_metadata(account),
             "dagster/partition_row_count": newest.rows,
             "dagster/uri": newest.path.as_uri(),
             "path": dg.MetadataValue.path(newest.path),
@@ -129,7 +135,7 @@ def materialization(
             "files": len(exported),
             "files_replaced": sum(file.replaced for file in exported),
             "load_ids": list(newest.load_ids),
-            "digest": newest.digest,
+            "digest": short_digest(newest.digest),
             "files_of_all": dg.MetadataValue.path(folder / dataset.name / "*" / "*" / "*.parquet"),
         },
     )

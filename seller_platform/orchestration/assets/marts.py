@@ -7,11 +7,20 @@ from typing import Any
 import dagster as dg
 
 from seller_platform.contract import Slicing, Window
+from seller_platform.orchestration.account_names import account_metadata, subject_of
 from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
 from seller_platform.orchestration.assets.checks import Judgement
-from seller_platform.orchestration.assets.events import checkable_asset, judged, outputs, partition_tags, table_schema
+from seller_platform.orchestration.assets.events import (
+    checkable_asset,
+    judged,
+    outputs,
+    partition_tags,
+    short_digest,
+    table_schema,
+)
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
@@ -23,6 +32,7 @@ from seller_platform.orchestration.partitions import (
     read_partition_key,
 )
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart
 from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, recheck
 from seller_platform.warehouse.marts.tables import mart_table_for
@@ -97,6 +107,7 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
         },
     )
     def build(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
+        tag_with_title(context, warehouse)
         parameters = context.op_execution_context.op_config or {}
 
         def build_one(key: str) -> Build:
@@ -107,7 +118,8 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
 
         loop = PartitionLoop(context.log, f"{mart.name} of ")
         for _, result in loop.attempt(context.partition_keys, build_one):
-            yield materialization(result, table_uri=warehouse.database.uri_of(mart.table))
+            account = warehouse.names.get(result.account)
+            yield materialization(result, table_uri=warehouse.database.uri_of(mart.table), account=account)
             yield from evaluations(context.instance, result)
         loop.fail_partitions(f"partitions of {mart.name} were not built")
         yield from outputs(context)
@@ -150,25 +162,30 @@ def column_lineage(mart: Mart) -> dg.TableColumnLineage:
     )
 
 
-def materialization(build: Build, *, table_uri: str) -> dg.AssetMaterialization:
-    """Return the materialization of a built partition, with its chart."""
+def materialization(build: Build, *, table_uri: str, account: KnownAccount | None = None) -> dg.AssetMaterialization:
+    """Return the materialization of a built partition, with its chart.
+
+    Args:
+        account: The account of the partition, if it is known.
+    """
     mart, partition = build.mart, partition_key(build.account, build.window)
     return dg.AssetMaterialization(
         asset_key=mart_key(mart),
         partition=partition,
         tags={"dagster/data_version": build.digest.hex(), **partition_tags(partition)},
         metadata={
+            **account_metadata(account),
+            "chart": dg.MetadataValue.md(draw(build, account)),
             "dagster/partition_row_count": build.rows,
             "dagster/table_name": mart.table,
             "dagster/uri": table_uri,
-            "chart": dg.MetadataValue.md(draw(build)),
             "rows": build.rows,
             "loads": dg.MetadataValue.json(dict(build.loads)),
             "parameters": dg.MetadataValue.json(dict(build.parameters)),
             "seconds": round(build.seconds, 3),
             "build_id": str(build.id),  # as text, for the UI plots every number
             "receipt": f"row {build.id} of platform.mart_builds",
-            "digest": build.digest.hex(),
+            "digest": short_digest(build.digest.hex()),
         },
     )
 
@@ -199,22 +216,21 @@ def judgement_of(mart: Mart, result: CheckResult, build_id: int) -> Judgement:
     return Judgement(result.passed, description, severity, metadata)
 
 
-def draw(build: Build) -> str:
+def draw(build: Build, account: KnownAccount | None = None) -> str:
     """Return the chart of a build as an image in Markdown."""
-    figure = figure_of(build)
+    figure = figure_of(build, account)
     svg = line_chart(figure) if build.mart.chart.form is ChartForm.LINES else bar_chart(figure)
     return markdown_image(figure, svg)
 
 
-def figure_of(build: Build) -> Figure:
+def figure_of(build: Build, account: KnownAccount | None = None) -> Figure:
     """Return the title, the labels and the values of a build's chart."""
     chart: Chart = build.mart.chart
     rows = build.chart_rows
     names = [name for name in (rows[0] if rows else ()) if name not in ("label", "currency")]
-    subject = f"{build.account}, {build.window.start:%B %Y}" if build.window else build.account
     return Figure(
         title=chart.title,
-        subject=subject,
+        subject=subject_of(build.account, build.window, account),
         unit=chart.unit.format(currency=rows[0].get("currency", "") if rows else ""),
         labels=tuple(row["label"] for row in rows),
         series={name: tuple(row[name] for row in rows) for name in names},

@@ -26,11 +26,13 @@ from seller_platform.ingest.loads.reports import (
     request_report,
     take_failures,
 )
+from seller_platform.orchestration.account_names import AccountNames, title_tags
 from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import load_events
 from seller_platform.orchestration.assets.events import dataset_asset, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
@@ -148,6 +150,7 @@ def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
     def report_rows(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
+        tag_with_title(context, warehouse)
         database = warehouse.database
 
         def load(job: ReportJob) -> Receipt | None:
@@ -212,7 +215,7 @@ def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetim
         of_account.setdefault(job.account, []).append(job)
     if not of_account:
         return
-    partitions = set(account_partitions(instance))
+    partitions, names = set(account_partitions(instance)), AccountNames(database)
     under_way = _keys_under_way(instance, [job for jobs in of_account.values() for job in jobs], now)
     due = (
         [job for job in jobs if _may_run(job, now)]
@@ -229,7 +232,8 @@ def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetim
                 problem = f"it was ready, but none of {_MOST_RUNS} runs stored its rows; the log of each run says why"
                 moved = replace(moved, state=JobState.FAILED, problem=problem)
             move_job(database, job, moved)
-        yield dg.RunRequest(run_key=key, partition_key=first.account, tags={ACCOUNT_TAG: first.account, RUN_TAG: key})
+        tags = {ACCOUNT_TAG: first.account, RUN_TAG: key, **title_tags(names.get(first.account))}
+        yield dg.RunRequest(run_key=key, partition_key=first.account, tags=tags)
 
 
 def _keys_under_way(instance: dg.DagsterInstance, jobs: Sequence[ReportJob], now: datetime) -> set[str]:

@@ -5,14 +5,16 @@ The command executes its runs in its own process.
 
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source, Window
+from seller_platform.orchestration.account_names import title_tags
 from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
+from seller_platform.warehouse.connections.accounts import KnownAccount
 
 LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
@@ -55,6 +57,11 @@ class PlannedRun:
             "dagster/asset_partition_range_start": self.first,
             "dagster/asset_partition_range_end": self.last,
         }
+
+    def tags_with(self, accounts: Iterable[KnownAccount]) -> dict[str, str]:
+        """Return the tags, and the name of the account if only one."""
+        key = self.tags.get(ACCOUNT_TAG)
+        return {**self.tags, **title_tags(next((each for each in accounts if each.key == key), None))}
 
 
 @dataclass(frozen=True)

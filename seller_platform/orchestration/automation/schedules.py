@@ -148,12 +148,13 @@ def _schedule(
         listed = account_partitions(context.instance)
         tick = _Tick(now, warehouse.database, listed, adaptive=warehouse.adapts_lookback)
         planned = sorted(plan(tick), key=newest_month, reverse=True)[:_RUNS_PER_TICK]
+        known = accounts(warehouse.database)
         for run in planned:
             names = "+".join(dataset.name for dataset in run.datasets)
             yield dg.RunRequest(
                 run_key=":".join([names, *filter(None, (run.first, run.last))]),
                 asset_selection=[asset_key(dataset) for dataset in run.datasets],
-                tags=run.tags,
+                tags=run.tags_with(known),
             )
         if not planned:
             yield dg.SkipReason("nothing is due")

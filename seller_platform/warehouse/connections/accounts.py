@@ -1,6 +1,6 @@
 """Connections and the accounts they see: the registry in schema `platform`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from zoneinfo import ZoneInfo
 
@@ -172,6 +172,13 @@ def account_of(database: Database, key: str) -> KnownAccount:
     if row is None:
         raise UnknownAccountError(key, [listed.key for listed in accounts(database)])
     return _account(row)
+
+
+def accounts_named(database: Database, keys: Collection[str]) -> dict[str, KnownAccount]:
+    """Return those of these accounts that exist, retired or not, by key."""
+    with database.begin() as transaction:
+        rows = transaction.execute(select(ACCOUNTS).where(ACCOUNTS.c.key.in_(keys))).mappings()
+        return {row["key"]: _account(row) for row in rows}
 
 
 def _account(row: RowMapping) -> KnownAccount:

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Self, cast
-from urllib.parse import quote
 
 import psycopg
 import sqlalchemy
@@ -91,15 +90,15 @@ class Database:
         return f"{target.render_as_string()}?{options}" if options else target.render_as_string()
 
     def uri_of(self, table: str) -> str:
-        """Return the URI of a table, without a user: `postgres://host:port/database.schema.table`.
+        """Return the URI of a table, without a user: `postgres://host:port/database/schema/table`.
 
-        Where the server is reached through a socket, the host is the socket's folder, escaped.
+        A server that is reached through a socket has no host in it. Tables of the Dagster UI break lines at slashes.
         """
         url = self.engine.url
         hosts = url.host or url.query.get("host") or "localhost"
         host = hosts if isinstance(hosts, str) else hosts[0]
-        server = quote(host, safe="") if host.startswith("/") else f"{host}:{url.port or _PORT}"
-        return f"postgres://{server}/{url.database}.{table}"
+        server = "" if host.startswith("/") else f"{host}:{url.port or _PORT}"
+        return f"postgres://{server}/{url.database}/{table.replace('.', '/')}"
 
     def migrate(self, *, to: str = _HEAD) -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.

@@ -4,7 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seller_platform.orchestration.alerting.causes import RUN, Alerts, Failure, cause_of, redacted, slack_payload
+from seller_platform.orchestration.alerting.causes import (
+    RUN,
+    Alerts,
+    Failure,
+    cause_of,
+    redacted,
+    resolved_text,
+    slack_payload,
+)
 
 NOW = datetime(2026, 5, 20, tzinfo=UTC)
 ACCOUNTS = frozenset({"A1.US", "B2.DE"})
@@ -40,20 +48,38 @@ def test_a_cause_has_the_sentence_the_connection_and_the_asset_of_a_check() -> N
     assert len(set(causes)) == len(causes)
 
 
-def test_a_cause_is_resolved_when_all_its_remembered_partitions_recover() -> None:
+def test_a_cause_stays_open_until_no_partition_is_failed() -> None:
     alerts = Alerts(0)
     for number in range(30):
         alerts.add(failure("cause", partition=f"P{number}"))
+    cause = alerts.causes["cause"]
 
-    for number in range(9):
+    for number in range(10):
         alerts.resolve("seller/orders", f"P{number}")
-    alerts.resolve("seller/transactions", "P9")
-    alerts.forget(NOW)
-    assert set(alerts.causes) == {"cause"}
+    assert (cause.is_resolved, cause.to_look_up) == (False, ["seller/orders"])
 
-    alerts.resolve("seller/orders", "P9")
+    cause.remember("seller/orders", {f"P{number}": 1 for number in range(10, 30)})
+    assert (cause.to_look_up, cause.affected) == ([], {"seller/orders": 20})
+
+    for number in range(10, 20):
+        alerts.resolve("seller/orders", f"P{number}")
+    cause.remember("seller/orders", {})
     alerts.forget(NOW)
     assert alerts.causes == {}
+
+
+def test_a_resolved_message_says_what_is_still_failed_for_another_cause() -> None:
+    alerts = Alerts(0)
+    alerts.add(failure("one", partition="A1.US"))
+    alerts.add(failure("other", partition="B2.DE"))
+
+    alerts.resolve("seller/orders", "A1.US")
+
+    one, other = alerts.causes["one"], alerts.causes["other"]
+    assert resolved_text(one, [other]) == (
+        "Resolved: seller/orders\nIt was: one happened\n"
+        "Still failed, for other causes: seller/orders (1): other happened"
+    )
 
 
 def test_causes_are_forgotten_after_14_days_and_above_500() -> None:

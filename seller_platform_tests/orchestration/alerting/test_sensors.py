@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from seller_platform.contract import dataset_named
+from seller_platform.contract import Account, dataset_named
 from seller_platform.errors import (
     ListChangedError,
     ReauthorizationRequiredError,
@@ -22,6 +22,8 @@ from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
 from seller_platform.orchestration.assets.events import judged
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, add_accounts
 from seller_platform.orchestration.tags import EXIT_CODE
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.dagster_instance import postgres_instance
 from seller_platform_tests.support.platform import Platform
@@ -46,6 +48,8 @@ class Shop:
     receiver: Receiver
     failures: Failures = field(default_factory=dict)
     checks: dict[str, str] = field(default_factory=dict)
+    examples: list[dict[str, str]] = field(default_factory=list)
+    crashes: bool = False
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     passed: timedelta = timedelta()
     cursors: dict[str, str | None] = field(default_factory=dict)
@@ -94,6 +98,8 @@ class Shop:
             output_required=False,
         )
         def land(context: dg.AssetExecutionContext) -> Iterator[object]:
+            if self.crashes:
+                raise ValueError("no")
             failed = {key: self.failures[key] for key in context.partition_keys if key in self.failures}
             for key in context.partition_keys:
                 if key not in failed:
@@ -105,6 +111,7 @@ class Shop:
                     partition=key,
                     severity=self.severity,
                     description=str(failed.get(key) or self.checks.get(key)),
+                    metadata={"examples": self.examples} if key in self.checks else {},
                     target_materialization_data=None
                     if key in failed
                     else judged(context.instance, dg.AssetKey(["seller", name]), key),
@@ -120,6 +127,7 @@ class Shop:
 @pytest.fixture
 def shop(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    monkeypatch.setenv("SELLER_PLATFORM_DATABASE_URL", database_url)
     monkeypatch.setenv("SELLER_PLATFORM_DAGSTER_URL", "https://dagster.example/")
     with postgres_instance(database_url, tmp_path) as instance, webhook_receiver() as receiver:
         monkeypatch.setenv("SELLER_PLATFORM_ALERT_WEBHOOK_URL", receiver.url)
@@ -185,6 +193,86 @@ def test_one_cause_in_many_assets_and_runs_is_one_message_until_resolved(shop: S
     shop.run("orders", KEYS[:1])
     shop.tick("run_failures")
     assert len(shop.receiver.documents) == 3
+
+
+def test_a_cause_of_many_partitions_is_resolved_once_when_none_is_failed(shop: Shop) -> None:
+    shop.failures = {key: away() for key in KEYS[:14]}
+    shop.run("orders", KEYS)
+    shop.tick("run_failures")
+
+    shop.failures = {KEYS[12]: away(), KEYS[13]: ListChangedError("orders", attempts=3, last="page 4")}
+    shop.run("orders", KEYS[:12])
+    assert shop.tick("run_failures") == "1 causes are open"
+    shop.run("orders", KEYS[12:])
+    assert shop.tick("run_failures") == "2 causes are open"
+    assert len(shop.receiver.texts) == 2
+
+    del shop.failures[KEYS[12]]
+    shop.run("orders", KEYS[12:13])
+    assert shop.tick("run_failures") == "2 causes are open"
+    shop.failures = {}
+    shop.run("orders", KEYS[13:14])
+    shop.tick("run_failures")
+    shop.tick("run_failures")
+
+    assert sorted(text.splitlines()[0] for text in shop.receiver.texts[2:]) == ["Resolved: seller/orders"] * 2
+
+
+def test_a_run_that_crashed_is_resolved_when_all_its_partitions_are_materialized(shop: Shop) -> None:
+    shop.crashes = True
+    shop.run("orders", KEYS[:2])
+    shop.tick("run_failures")
+    assert shop.receiver.texts[0].startswith(f"Run failed: seller/orders ({KEYS[0]}, {KEYS[1]})\nValueError: no")
+
+    shop.crashes = False
+    shop.run("orders", KEYS[:1])
+    assert shop.tick("run_failures") == "1 causes are open"
+    shop.run("orders", KEYS[1:2])
+    assert shop.tick("run_failures") == "no cause is open"
+
+
+def test_a_failed_check_of_many_partitions_is_resolved_when_it_passes_for_all(shop: Shop) -> None:
+    shop.checks = dict.fromkeys(KEYS[:14], "The keys are not unique.")
+    shop.run("orders", KEYS)
+    shop.tick("check_failures")
+    shop.checks = {KEYS[13]: "The keys are not unique."}
+    shop.run("orders", KEYS[:13])
+
+    assert shop.tick("check_failures") == "1 causes are open"
+    shop.checks = {}
+    shop.run("orders", KEYS[13:14])
+    assert shop.tick("check_failures") == "no cause is open"
+    assert [text.splitlines()[0] for text in shop.receiver.texts[1:]] == ["Resolved: seller/orders, rows"]
+
+
+def test_an_alert_names_accounts_examples_and_the_run(shop: Shop, database: Database) -> None:
+    connection = KnownConnection("default", "https://api.example", "https://api.example", "client")
+    save_connection(database, connection)
+    account = Account(7, "Möbel Söhne", "DE", "EUR", "Europe/Berlin", "MARKET", "SELLER00")
+    save_accounts(database, "default", [(KEYS[0], account)])
+    shop.checks = {KEYS[0]: "12 of 340 rows (3.5 %) contradict this: No two rows have the same key."}
+    shop.examples = [{"sku": f"SKU {number}", "units": "2"} for number in range(5)]
+    run_id = shop.run("orders", KEYS[:2]).run_id
+
+    shop.tick("check_failures")
+
+    assert shop.receiver.texts[0].splitlines() == [
+        f"Check failed: seller/orders, rows ({KEYS[0]})",
+        "12 of 340 rows (3.5 %) contradict this: No two rows have the same key.",
+        f"Accounts: {KEYS[0]} is Möbel Söhne, DE, EUR",
+        "Examples: sku SKU 0, units 2; sku SKU 1, units 2; sku SKU 2, units 2",
+        f"Run: https://dagster.example/runs/{run_id}",
+    ]
+
+
+def test_an_alert_without_a_run_leads_to_the_checks(shop: Shop) -> None:
+    shop.judge_connections(ReauthorizationRequiredError("default", "it was revoked"))
+
+    shop.tick("check_failures")
+
+    assert (
+        shop.receiver.texts[0].splitlines()[-1] == "Checks: https://dagster.example/assets/seller/accounts?view=checks"
+    )
 
 
 def test_a_clock_that_was_ahead_delays_no_failure_and_no_message(shop: Shop) -> None:

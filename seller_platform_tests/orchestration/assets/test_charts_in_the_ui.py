@@ -15,9 +15,10 @@ import httpx
 import pytest
 from playwright.sync_api import sync_playwright
 
-from seller_platform.contract import Window
+from seller_platform.contract import Account, Window
 from seller_platform.orchestration.assets.marts import materialization
 from seller_platform.orchestration.partitions import add_accounts, partition_key
+from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.marts.builds import Build
 from seller_platform_tests.support.processes import environment, free_port
@@ -26,6 +27,7 @@ from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
 pytestmark = pytest.mark.browser
 
 ACCOUNT = "S1.US"
+NAMED = KnownAccount(ACCOUNT, "default", Account(1, "Möbel & Söhne", "US", "USD", "UTC", "US", "S1"))
 MARCH = Window.month_of(date(2026, 3, 1))
 
 
@@ -35,7 +37,7 @@ def webserver(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         add_accounts(instance, [ACCOUNT])
-        instance.report_runless_asset_event(materialization(_march(), table_uri="postgres://db/x"))
+        instance.report_runless_asset_event(materialization(_march(), table_uri="postgres://db/x", account=NAMED))
     port = free_port()
     variables = environment(tmp_path / "home", DAGSTER_HOME=str(tmp_path), SELLER_PLATFORM_HISTORY_START="2026-01-01")
     command = [str(Path(sys.executable).with_name("dagster-webserver")), "-h", "127.0.0.1", "-p", str(port)]
@@ -76,7 +78,9 @@ def test_the_chart_of_a_partition_is_shown_as_an_image(webserver: str) -> None:
         browser.close()
 
     assert width == 720
-    assert words.startswith("Sales and profit by day, S1.US, March 2026, USD per day: Product sales from 10 to 40")
+    assert words.startswith(
+        "Sales and profit by day, Möbel & Söhne, US, USD (S1.US), March 2026, USD per day: Product sales from 10 to 40"
+    )
 
 
 def _march() -> Build:

@@ -10,7 +10,7 @@ from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, table_schema
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
+from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform
@@ -66,6 +66,19 @@ def test_a_run_over_a_range_reports_every_partition_separately(platform: Platfor
     assert february["dagster/uri"] == platform.database.uri_of("seller.orders")
     assert january["load_id"] != february["load_id"]
     assert january["digest"] != february["digest"]
+
+
+def test_a_partition_and_a_run_of_one_account_have_its_title_country_and_currency(platform: Platform) -> None:
+    platform.discover()
+
+    key = str(partition_key("account-42", MONTHS[0]))
+    one, both = platform.run([ORDERS], key, key), platform.months(ORDERS)
+
+    facts = _latest(platform, ORDERS, key)
+    assert (facts["account_title"], facts["country"], facts["currency"]) == ("Down Under", "AU", "AUD")
+    assert all(len(str(word)) <= 44 for word in facts.values() if isinstance(word, str) and "/" not in word)
+    tags = [platform.instance.get_run_by_id(run.run_id).tags.get(ACCOUNT_TITLE_TAG) for run in (one, both)]  # type: ignore[union-attr]
+    assert tags == ["Down_Under.AU.AUD", None]
 
 
 def test_the_check_of_each_partition_points_at_its_materialization(platform: Platform) -> None:

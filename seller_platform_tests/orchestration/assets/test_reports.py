@@ -157,6 +157,7 @@ def test_a_report_of_our_service_is_requested_polled_and_loaded(
     assert requested.success
     assert [request.partition_key for request in asked] == ["S1.US"]
     assert asked[0].tags["seller_platform/account"] == "S1.US"
+    assert asked[0].tags["seller_platform/account_title"].endswith(".US.USD")
     assert loaded.success
     assert after == []
     assert reports.states() == ["loaded"]

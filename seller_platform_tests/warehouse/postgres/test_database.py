@@ -8,10 +8,10 @@ from seller_platform.warehouse.postgres.database import Database
 @pytest.mark.parametrize(
     ("url", "uri"),
     [
-        ("postgresql://me:canary@db.example:6432/warehouse", "postgres://db.example:6432/warehouse.seller.orders"),
-        ("postgresql://me:canary@db.example/warehouse", "postgres://db.example:5432/warehouse.seller.orders"),
-        ("postgresql://me:canary@/warehouse?host=/run/pg", "postgres://%2Frun%2Fpg/warehouse.seller.orders"),
-        ("postgresql://me@/warehouse?host=one&host=two&password=canary", "postgres://one:5432/warehouse.seller.orders"),
+        ("postgresql://me:canary@db.example:6432/warehouse", "postgres://db.example:6432/warehouse/seller/orders"),
+        ("postgresql://me:canary@db.example/warehouse", "postgres://db.example:5432/warehouse/seller/orders"),
+        ("postgresql://me:canary@/warehouse?host=/run/pg", "postgres:///warehouse/seller/orders"),
+        ("postgresql://me@/warehouse?host=one&host=two&password=canary", "postgres://one:5432/warehouse/seller/orders"),
     ],
 )
 def test_the_uri_of_a_table_names_server_and_database_but_no_user(url: str, uri: str) -> None:
