@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from seller_platform.contract import Window
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG
-from seller_platform.warehouse.connections.accounts import KnownAccount, accounts_named
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts_by_key
 from seller_platform.warehouse.postgres.database import Database
 
 # Dagster allows these characters in the value of a tag, and so many of them.
@@ -27,7 +27,7 @@ class AccountNames:
         """Return the account of a key, retired or not; None where the warehouse has none."""
         with self._lock:
             if key not in self._read:
-                self._read.update(accounts_named(self._database, [key]))
+                self._read.update(accounts_by_key(self._database, [key]))
             return self._read.get(key)
 
 

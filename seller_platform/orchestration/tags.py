@@ -18,6 +18,9 @@ NOT_OFFERED = "not_offered"
 NOTHING_STORED = "nothing_stored"
 """Metadata of a materialization without a load: the reason why nothing is stored."""
 
+WAITS = "waits"
+"""Metadata of an observation: a sentence that says for what a partition waits."""
+
 REPORTED_BY_RUN = "reported_by_run"
 """The metadata of a failed check whose failure the run reports already."""
 EXIT_CODE = "exit_code"

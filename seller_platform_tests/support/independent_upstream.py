@@ -153,6 +153,7 @@ class IndependentUpstream:
     """The upstream's state: its valid tokens and the recorded requests.
 
     Attributes:
+        hangs_until: Lists are answered only after it is set; None for at once.
         access: The requests that each access token still allows; a number of seconds would depend on the machine.
         token_seconds: The announced lifetime of a token. The client refreshes after half of it.
     """
@@ -170,6 +171,7 @@ class IndependentUpstream:
     token_requests: int = TOKEN_REQUESTS
     accounts: list[dict[str, Any]] = field(default_factory=lambda: list(ACCOUNTS))
     too_many: int = 0
+    hangs_until: threading.Event | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def issue(self) -> dict[str, Any]:
@@ -305,6 +307,8 @@ def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream
                 state.too_many -= 1
                 self._answer(429, {"message": "Too Many Attempts."})
             else:
+                if state.hangs_until is not None:
+                    state.hangs_until.wait()
                 document = state.page(path, query)
                 self._answer(200 if document is not None else 404, document or {"message": "not found"})
 

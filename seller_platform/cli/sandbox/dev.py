@@ -54,6 +54,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
         os.environ.update(stack.environment)
         dagster_folder = _prepare(stack, output)
         address = f"http://127.0.0.1:{free_port(port)}"
+        os.environ.setdefault("SELLER_PLATFORM_DAGSTER_URL", address)  # for links in alerts
         with ExitStack() as dagster:
             programs = [
                 dagster.enter_context(

@@ -22,7 +22,7 @@ from seller_platform.client.http.responses import (
     fault_of,
     next_query_of,
 )
-from seller_platform.client.http.retries import RequestClock, RetryPolicy
+from seller_platform.client.http.retries import OnWait, RequestClock, RetryPolicy
 from seller_platform.contract.wire import COMPUTED_BY, IDEMPOTENCY_KEY, REPLICA
 from seller_platform.errors import ContractViolationError, InvalidSettingError, UnreadableBodyError
 from seller_platform.traces import mark_failed, span, trace_headers
@@ -173,6 +173,12 @@ class SellerApi:
         other = copy.copy(self)
         other._policy = RetryPolicy(1, seconds, self._clock)
         other._timeout, other._limits = httpx.Timeout(seconds / 2, pool=None), replace(_BODY, seconds=seconds / 2)
+        return other
+
+    def listening(self, on_wait: OnWait) -> "SellerApi":
+        """Return the same API, which reports requests that wait for the upstream. Both share their connections."""
+        other = copy.copy(self)
+        other._policy = replace(self._policy, on_wait=on_wait)
         return other
 
     def post(

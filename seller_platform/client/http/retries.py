@@ -2,10 +2,12 @@
 
 import logging
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import stamina
@@ -16,6 +18,9 @@ from seller_platform.errors import LongPause, UpstreamUnavailableError
 
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
+
+NOTICE_SECONDS = 5.0
+"""How long a request takes, with its pauses, before the wait is reported; shorter ones are common."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,16 +40,51 @@ class RequestClock:
 
 
 @dataclass(frozen=True)
+class Wait:
+    """A request that waits for its upstream.
+
+    Attributes:
+        problem: What happened, such as `status 503`.
+        attempt: The number of the attempt that failed or is under way.
+        next_at: When the next attempt begins; None while the attempt is under way.
+        last_at: No attempt begins later.
+    """
+
+    request: str
+    problem: str
+    attempt: int
+    attempts: int
+    next_at: datetime | None
+    last_at: datetime
+
+    def __str__(self) -> str:
+        until = f"no attempt begins after {self.last_at.astimezone(UTC):%H:%M:%S} UTC"
+        if self.next_at is None:
+            return f"{self.request}: {self.problem}; attempt {self.attempt} of {self.attempts} goes on, {until}"
+        return (
+            f"{self.request}: {self.problem}; attempt {self.attempt} of {self.attempts} failed, "
+            f"the next begins at {self.next_at.astimezone(UTC):%H:%M:%S} UTC, {until}"
+        )
+
+
+OnWait = Callable[[Wait], None]
+"""Receives waits; it is called in the thread of the request or in one of its own."""
+
+
+@dataclass(frozen=True)
 class RetryPolicy:
     """Limits how often and how long a request is repeated.
 
     Attributes:
         seconds: No attempt begins later than this after the first.
+        on_wait: Receives the waits of requests that have taken longer than `notice_seconds`.
     """
 
     attempts: int
     seconds: float
     clock: RequestClock = field(default_factory=RequestClock)
+    on_wait: OnWait | None = None
+    notice_seconds: float = NOTICE_SECONDS
 
     def run(self, request: str, attempt: Callable[[], Result], *, twice_is_harmless: bool = True) -> Result:
         """Return the result of an attempt, which is repeated after each passing fault.
@@ -58,6 +98,7 @@ class RetryPolicy:
             UpstreamUnavailableError: The last fault, when attempts or seconds are used up.
         """
         began, last = self.clock.monotonic(), self.attempts
+        last_at = self.clock.now() + timedelta(seconds=self.seconds)
 
         def pause_after(error: Exception) -> float | bool:
             """Return the pause in seconds; False where the request is not repeated."""
@@ -66,9 +107,13 @@ class RetryPolicy:
             longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (number - 1))
             jittered = longest * random.uniform(0.5, 1)  # noqa: S311  # it spreads requests, it protects nothing
             pause = max(jittered, error.retry_after_seconds or 0)
-            if number == last or pause > self.seconds - (self.clock.monotonic() - began):
+            waited = self.clock.monotonic() - began
+            if number == last or pause > self.seconds - waited:
                 return False
             _LOG.info("%s: %s; trying again in %.1f s", request, error.problem, pause)
+            if waited + pause >= self.notice_seconds:
+                next_at = self.clock.now() + timedelta(seconds=pause)
+                self._report(Wait(request, error.problem, number, last, next_at, last_at))
             return pause
 
         number = 0
@@ -76,13 +121,33 @@ class RetryPolicy:
             for attempt_number in stamina.retry_context(on=pause_after, attempts=last, timeout=None):
                 with attempt_number:
                     number = attempt_number.num
-                    return attempt()
+                    silent = f"no complete answer in {self.notice_seconds:g} s"
+                    with self._reported_later(Wait(request, silent, number, last, None, last_at)):
+                        return attempt()
         except PassingFault as fault:
             pause = fault.retry_after_seconds
             raise UpstreamUnavailableError(
                 request, fault.problem, attempts=number, retry_after_seconds=pause, long_pause=self._too_long(pause)
             ) from None
         raise AssertionError("stamina ends with a result or an error")
+
+    def _report(self, wait: Wait) -> None:
+        if self.on_wait is not None:
+            self.on_wait(wait)
+
+    @contextmanager
+    def _reported_later(self, wait: Wait) -> Iterator[None]:
+        """Report an attempt that is still under way after `notice_seconds`."""
+        if self.on_wait is None:
+            yield
+            return
+        timer = threading.Timer(self.notice_seconds, self._report, [wait])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _too_long(self, pause_seconds: float | None) -> LongPause | None:
         """Return the pause that an upstream asks for, if it is longer than a request is repeated."""

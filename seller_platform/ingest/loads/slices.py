@@ -227,6 +227,7 @@ def load_each(
     at_once: int = SLICES_AT_ONCE,
     pauses_seconds: Sequence[float] = RESTART_PAUSES_SECONDS,
     second_reading_seconds: float = SECOND_READING_SECONDS,
+    on_wait: Callable[[SliceRequest, str], None] | None = None,
 ) -> Iterator[SliceResult]:
     """Load slices in parallel and yield their results in order.
 
@@ -238,18 +239,29 @@ def load_each(
     the slice is loaded once more, after the pause that the upstream asked for, unless that pause is too long.
 
     Other errors than `SellerPlatformError` are bugs: they are raised, after the running loads have ended.
+
+    Args:
+        on_wait: Receives each request that is loaded again, and for what it waits; threads call it. By default the
+            wait is logged.
     """
+
+    def wait(request: SliceRequest, reason: str) -> None:
+        if on_wait is None:
+            _LOG.warning("%s: %s", request, reason)
+        else:
+            on_wait(request, reason)
+
     doubtful: list[SliceRequest] = []
 
     def result_of(request: SliceRequest) -> SliceResult:
         try:
-            return SliceResult(request, receipt=_load_patiently(load, request, pauses_seconds))
+            return SliceResult(request, receipt=_load_patiently(load, request, pauses_seconds, wait))
         except SellerPlatformError as error:
             return SliceResult(request, error=error)
 
     for result in in_threads(result_of, requests, at_once, queued=1):
         if isinstance(result.error, ImplausibleReadingError):
-            _LOG.warning("%s, in %g s", result.error, second_reading_seconds)
+            wait(result.request, f"{result.error}, in {second_reading_seconds:g} s")
             doubtful.append(replace(result.request, is_second=True))
         else:
             yield result
@@ -276,7 +288,10 @@ def recorded(results: Iterable[SliceResult], database: Database, *, run_id: str 
 
 
 def _load_patiently(
-    load: Callable[[SliceRequest], Receipt | None], request: SliceRequest, pauses_seconds: Sequence[float]
+    load: Callable[[SliceRequest], Receipt | None],
+    request: SliceRequest,
+    pauses_seconds: Sequence[float],
+    wait: Callable[[SliceRequest, str], None],
 ) -> Receipt | None:
     pauses, may_ask_again = iter(pauses_seconds), True
     while True:
@@ -286,12 +301,12 @@ def _load_patiently(
             pause = next(pauses, None)
             if pause is None:
                 raise
-            _LOG.warning("%s: %s; it is loaded again in %g s", request, error, pause)
+            wait(request, f"{error}; it is loaded again in {pause:g} s")
             time.sleep(pause)
         except UpstreamUnavailableError as error:
             wish_seconds = error.retry_after_seconds or 0
             if not may_ask_again or wish_seconds > _LONGEST_WISH_SECONDS:
                 raise
             may_ask_again = False
-            _LOG.warning("%s: %s; it is loaded once more in %g s", request, error, wish_seconds)
+            wait(request, f"{error}; it is loaded once more in {wish_seconds:g} s")
             time.sleep(wish_seconds)

@@ -32,7 +32,7 @@ from seller_platform.orchestration.alerting.event_log import (
 from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.settings import Settings
-from seller_platform.warehouse.connections.accounts import accounts_named
+from seller_platform.warehouse.connections.accounts import accounts_by_key
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
@@ -139,7 +139,7 @@ def _names(settings: Settings, causes: Sequence[Cause]) -> Mapping[str, str]:
         return {}
     try:
         with Database(warehouse_url(settings), connections=1) as database:
-            return {key: name_of(account) for key, account in accounts_named(database, keys).items()}
+            return {key: name_of(account) for key, account in accounts_by_key(database, keys).items()}
     except SellerPlatformError as error:
         _LOG.warning("accounts are named by their keys alone: %s", error)
         return {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 import dagster as dg
 from pydantic import Field
@@ -17,6 +18,7 @@ from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import report_results
 from seller_platform.orchestration.assets.events import dataset_asset
 from seller_platform.orchestration.assets.run_titles import tag_with_title
+from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
@@ -64,12 +66,17 @@ def cost_asset() -> dg.AssetsDefinition:
 
         def load(request: SliceRequest) -> Receipt:
             account = account_of(database, request.account)
-            api = seller_api.api(account.connection)
+            api = seller_api.api(account.connection).listening(partial(waits.of_request, request))
             return load_costs(api, database, account, now=now, run_id=context.run.run_id, is_second=request.is_second)
 
+        waits = WaitReports(context, COST_PERIODS)
         requests = [SliceRequest(COST_PERIODS, key, None) for key in context.partition_keys]
         results = load_each(
-            requests, load, at_once=_ACCOUNTS_AT_ONCE, second_reading_seconds=warehouse.second_reading_seconds
+            requests,
+            load,
+            at_once=_ACCOUNTS_AT_ONCE,
+            second_reading_seconds=warehouse.second_reading_seconds,
+            on_wait=waits.add,
         )
         yield from report_results(context, COST_PERIODS, seller_api, results)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import dagster as dg
 
@@ -24,6 +25,7 @@ from seller_platform.orchestration.assets.events import (
 )
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
+from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
@@ -62,13 +64,14 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         database, run = warehouse.database, context.run
         tag_with_title(context, warehouse)
         now, whole = datetime.now(UTC), run.tags.get(REFRESH_TAG) != CHANGED
+        waits = WaitReports(context, dataset)
         requests = [SliceRequest(dataset, *read_partition_key(key)) for key in context.partition_keys]
         keys = sorted({request.account for request in requests})
         changing = lookbacks(database, [dataset], keys, adaptive=warehouse.adapts_lookback)
 
         def load(request: SliceRequest) -> Receipt | None:
             account = account_of(database, request.account)
-            api = seller_api.api(account.connection)
+            api = seller_api.api(account.connection).listening(partial(waits.of_request, request))
             lookback_days = changing[dataset.name, request.account]
             return load_requested(
                 api,
@@ -83,7 +86,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
 
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
-        results = load_each(requests, load, second_reading_seconds=warehouse.second_reading_seconds)
+        results = load_each(requests, load, second_reading_seconds=warehouse.second_reading_seconds, on_wait=waits.add)
         yield from report_results(context, dataset, seller_api, results)
 
     return land

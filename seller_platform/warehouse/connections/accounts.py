@@ -174,7 +174,7 @@ def account_of(database: Database, key: str) -> KnownAccount:
     return _account(row)
 
 
-def accounts_named(database: Database, keys: Collection[str]) -> dict[str, KnownAccount]:
+def accounts_by_key(database: Database, keys: Collection[str]) -> dict[str, KnownAccount]:
     """Return those of these accounts that exist, retired or not, by key."""
     with database.begin() as transaction:
         rows = transaction.execute(select(ACCOUNTS).where(ACCOUNTS.c.key.in_(keys))).mappings()

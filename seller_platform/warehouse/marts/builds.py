@@ -142,12 +142,14 @@ class Recheck:
 
     Attributes:
         build_id: The newest build of the partition.
+        rows: How many rows that build stored.
         check_results: One for each check of the mart; empty if rows and inputs are those of the build.
     """
 
     account: str
     window: Window | None
     build_id: int
+    rows: int
     check_results: tuple[CheckResult, ...]
 
 
@@ -185,7 +187,7 @@ def recheck(
             bindings = _bindings(mart, row["account"], window, row["parameters"]) | {BUILD_ID: row["id"]}
             checks = () if parts is None and row["is_unchanged"] and skips(row["account"], window) else mart.all_checks
             results = tuple(_check(driver, check, bindings) for check in checks)
-            yield Recheck(row["account"], window, row["id"], results)
+            yield Recheck(row["account"], window, row["id"], row["rows"], results)
 
 
 def chosen_parameters(mart: Mart, given: Mapping[str, int]) -> dict[str, int]:
@@ -243,7 +245,8 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
 # The condition on inputs is wide: it takes loads of other months that a partition may be computed from, too.
 _BUILT = """
 WITH newest AS (
-    SELECT DISTINCT ON (account, window_start) id, account, window_start, window_end, parameters, digest, started_at
+    SELECT DISTINCT ON (account, window_start)
+           id, account, window_start, window_end, parameters, rows, digest, started_at
     FROM platform.mart_builds
     WHERE mart = %(mart)s
       AND (%(all)s OR (account, coalesce(window_start, 'epoch')) IN (

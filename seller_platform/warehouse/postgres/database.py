@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Self, cast
+from urllib.parse import quote
 
 import psycopg
 import sqlalchemy

@@ -14,6 +14,7 @@ import pytest
 
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.http.concurrency import RequestBudget
+from seller_platform.client.http.retries import Wait
 from seller_platform.errors import (
     InvalidSettingError,
     RequestRefusedError,
@@ -263,6 +264,20 @@ def test_no_error_of_httpx_leaves_the_floor() -> None:
     for kind in kinds:
         with api_of(in_turn(kind("broken")), attempts=1) as api, pytest.raises(SellerPlatformError):
             api.get("/user/me")
+
+
+def test_waits_are_reported_with_the_attempt_and_the_times_once_they_take_long() -> None:
+    waits: list[Wait] = []
+
+    api = api_of(lambda request: httpx.Response(503, headers={"Retry-After": "4"}), attempts=4)
+    with api, pytest.raises(UpstreamUnavailableError):
+        api.listening(waits.append).get("/sales/orders")
+
+    assert [(wait.attempt, wait.attempts) for wait in waits] == [(2, 4), (3, 4)]
+    assert str(waits[0]).startswith("GET /sales/orders: ")
+    assert str(waits[0]).endswith(
+        "; attempt 2 of 4 failed, the next begins at 12:00:08 UTC, no attempt begins after 12:02:00 UTC"
+    )
 
 
 def test_retries_are_logged_without_parameters(caplog: pytest.LogCaptureFixture) -> None:

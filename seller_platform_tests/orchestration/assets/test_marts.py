@@ -18,10 +18,11 @@ from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.events import partition_tags
-from seller_platform.orchestration.assets.marts import SENSOR, mart_definitions, mart_key
+from seller_platform.orchestration.assets.marts import SENSOR, extent, mart_definitions, mart_key
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.marts import MARTS, Mart, mart_named
+from seller_platform.warehouse.marts.builds import CheckResult
 from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform_tests.support import independent_upstream
@@ -187,6 +188,13 @@ def test_a_failed_check_shows_examples(marts: Marts) -> None:
     assert record.evaluation.metadata["examples"].value == [
         {"product_sales": "10.00", "sales_without_cost": "10.00", "share_covered": "0.00"}
     ]
+
+
+def test_a_failed_check_says_how_many_of_the_rows_contradict_it() -> None:
+    check = PROFIT.all_checks[0]
+
+    assert extent(CheckResult(check, 12, ({"sku": "A"},)), 340) == "12 of 340 rows (3.5 %)"
+    assert extent(CheckResult(check, 1, ({"sales": 3},)), 340) == "1 rows"
 
 
 def test_a_partition_that_fails_is_named_and_the_others_are_built(marts: Marts) -> None:

@@ -1,0 +1,41 @@
+"""Reports loads that wait for their upstream, in the log of the run and as observations of the asset."""
+
+import logging
+import threading
+import time
+
+import dagster as dg
+
+from seller_platform.client.http.retries import Wait
+from seller_platform.contract import Dataset
+from seller_platform.ingest.loads.slices import SliceRequest
+from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.tags import WAITS
+
+# While an upstream is away, every request waits. Dagster keeps each report for ever.
+_SECONDS_BETWEEN_REPORTS = 5.0
+
+_LOG = logging.getLogger(__name__)
+
+
+class WaitReports:
+    """The waits of a step, at most one report every five seconds; threads may share it."""
+
+    def __init__(self, context: dg.AssetExecutionContext, dataset: Dataset) -> None:
+        self._context, self._dataset = context, dataset
+        self._next_at, self._lock = 0.0, threading.Lock()
+
+    def add(self, request: SliceRequest, reason: str) -> None:
+        """Report that a slice waits, unless another report was just made."""
+        with self._lock:
+            if time.monotonic() < self._next_at:
+                return
+            self._next_at = time.monotonic() + _SECONDS_BETWEEN_REPORTS
+        _LOG.warning("%s waits: %s", request, reason)  # for `sync`, which shows no log of the run
+        self._context.log.warning("%s waits: %s", request, reason)
+        key = partition_key(request.account, request.month)
+        self._context.log_event(dg.AssetObservation(asset_key(self._dataset), partition=key, metadata={WAITS: reason}))
+
+    def of_request(self, request: SliceRequest, wait: Wait) -> None:
+        """Report that an HTTP request of a slice waits."""
+        self.add(request, str(wait))
