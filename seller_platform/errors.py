@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import ClassVar
 
+_ACCOUNTS_NAMED = 20
+
 
 class SellerPlatformError(Exception):
     """The base of every error raised on purpose."""
@@ -62,7 +64,7 @@ class UnknownAccountError(RequestError):
 
     def __init__(self, key: str, known: Sequence[str]) -> None:
         self.key, self.known = key, tuple(known)
-        listed = ", ".join(known) or "none yet; run `seller-platform connect`"
+        listed = _first_few(known, _ACCOUNTS_NAMED) or "none yet; run `seller-platform connect`"
         super().__init__(f"there is no account {key!r}; the accounts are: {listed}")
 
 

@@ -1,26 +1,18 @@
 """`seller-platform held` and `accept`: readings that were not published, and publishing one."""
 
-from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from seller_platform.cli.connect import open_stored_api
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
-from seller_platform.contract import Slicing, Source, Window, dataset_named
-from seller_platform.contract.loads import CountVerdict
-from seller_platform.errors import NotHeldError
-from seller_platform.ingest.connections.upstream import open_api, upstream_of
-from seller_platform.ingest.loads.accounts import discover
-from seller_platform.ingest.loads.cost_periods import load_costs
-from seller_platform.ingest.loads.slices import load_slice
-from seller_platform.warehouse.connections.accounts import KnownConnection, account_of, connections
-from seller_platform.warehouse.history.reverts import receipt_of
-from seller_platform.warehouse.history.settledness import lookbacks
+from seller_platform.client.http.api import SellerApi
+from seller_platform.ingest.loads.holds import accept_load
 from seller_platform.warehouse.loads.receipts import open_holds
-from seller_platform.warehouse.loads.refusals import forget_refusal
-from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, held_readings, slice_of
+from seller_platform.warehouse.loads.slices import Receipt, doubt_of, held_readings, slice_of
 from seller_platform.warehouse.postgres.database import Database
 
 _LARGEST_LOAD = 2**63 - 1
@@ -54,12 +46,13 @@ def accept(*, load: int, output: Output) -> None:
 
     What it replaces is kept in schema history; except for lists of accounts, `seller-platform revert` brings it back.
     """
-    with open_installation() as installation:
-        accepted, still_held = _held_reading(installation.database, load)
-        receipt = _read_again(installation, accepted, slice_of(still_held))
-        slice_ = slice_of(receipt)
-        month = Window.month_of(receipt.window.start) if slice_.dataset.is_dated else None
-        forget_refusal(installation.database, slice_.dataset, receipt.account, month)
+    with open_installation() as installation, ExitStack() as apis:
+
+        def api(connection: str) -> SellerApi:
+            return apis.enter_context(open_stored_api(installation, connection))
+
+        adaptive = installation.settings.lookback == "adaptive"
+        receipt = accept_load(api, installation.database, load, now=datetime.now(UTC), adaptive=adaptive)
         report_receipt(installation, receipt)
     output.result(
         f"{slice_of(receipt)}: {receipt.rows} rows are published by load {receipt.id}.",
@@ -73,23 +66,6 @@ def accept(*, load: int, output: Output) -> None:
             "restatement": dict(receipt.restatement or {}),
         },
     )
-
-
-def _held_reading(database: Database, load_id: int) -> tuple[Receipt, Receipt]:
-    """Return a held reading, and the last one of its slice, which a refresh may have held again since.
-
-    Raises:
-        UnknownLoadError: The load has no receipt.
-        NotHeldError: It was not held, or a later reading was published.
-    """
-    wanted, holds = receipt_of(database, load_id), open_holds(database)
-    is_dated = dataset_named(wanted.dataset).is_dated
-    for each in holds:
-        is_of_slice = (each.dataset, each.account) == (wanted.dataset, wanted.account)
-        overlaps = each.window.start < wanted.window.end and wanted.window.start < each.window.end
-        if wanted.verdict is CountVerdict.HELD and is_of_slice and (overlaps or not is_dated):
-            return wanted, each
-    raise NotHeldError(load_id, sorted(each.id for each in holds))
 
 
 def _reading(database: Database, receipt: Receipt) -> dict[str, Any]:
@@ -106,36 +82,6 @@ def _reading(database: Database, receipt: Receipt) -> dict[str, Any]:
         "rows_read": doubt.rows_read,
         "since": min(moment for moment, _ in earlier).isoformat(timespec="seconds"),
     }
-
-
-def _read_again(installation: Installation, accepted: Receipt, slice_: Slice) -> Receipt:
-    """Read a slice again, and publish it if it says the same as the accepted reading."""
-    database, dataset, now = installation.database, slice_.dataset, datetime.now(UTC)
-    by_name: Mapping[str, KnownConnection] = {each.name: each for each in connections(database)}
-    if dataset.slicing is Slicing.CONNECTION:
-        connection = by_name[slice_.account]
-    else:
-        account = account_of(database, slice_.account)
-        connection = by_name[account.connection]
-    upstream = upstream_of(connection.name, installation.settings, database, installation.box)
-    with open_api(upstream, connection.name, database, installation.box, installation.settings.home) as api:
-        if dataset.slicing is Slicing.CONNECTION:
-            return discover(api, database, connection, run_id=None, accepted=accepted)[1]
-        if dataset.source is Source.PRODUCT_LOOKUP:
-            return load_costs(api, database, account, now=now, run_id=None, accepted=accepted)
-        window = slice_.window if dataset.is_dated else Window.day(now.astimezone(account.zone).date())
-        adaptive = installation.settings.lookback == "adaptive"
-        changing = lookbacks(database, [dataset], [account.key], adaptive=adaptive)
-        return load_slice(
-            api,
-            database,
-            account,
-            dataset,
-            window,
-            run_id=None,
-            lookback_days=changing[dataset.name, account.key],  # as by a refresh, so that both judge by one rule
-            accepted=accepted,
-        )
 
 
 def report_receipt(installation: Installation, receipt: Receipt) -> None:

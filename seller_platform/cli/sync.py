@@ -1,37 +1,34 @@
 """`seller-platform sync`: loads the API's lists and costs into PostgreSQL, through Dagster."""
 
-import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from functools import partial
+from datetime import UTC, date, datetime
 from typing import Any
 
 import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, ShowProgress, fail, json_option
-from seller_platform.contract import DATASETS, REFRESHED, Dataset, Source, Window, dataset_named
+from seller_platform.contract import DATASETS, REFRESHED, Dataset, Window, dataset_named
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.loads import CountVerdict
+from seller_platform.contract.window import read_month
 from seller_platform.errors import (
     CheckFailedError,
     NotConnectedError,
-    RequestError,
     SellerPlatformError,
     SlicesFailedError,
     UnknownAccountError,
     UnknownDatasetError,
 )
 from seller_platform.warehouse.connections.accounts import accounts, connections
-from seller_platform.warehouse.loads.history_start import EARLIEST, extend_history, keep_history_start
-from seller_platform.warehouse.loads.receipts import AccountDay, count_loads, receipts_of_run
+from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
+from seller_platform.warehouse.loads.receipts import count_loads, receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
 
-_MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 _COLUMNS = ("slices", "rows", "announced", "verdict", "changed", "seconds")
 
 
@@ -57,10 +54,10 @@ class Month(click.ParamType[date]):
     name = "Y-m"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        match = _MONTH.fullmatch(str(value))
-        if match is None or match[1] == "9999":
-            self.fail(f"{value!r} is not a month; write it as 2026-03", param, ctx)
-        return date(int(match[1]), int(match[2]), 1)
+        try:
+            return read_month(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @dataclass(frozen=True)
@@ -195,20 +192,13 @@ def _plan(
 ) -> list[Any]:
     """Return the runs that load the selected slices of these accounts."""
     # Imported here because Dagster takes a second to import, which `--help` does not need.
-    from seller_platform.orchestration.automation.due import plan_refresh
-    from seller_platform.orchestration.automation.runs import plan_runs
+    from seller_platform.orchestration.automation.backfill import LoadRequest, plan_load
 
-    now, database = datetime.now(UTC), installation.database
-    # The loads of an account without a zone fail by name.
-    days = [AccountDay.at(now, each.key, each.zone_or_utc) for each in accounts(database) if each.key in keys]
     is_asked_for = selection.full or selection.datasets is not None
-    daily = [each for each in scope.datasets if each.source is Source.PRODUCT_LOOKUP and not is_asked_for]
-    others = [each for each in scope.datasets if each not in daily]
+    months = scope.months if selection.whole else None
+    request = LoadRequest(scope.datasets, keys, scope.since, months, lookups_too=is_asked_for)
     adaptive = installation.settings.lookback == "adaptive"
-    refresh = partial(plan_refresh, database, days=days, listed=listed, since=scope.since, adaptive=adaptive)
-    planned = plan_runs(others, keys, scope.months, listed=listed) if selection.whole else refresh(others)
-    # Last, because the products are those of the inventory; and as by a schedule, which reads nothing twice on a day.
-    return [*planned, *refresh(daily, scheduled=True)]
+    return plan_load(installation.database, request, now=datetime.now(UTC), listed=listed, adaptive=adaptive)
 
 
 def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:
@@ -305,16 +295,7 @@ def months_of(selection: SliceOptions, history_start: date) -> list[Window]:
     Raises:
         RequestError: There are none, or some are earlier than history may begin.
     """
-    # The easternmost zone is 14 hours ahead: an account's month may not have begun in UTC.
-    newest = (datetime.now(UTC) + timedelta(hours=14)).date().replace(day=1)
-    first = selection.first_month or history_start.replace(day=1)
-    last = min(selection.last_month or newest, newest)
-    if first > last:
-        raise RequestError(f"there are no months from {first:%Y-%m} to {last:%Y-%m}; --from is after --to or today")
-    earliest = min(EARLIEST, history_start.replace(day=1))
-    if first < earliest:
-        raise RequestError(f"history cannot begin with {first:%Y-%m}; choose {earliest:%Y-%m} or a later month")
-    return [Window.month_of(window.start) for window in Window(first, Window.month_of(last).end).months()]
+    return months_of_history(selection.first_month, selection.last_month, history_start)
 
 
 @contextmanager

@@ -1,15 +1,21 @@
 """Asynchronous reports: selectors of a request, words of a status, and formats."""
 
 from datetime import date
+from typing import Final, Literal, get_args
 
-DPS_DATE, PRODUCT_SKU, LAST_UPDATED_DATE = "dps_date", "product_sku", "last_updated_date"
-SELECTORS = (DPS_DATE, PRODUCT_SKU, LAST_UPDATED_DATE)
+Selector = Literal["dps_date", "product_sku", "last_updated_date"]
+SELECTORS: tuple[str, ...] = get_args(Selector)
 """The parameters that choose the rows of a report; a request has exactly one of them."""
+
+DPS_DATE: Final = "dps_date"
+LAST_UPDATED_DATE: Final = "last_updated_date"
 
 DATE_SELECTORS = (DPS_DATE, LAST_UPDATED_DATE)
 
-JSON, CSV = "json", "csv"
-FORMATS = (JSON, CSV)
+Format = Literal["json", "csv"]
+FORMATS: tuple[str, ...] = get_args(Format)
+JSON: Final = "json"
+CSV: Final = "csv"
 
 COMPLETED_WORDS = frozenset({"completed", "done"})
 PENDING_WORDS = frozenset({"processing", "queued", "working", "cancelling"})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 _DAY = timedelta(days=1)
+
+_MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 
 
 @dataclass(frozen=True, order=True)
@@ -76,3 +79,15 @@ class Window:
             end = min(self.end, end_after(start))
             yield Window(start, end)
             start = end
+
+
+def read_month(text: str) -> date:
+    """Return the first day of a month that is written as 2026-03.
+
+    Raises:
+        ValueError: It is not written so.
+    """
+    match = _MONTH.fullmatch(text)
+    if match is None or match[1] in ("0000", "9999"):
+        raise ValueError(f"{text!r} is not a month; write it as 2026-03")
+    return date(int(match[1]), int(match[2]), 1)

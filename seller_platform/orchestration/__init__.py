@@ -3,9 +3,11 @@
 - `definitions`: everything Dagster loads
 - `assets`: assets and their checks
 - `automation`: schedules and planned runs
+- `jobs`: jobs for loads that a person asks for
 - `alerting`: alerts for failed checks and runs
 - `instance`: the Dagster instance
 - `resources`: the warehouse and the API
+- `failures`: failures of a step without a stack trace
 - `partitions`: accounts, and accounts by month
 - `tags`: names of run tags and metadata
 - `storage`: Dagster's storage on PostgreSQL

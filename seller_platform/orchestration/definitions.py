@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from datetime import date
 
 import dagster as dg
 
@@ -15,6 +16,8 @@ from seller_platform.orchestration.assets.exports import export_definitions
 from seller_platform.orchestration.assets.marts import mart_definitions
 from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.automation.schedules import schedule_definitions
+from seller_platform.orchestration.jobs.holds import accept_job
+from seller_platform.orchestration.jobs.loading import loading_jobs
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import Settings, read_settings
@@ -62,6 +65,11 @@ def definitions_for(settings: Settings) -> dg.Definitions:
         freshness = _FRESHNESS.get(spec.key)
         return owned if freshness is None else owned.replace_attributes(freshness_policy=freshness)
 
+    def asset_job(history_start: date) -> dg.JobDefinition:
+        """Return the job of all assets, with the partitions of a history that begins with a day."""
+        changed = settings.model_copy(update={"history_start": history_start})
+        return definitions_for(changed).resolve_implicit_global_asset_job_def()
+
     since = settings.history_start
     with warnings.catch_warnings():
         # Backfill policies are in beta and partitioned checks a preview; the tests of this package fail if they change.
@@ -75,6 +83,7 @@ def definitions_for(settings: Settings) -> dg.Definitions:
             mart_definitions(since),
             export_definitions(since, settings.export_dir),
             schedule_definitions(since),
+            dg.Definitions(jobs=[*loading_jobs(since, asset_job), accept_job()]),
             alert_definitions(),
             _resources(),
         )

@@ -13,6 +13,9 @@ CHANGED = "changed"
 RUN_TAG = "seller_platform/report_run"
 """The key of a run that loads reports."""
 
+REQUESTED_BY_TAG = "seller_platform/requested_by_run"
+"""The run of the job that executed a run."""
+
 NOT_OFFERED = "not_offered"
 """Metadata of a materialization: a sentence that names what the upstream does not offer."""
 NOTHING_STORED = "nothing_stored"

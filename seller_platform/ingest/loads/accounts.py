@@ -15,8 +15,8 @@ from seller_platform.errors import ImplausibleReadingError
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, save_accounts, save_user
-from seller_platform.warehouse.loads.plausibility import Doubt, Judge
-from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
+from seller_platform.warehouse.loads.plausibility import Accepted, Judge
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 _LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def discover(
     *,
     run_id: str | None,
     second_reading_seconds: float = 0,
-    accepted: Receipt | None = None,
+    accepted: Accepted | None = None,
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     """Store the accounts that a connection can read, and return them with the receipt.
 
@@ -39,16 +39,14 @@ def discover(
     Args:
         run_id: The Dagster run, for the receipt.
         second_reading_seconds: The pause before that.
-        accepted: A held list; one that says the same is published.
+        accepted: The doubt of a held list; a list that says the same is published.
 
     Raises:
         ReadingHeldError: The list lost more than half of its accounts. Only its receipt was stored.
         ContractViolationError: An account lacks a field that is needed to read it. Nothing was stored.
         UpstreamUnavailableError: The API did not answer. Nothing was stored.
     """
-    read = partial(
-        _discover, api, database, connection, run_id=run_id, accepted=doubt_of(accepted) if accepted else None
-    )
+    read = partial(_discover, api, database, connection, run_id=run_id, accepted=accepted)
     try:
         return read(is_second=accepted is not None)
     except ImplausibleReadingError as error:
@@ -63,7 +61,7 @@ def _discover(
     connection: KnownConnection,
     *,
     run_id: str | None,
-    accepted: Doubt | None,
+    accepted: Accepted | None,
     is_second: bool,
 ) -> tuple[Sequence[KnownAccount], Receipt]:
     started_at = datetime.now(UTC)

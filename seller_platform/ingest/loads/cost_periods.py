@@ -11,10 +11,10 @@ from seller_platform.errors import ProductsUnknownError
 from seller_platform.ingest.loads.slices import published
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.plausibility import Judge
+from seller_platform.warehouse.loads.plausibility import Accepted, Judge
 from seller_platform.warehouse.loads.products import skus_of_account
 from seller_platform.warehouse.loads.receipts import was_loaded
-from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 
@@ -26,7 +26,7 @@ def load_costs(
     now: datetime,
     run_id: str | None,
     is_second: bool = False,
-    accepted: Receipt | None = None,
+    accepted: Accepted | None = None,
 ) -> Receipt:
     """Make the account's snapshot of today equal to the API's present cost periods.
 
@@ -35,7 +35,7 @@ def load_costs(
     Args:
         run_id: The Dagster run, for the receipt.
         is_second: The costs were read before, and the reading was implausible.
-        accepted: A held reading; one that says the same is published.
+        accepted: The doubt of a held reading; a reading that says the same is published.
 
     Raises:
         ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
@@ -53,5 +53,5 @@ def load_costs(
         if not skus and not was_loaded(database, INVENTORY, account.key):
             raise ProductsUnknownError(account.key)
         facts = read_cost_periods(api, account.account, skus, today, load.spool)
-        judge = Judge(is_second=is_second or accepted is not None, accepted=doubt_of(accepted) if accepted else None)
+        judge = Judge(is_second=is_second or accepted is not None, accepted=accepted)
         return published(observed.stored(load.store(facts, started_at=started_at, run_id=run_id, judge=judge)))

@@ -22,10 +22,10 @@ from seller_platform.errors import (
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.history.volumes import unusual_days
-from seller_platform.warehouse.loads.plausibility import Judge
+from seller_platform.warehouse.loads.plausibility import Accepted, Judge
 from seller_platform.warehouse.loads.receipts import days_read, unsettled
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal
-from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, held_error, open_load
+from seller_platform.warehouse.loads.slices import Receipt, Slice, held_error, open_load
 from seller_platform.warehouse.postgres.database import Database
 
 SLICES_AT_ONCE = 4
@@ -113,7 +113,7 @@ def load_slice(
     run_id: str | None,
     lookback_days: int | None = None,
     is_second: bool = False,
-    accepted: Receipt | None = None,
+    accepted: Accepted | None = None,
 ) -> Receipt:
     """Make a stored slice equal to the API's present list.
 
@@ -125,7 +125,7 @@ def load_slice(
         run_id: The Dagster run, for the receipt.
         lookback_days: How many days back rows may still change; by default as the dataset says.
         is_second: The slice was read before, and the reading was implausible.
-        accepted: A held reading; one that says the same is published.
+        accepted: The doubt of a held reading; a reading that says the same is published.
 
     Raises:
         ImplausibleReadingError: The reading contradicts the stored rows, and is not the second one. Nothing was stored.
@@ -138,9 +138,7 @@ def load_slice(
     started_at = datetime.now(UTC)
     settled = _settled_days(database, account, dataset, window, started_at=started_at, lookback_days=lookback_days)
     was_settled = dataset.is_dated and len(settled) == window.days
-    judge = Judge(
-        settled, is_second=is_second or accepted is not None, accepted=doubt_of(accepted) if accepted else None
-    )
+    judge = Judge(settled, is_second=is_second or accepted is not None, accepted=accepted)
     slice_ = Slice(dataset, account.key, window)
     with observed_load(slice_, run_id=run_id) as observed, open_load(database, slice_) as load:
         days, snapshot_day = (window, None) if dataset.is_dated else (None, window.start)

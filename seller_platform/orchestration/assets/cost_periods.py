@@ -19,6 +19,7 @@ from seller_platform.orchestration.assets.datasets import report_results
 from seller_platform.orchestration.assets.events import dataset_asset
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
+from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
@@ -31,14 +32,21 @@ _ACCOUNTS_AT_ONCE = 2
 
 _APPLIED_BY = "dagster"
 _ROWS_SHOWN = 200
+_LARGEST_PLAN = 2**63 - 1
+_LONGEST_WAIT_SECONDS = 3_600
 
 
-class WriteCosts(dg.Config):
-    """The plan to write; `seller-platform costs plan` makes it, shows it and prints its id."""
+class WriteCosts(CheckedConfig):
+    """The plan to write."""
 
-    plan: int = Field(description="The id of the plan.")
+    plan: int = Field(
+        ge=1, le=_LARGEST_PLAN, description="The id of the plan, which `seller-platform costs plan FILE` prints."
+    )
     wait_seconds: float = Field(
-        default=WAIT_SECONDS, ge=0, description="How long to wait until the upstream has the written costs."
+        default=WAIT_SECONDS,
+        ge=0,
+        le=_LONGEST_WAIT_SECONDS,
+        description="How many seconds to wait until the upstream has the written costs, at most an hour.",
     )
 
 
@@ -93,18 +101,18 @@ def write_job() -> dg.JobDefinition:
     def write(
         context: dg.OpExecutionContext, config: WriteCosts, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> None:
-        applied = apply_plan(
-            seller_api.api,
-            warehouse.database,
-            config.plan,
-            applied_by=_APPLIED_BY,
-            run_id=context.run.run_id,
-            patience=Patience(seconds=config.wait_seconds),
-        )
+        with foreseen():
+            applied = apply_plan(
+                seller_api.api,
+                warehouse.database,
+                config.plan,
+                applied_by=_APPLIED_BY,
+                run_id=context.run.run_id,
+                patience=Patience(seconds=config.wait_seconds),
+            )
         metadata = _metadata(applied.plan)
         if applied.problem is not None:
-            code = {EXIT_CODE: applied.problem.exit_code}
-            raise dg.Failure(str(applied.problem), metadata={**metadata, **code}, allow_retries=False)
+            raise ForeseenError(str(applied.problem), {**metadata, EXIT_CODE: applied.problem.exit_code})
         context.add_output_metadata(metadata)
 
     @dg.job(name="write_costs", description=write.description)

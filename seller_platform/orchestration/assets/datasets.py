@@ -149,6 +149,15 @@ def report_results(
 
 def report_load(instance: dg.DagsterInstance, database: Database, receipt: Receipt) -> None:
     """Report a load that no run made: its materialization and its checks. A revert has no reading to check."""
+    for event in load_reports(instance, database, receipt):
+        if not (receipt.is_revert and isinstance(event, dg.AssetCheckEvaluation)):
+            instance.report_runless_asset_event(event)
+
+
+def load_reports(
+    instance: dg.DagsterInstance, database: Database, receipt: Receipt
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    """Yield the materialization of any load, and then the evaluations of its checks."""
     dataset = dataset_named(receipt.dataset)
     by_name = {connection.name: connection for connection in connections(database)}
     partition = None
@@ -159,9 +168,7 @@ def report_load(instance: dg.DagsterInstance, database: Database, receipt: Recei
         month = Window.month_of(receipt.window.start) if dataset.is_dated else None
         partition = partition_key(receipt.account, month)
     names = AccountNames(database)
-    for event in _events(instance, database, names, dataset, receipt, partition, base_url + dataset.path):
-        if not (receipt.is_revert and isinstance(event, dg.AssetCheckEvaluation)):
-            instance.report_runless_asset_event(event)
+    yield from _events(instance, database, names, dataset, receipt, partition, base_url + dataset.path)
 
 
 def load_events(

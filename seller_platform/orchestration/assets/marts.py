@@ -22,6 +22,7 @@ from seller_platform.orchestration.assets.events import (
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
+from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
     ACCOUNT_PARTITIONS,
@@ -34,7 +35,7 @@ from seller_platform.orchestration.partitions import (
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart
-from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, recheck
+from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, chosen_parameters, recheck
 from seller_platform.warehouse.marts.tables import mart_table_for
 
 GROUP = "marts"
@@ -105,13 +106,14 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
         ],
         execute_checks=execute_checks,
         config_schema={
-            parameter.name: dg.Field(int, default_value=parameter.default, description=parameter.doc)
+            parameter.name: dg.Field(int, default_value=parameter.default, description=parameter.doc_with_bounds)
             for parameter in mart.parameters
         },
     )
     def build(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         tag_with_title(context, warehouse)
-        parameters = context.op_execution_context.op_config or {}
+        with foreseen():
+            parameters = chosen_parameters(mart, context.op_execution_context.op_config or {})
 
         def build_one(key: str) -> Build:
             account, month = read_partition_key(key)

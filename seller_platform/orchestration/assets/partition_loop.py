@@ -6,6 +6,7 @@ from typing import TypeVar
 import dagster as dg
 
 from seller_platform.errors import SellerPlatformError
+from seller_platform.orchestration.failures import ForeseenError
 from seller_platform.orchestration.tags import EXIT_CODE
 
 Item = TypeVar("Item")
@@ -64,11 +65,10 @@ class PartitionLoop:
             dagster.Failure: There are errors. The step is not retried: requests that can succeed later already were.
         """
         if self.failures:
-            raise dg.Failure(
+            raise ForeseenError(
                 message,
-                metadata={
+                {
                     **{name: str(error) for name, error in self.failures.items()},
                     EXIT_CODE: max(error.exit_code for error in self.failures.values()),
                 },
-                allow_retries=False,
             )

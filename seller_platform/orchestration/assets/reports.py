@@ -12,11 +12,11 @@ from datetime import date, datetime, timedelta
 from itertools import islice
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from seller_platform.clocks import Clock, is_past, utc_now
 from seller_platform.contract.datasets.reports import REPORT_ROWS
-from seller_platform.contract.reports import DPS_DATE, FORMATS, JSON, SELECTORS
+from seller_platform.contract.reports import DPS_DATE, JSON, Format, Selector, selector_problem
 from seller_platform.ingest.loads.reports import (
     GIVE_UP_AFTER,
     REQUEST_SECONDS,
@@ -33,10 +33,11 @@ from seller_platform.orchestration.assets.datasets import load_events
 from seller_platform.orchestration.assets.events import dataset_asset, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
+from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
 from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
-from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts
+from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
 from seller_platform.warehouse.jobs.report_jobs import JobState, ReportJob, jobs_for_runs, move_job, ready_jobs
 from seller_platform.warehouse.loads.receipts import newest_receipt
 from seller_platform.warehouse.loads.slices import Receipt
@@ -52,6 +53,8 @@ _SECONDS_BETWEEN_TICKS = 5
 # No marketplace has its midnight within half an hour of this.
 _DAILY = "30 12 * * *"
 
+_MOST_HOURS = 168
+
 _MOST_RUNS = 12
 _LONGEST_RUN = timedelta(hours=4)
 _FIRST_RUN_PAUSE, _LONGEST_RUN_PAUSE = timedelta(seconds=60), timedelta(minutes=30)
@@ -59,19 +62,34 @@ _ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRu
 _UNDER_WAY = [status for status in dg.DagsterRunStatus if status not in _ENDED]
 
 
-class RequestReports(dg.Config):
+class RequestReports(CheckedConfig):
     """The reports to request."""
 
-    accounts: list[str] = Field(default=[], description="The keys of the accounts; by default every account.")
-    selector: str = Field(default=DPS_DATE, description=f"The content of the report: one of {', '.join(SELECTORS)}.")
-    value: str | None = Field(
-        default=None, description="The selector's value; for a day the default is yesterday in the account's zone."
+    accounts: list[str] = Field(default=[], description=ACCOUNTS_FIELD)
+    selector: Selector = Field(
+        default=DPS_DATE,
+        description="The content of the report: daily product sales of a day, all days of one SKU, or what was updated "
+        "on a day.",
     )
-    format: str = Field(default=JSON, description=f"The format of the download: one of {', '.join(FORMATS)}.")
+    value: str | None = Field(
+        default=None,
+        description="A day as YYYY-MM-DD, or for product_sku the SKU; the default is yesterday in the account's zone.",
+    )
+    format: Format = Field(default=JSON, description="The format of the download.")
     give_up_after_hours: float = Field(
         default=GIVE_UP_AFTER / timedelta(hours=1),
-        description="How many hours to wait for a report before it is given up.",
+        gt=0,
+        le=_MOST_HOURS,
+        description=f"How many hours to wait for a report before it is given up, at most {_MOST_HOURS}.",
     )
+
+    @field_validator("value")
+    @classmethod
+    def _fits_the_selector(cls, value: str | None, info: ValidationInfo) -> str | None:
+        problem = None if value is None else selector_problem(info.data.get("selector", DPS_DATE), value)
+        if problem is not None:
+            raise ValueError(problem)
+        return value
 
     @property
     def order(self) -> ReportOrder:
@@ -109,9 +127,10 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
         seller_api: SellerApiResource,
     ) -> None:
         database, order, now = warehouse.database, config.order, clock()
-        chosen = [account_of(database, key) for key in config.accounts] or accounts(database)
-        for account in chosen:
-            order.value_for(account, now)  # raises before any report is requested
+        with foreseen():
+            chosen = accounts_named(database, config.accounts)
+            for account in chosen:
+                order.value_for(account, now)  # raises before any report is requested
 
         def request_one(account: KnownAccount) -> ReportJob | None:
             api = seller_api.api(account.connection).impatient(REQUEST_SECONDS)

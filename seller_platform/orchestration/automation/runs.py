@@ -1,12 +1,13 @@
-"""Plans runs over ranges of accounts and months, for schedules and for `seller-platform sync`.
+"""Plans runs over ranges of accounts and months, for schedules, jobs and `seller-platform sync`.
 
-The command executes its runs in its own process.
+The command and the jobs execute their runs in their own process.
 """
 
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import dagster as dg
 
@@ -18,6 +19,7 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 
 LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
+_NO_TAGS: Mapping[str, str] = MappingProxyType({})
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -153,16 +155,19 @@ def plan_snapshots(
         yield PlannedRun(tuple(datasets), keys.first, keys.last, keys.count, whole)
 
 
-def execute(planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInstance) -> RunEnd:
+def execute(
+    planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInstance, *, tags: Mapping[str, str] = _NO_TAGS
+) -> RunEnd:
     """Execute a run in this process, and return its result even if steps fail.
 
     Args:
         job: The job of all assets.
+        tags: Further tags of the run.
     """
     result = job.execute_in_process(
         instance=instance,
         asset_selection=[asset_key(dataset) for dataset in planned.datasets],
-        tags=planned.tags,
+        tags={**planned.tags, **tags},
         run_id=planned.run_id,
         run_config=_QUIET,
         raise_on_error=False,

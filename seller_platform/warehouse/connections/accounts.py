@@ -161,6 +161,21 @@ def accounts(database: Database) -> tuple[KnownAccount, ...]:
         return tuple(_account(row) for row in transaction.execute(statement).mappings())
 
 
+def accounts_named(database: Database, names: Sequence[str]) -> tuple[KnownAccount, ...]:
+    """Return the listed accounts of these keys or titles, by key; without names, every listed account.
+
+    A title that several accounts have stands for all of them.
+
+    Raises:
+        UnknownAccountError: No listed account has that key or title.
+    """
+    listed = accounts(database)
+    for name in names:
+        if not any(name in (each.key, each.account.title) for each in listed):
+            raise UnknownAccountError(name, [each.key for each in listed])
+    return tuple(each for each in listed if not names or each.key in names or each.account.title in names)
+
+
 def account_of(database: Database, key: str) -> KnownAccount:
     """Return the account of that key, retired or not.
 

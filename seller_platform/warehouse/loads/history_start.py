@@ -1,13 +1,14 @@
-"""The first day of history: stored once, and moved only to earlier days."""
+"""The first day of history, stored once and moved only to earlier days, and the months since."""
 
 import logging
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ProgrammingError
 
-from seller_platform.errors import SellerPlatformError
+from seller_platform.contract import Window
+from seller_platform.errors import RequestError, SellerPlatformError
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, warehouse_url
@@ -67,6 +68,27 @@ def history_start_of(settings: Settings) -> date:
             "history begins with %s of the settings, for none could be read: %s", settings.history_start, problem
         )
         return settings.history_start
+
+
+def months_of_history(first: date | None, last: date | None, history_start: date) -> list[Window]:
+    """Return the months from the first to the last; by default from the start of history to the current one.
+
+    Raises:
+        RequestError: There are none, or some are earlier than history may begin.
+    """
+    # The easternmost zone is 14 hours ahead: an account's month may not have begun in UTC.
+    newest = (datetime.now(UTC) + timedelta(hours=14)).date().replace(day=1)
+    first = first or history_start.replace(day=1)
+    last = min(last or newest, newest)
+    if first > last:
+        raise RequestError(
+            f"there are no months from {first:%Y-%m} to {last:%Y-%m}; choose a first month that is not after the last "
+            "month or after today"
+        )
+    earliest = min(EARLIEST, history_start.replace(day=1))
+    if first < earliest:
+        raise RequestError(f"history cannot begin with {first:%Y-%m}; choose {earliest:%Y-%m} or a later month")
+    return [Window.month_of(window.start) for window in Window(first, Window.month_of(last).end).months()]
 
 
 def _stored(connection: Connection) -> date | None:

@@ -13,6 +13,9 @@ from seller_platform.warehouse.loads.spool import Spool
 READINGS_TO_BELIEVE = 3
 """A reading that says the same this often, each time at least 20 hours later, is published."""
 
+AN_OPERATOR = "an operator"
+"""Who accepts a reading, where no name is given."""
+
 # Of a list with one row a day, half may be gone without 20 rows being lost.
 _MOST_EMPTIED, _EMPTIED_SHARE = 2, 5
 
@@ -65,18 +68,37 @@ class Doubt:
 
 
 @dataclass(frozen=True)
+class Accepted:
+    """A doubt that does not stop a reading which says the same.
+
+    Attributes:
+        by: Who accepted it.
+        why: The reason that was given.
+    """
+
+    doubt: Doubt
+    by: str = AN_OPERATOR
+    why: str | None = None
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """Who accepted it and why, as a receipt keeps it."""
+        return {"by": self.by} | ({} if self.why is None else {"why": self.why})
+
+
+@dataclass(frozen=True)
 class Judge:
     """How a reading is judged before it is published.
 
     Attributes:
         settled: The days of the window that were read after their last expected change.
         is_second: The slice was read before with the same result; it is held if it is still implausible.
-        accepted: The claim that an operator accepted.
+        accepted: The doubt that an operator accepted.
     """
 
     settled: Collection[date] = frozenset()
     is_second: bool = False
-    accepted: Doubt | None = None
+    accepted: Accepted | None = None
 
     def doubt(
         self, dataset: Dataset, stored: Profile, read: Spool, *, announced_before: bool, announces: bool
@@ -106,8 +128,8 @@ class Judge:
         Args:
             held: When the slice was held since it was last published, and why, newest first.
         """
-        if self.accepted is not None and doubt.says_the_same(self.accepted):
-            return {"accepted": {"by": "an operator", **doubt.note}}
+        if self.accepted is not None and doubt.says_the_same(self.accepted.doubt):
+            return {"accepted": {**self.accepted.note, **doubt.note}}
         readings, last = 1, now
         for moment, other in held:
             if not doubt.says_the_same(other):

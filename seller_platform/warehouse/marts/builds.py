@@ -98,7 +98,7 @@ def build_partition(
 
     Raises:
         MartBuildError: PostgreSQL refused a value. The partition is as it was.
-        RequestError: A parameter is unknown or too small, or the window is not a month of the mart.
+        RequestError: A parameter is unknown, too small or too large, or the window is not a month of the mart.
         WarehouseUnavailableError: The server went away. The partition is as it was, or as it should be.
     """
     chosen = chosen_parameters(mart, parameters or {})
@@ -194,14 +194,15 @@ def chosen_parameters(mart: Mart, given: Mapping[str, int]) -> dict[str, int]:
     """Return the value of each parameter of a mart.
 
     Raises:
-        RequestError: A parameter is unknown, or its value too small.
+        RequestError: A parameter is unknown, or its value too small or too large.
     """
     declared = {parameter.name: parameter for parameter in mart.parameters}
     for name, value in given.items():
         if name not in declared:
             raise RequestError(f"{mart.name} has no parameter {name!r}; it has {', '.join(declared) or 'none'}")
-        if value < declared[name].minimum:
-            raise RequestError(f"{mart.name}: {name} is {value}; it must be at least {declared[name].minimum}")
+        low, high = declared[name].minimum, declared[name].maximum
+        if not low <= value <= high:
+            raise RequestError(f"{mart.name}: {name} is {value}; it must be a number from {low} to {high}")
     return {name: given.get(name, parameter.default) for name, parameter in declared.items()}
 
 

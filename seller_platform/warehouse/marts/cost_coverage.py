@@ -127,7 +127,9 @@ COST_COVERAGE = Mart(
     ),
     inputs=(Input(DAILY_PRODUCT_SALES), *COST_INPUTS),
     parameters=(
-        MartParameter("least_percent", 80, "Percent of the sales that should have a valid cost; fewer are a warning."),
+        MartParameter(
+            "least_percent", 80, "Percent of the sales that should have a valid cost; fewer are a warning.", maximum=100
+        ),
     ),
     query=sql.SQL(_QUERY).format(costed=MONTH_COSTED, figures=FIGURES),
     checks=(

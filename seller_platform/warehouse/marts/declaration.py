@@ -74,12 +74,19 @@ class MartParameter:
     Attributes:
         doc: One sentence: what it does.
         minimum: The smallest value that makes sense.
+        maximum: The largest.
     """
 
     name: str
     default: int
     doc: str
     minimum: int = 0
+    maximum: int = 10_000
+
+    @property
+    def doc_with_bounds(self) -> str:
+        """The sentence with the bounds of the number."""
+        return f"{self.doc} From {self.minimum} to {self.maximum:,}."
 
 
 @dataclass(frozen=True)

@@ -198,8 +198,10 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
     ),
     inputs=(Input(DAILY_PRODUCT_SALES, required=False, months_before=1), Input(TRANSACTIONS), *COST_INPUTS),
     parameters=(
-        MartParameter("a_percent", 80, "Percent of the sales that the SKUs of class A make together."),
-        MartParameter("b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together."),
+        MartParameter("a_percent", 80, "Percent of the sales that the SKUs of class A make together.", maximum=100),
+        MartParameter(
+            "b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together.", maximum=100
+        ),
     ),
     query=sql.SQL(_QUERY).format(costed=MONTH_COSTED, figures=FIGURES),
     checks=(

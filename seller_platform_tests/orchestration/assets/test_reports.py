@@ -18,7 +18,7 @@ from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.partitions import add_accounts, asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import RUN_TAG
-from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
+from seller_platform.warehouse.connections.accounts import accounts, save_accounts, save_connection
 from seller_platform.warehouse.connections.secrets import secret_box
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -281,10 +281,9 @@ def test_a_request_that_is_refused_fails_its_run_and_no_other(reports: Reports, 
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
-        ({"accounts": ["S9.XX"]}, "there is no account 'S9.XX'"),
-        ({"selector": "dps"}, "the selector must be one of dps_date"),
-        ({"value": "yesterday"}, "dps_date must be a day in the form YYYY-MM-DD"),
-        ({"format": "xml"}, "the format must be one of json, csv"),
+        ({"accounts": ["S9.XX"]}, "there is no account 'S9.XX'; the accounts are: S1.US, S2.NZ"),
+        ({"value": "yesterday"}, "value: dps_date must be a day in the form YYYY-MM-DD, not 'yesterday'"),
+        ({"give_up_after_hours": -1}, "give_up_after_hours: input should be greater than 0, not -1"),
     ],
 )
 def test_a_config_that_cannot_be_followed_requests_nothing(
@@ -295,10 +294,28 @@ def test_a_config_that_cannot_be_followed_requests_nothing(
     failure = run.failure_data_for_node("request")
     assert failure is not None
     assert failure.error is not None
-    assert failure.error.cause is not None
-    assert problem in failure.error.cause.message
+    assert problem in failure.error.message
+    assert (failure.error.stack, failure.error.cause, failure.error.context) == ([], None, None)
     assert upstream.seen == []
     assert reports.states() == []
+
+
+@pytest.mark.parametrize("config", [{"selector": "dps_dat"}, {"format": "xml"}, {"give_up_after_hours": "soon"}])
+def test_the_launchpad_refuses_values_that_no_report_can_have(config: dict[str, Any]) -> None:
+    nothing = dg.ResourceDefinition.none_resource()
+    resources = dg.Definitions(resources={"warehouse": nothing, "seller_api": nothing})
+    job = dg.Definitions.merge(report_definitions(date(2026, 1, 1)), resources).resolve_job_def("request_reports")
+
+    with pytest.raises(dg.DagsterInvalidConfigError, match=next(iter(config))):
+        dg.validate_run_config(job, {"ops": {"request": {"config": config}}})
+
+
+def test_a_report_is_requested_of_an_account_by_its_title(reports: Reports, upstream: ReportUpstream) -> None:
+    (account, *_) = accounts(reports.database)
+
+    assert reports.request(accounts=[account.account.title]).success
+
+    assert [job["account"] for job in reports.rows("SELECT account FROM platform.report_jobs")] == [account.key]
 
 
 def test_a_ready_report_requested_by_a_clock_ahead_is_loaded(reports: Reports) -> None:

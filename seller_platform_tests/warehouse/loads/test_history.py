@@ -18,7 +18,7 @@ from seller_platform.errors import RequestError, UnknownLoadError, WarehouseUnav
 from seller_platform.warehouse.history.changes import changes_since
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.plausibility import Judge
+from seller_platform.warehouse.loads.plausibility import Accepted, Judge
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
 from seller_platform.warehouse.postgres.database import Database
 
@@ -129,7 +129,7 @@ class _Slices(RuleBasedStateMachine):
         if held.verdict is CountVerdict.HELD:
             self._write(held, self.rows)
             del self.before[held.id]
-            held = _load(self.database, [], day, judge=Judge(is_second=True, accepted=doubt_of(held)))
+            held = _load(self.database, [], day, judge=Judge(is_second=True, accepted=Accepted(doubt_of(held))))
         self._write(held, Counter({each: times for each, times in self.rows.items() if each[1] != day.start}))
 
     @rule(contents=_CONTENTS)

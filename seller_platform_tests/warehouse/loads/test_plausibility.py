@@ -14,7 +14,7 @@ from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import ImplausibleReadingError
 from seller_platform.warehouse.history.reverts import revert
 from seller_platform.warehouse.loads.copy_format import Row
-from seller_platform.warehouse.loads.plausibility import Judge
+from seller_platform.warehouse.loads.plausibility import Accepted, Judge
 from seller_platform.warehouse.loads.receipts import AccountDay, days_due, days_read, latest_receipts, open_holds
 from seller_platform.warehouse.loads.slices import Receipt, Slice, doubt_of, open_load
 from seller_platform.warehouse.postgres.database import Database
@@ -211,8 +211,8 @@ def test_an_accepted_reading_is_published_if_it_still_says_the_same(database: Da
     _load(database, _entries(600))
     doubt = doubt_of(_load(database, _entries(300), Judge(is_second=True)))
 
-    other = _load(database, _entries(200), Judge(is_second=True, accepted=doubt))
-    same = _load(database, _entries(300), Judge(is_second=True, accepted=doubt))
+    other = _load(database, _entries(200), Judge(is_second=True, accepted=Accepted(doubt)))
+    same = _load(database, _entries(300), Judge(is_second=True, accepted=Accepted(doubt)))
 
     assert other.verdict is CountVerdict.HELD
     assert (same.verdict, _count(database), _count(database, "history.transactions")) == (CountVerdict.MATCH, 300, 300)
@@ -223,8 +223,8 @@ def test_an_accepted_reading_that_lost_more_since_is_held_again(database: Databa
     _load(database, _entries(600))
     doubt = doubt_of(_load(database, _entries(300), Judge(is_second=True)))
 
-    emptied = _load(database, [], Judge(is_second=True, accepted=doubt))
-    shorter = _load(database, _entries(295), Judge(is_second=True, accepted=doubt))
+    emptied = _load(database, [], Judge(is_second=True, accepted=Accepted(doubt)))
+    shorter = _load(database, _entries(295), Judge(is_second=True, accepted=Accepted(doubt)))
 
     assert (emptied.verdict, shorter.verdict) == (CountVerdict.HELD, CountVerdict.MATCH)
 

@@ -109,7 +109,7 @@ def test_the_receipt_names_the_newest_load_of_each_input(shop: Shop) -> None:
         (PROFIT, Window(date(2026, 3, 1), date(2026, 3, 15)), {}, r"2026-03-01\.\.2026-03-14 is not one"),
         (HEALTH, MARCH, {}, "built for a whole account, not for 2026-03-01"),
         (PLAN, None, {"lead_time": 3}, "no parameter 'lead_time'; it has lead_time_days, safety_days"),
-        (PLAN, None, {"target_cover_days": 0}, "target_cover_days is 0; it must be at least 1"),
+        (PLAN, None, {"target_cover_days": 0}, "target_cover_days is 0; it must be a number from 1 to 10000"),
         (PROFIT, MARCH, {"days": 1}, "no parameter 'days'; it has none"),
     ],
 )

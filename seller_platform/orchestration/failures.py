@@ -1,0 +1,68 @@
+"""Failures of a step that people can resolve: a sentence without a stack trace."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+
+# Dagster shows the stack trace of every exception, also of a `Failure`. Only an error of another process is stored as
+# it was described there, and a description may have no stack. Dagster has no public name for it.
+from dagster._core.errors import DagsterUserCodeProcessError
+from dagster_shared.error import SerializableErrorInfo
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from seller_platform.errors import RequestError, SellerPlatformError
+from seller_platform.orchestration.tags import EXIT_CODE
+
+ACCOUNTS_FIELD = "The accounts, by their keys or titles; empty for every account."
+"""The description of config that chooses accounts."""
+
+
+class ForeseenError(DagsterUserCodeProcessError, dg.Failure):  # in this order, in which their constructors chain
+    """A failure that the run shows as its sentence alone. The step is not retried."""
+
+    def __init__(self, message: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Keep the sentence and its metadata."""
+        described = SerializableErrorInfo(message, stack=[], cls_name=None)
+        facts = {"metadata": metadata, "allow_retries": False, "user_code_process_error_infos": [described]}
+        super().__init__(message, **facts)  # type: ignore[no-untyped-call]  # Dagster's
+
+
+@contextmanager
+def foreseen() -> Iterator[None]:
+    """Turn an error that was raised on purpose into the failure of the step."""
+    try:
+        yield
+    except SellerPlatformError as error:
+        raise ForeseenError(str(error), {EXIT_CODE: error.exit_code}) from None
+
+
+class CheckedConfig(dg.Config):
+    """Config whose wrong values fail the step with a sentence for each of them.
+
+    The Launchpad refuses values of another type and values that an enumeration lacks. Bounds and dates are known only
+    to the run.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        """Check the values.
+
+        Raises:
+            ForeseenError: Some cannot be used.
+        """
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            problems = "; ".join(_problem(each) for each in error.errors())
+            message = f"The config cannot be used: {problems}. Correct it in the Launchpad, and launch the run again."
+            raise ForeseenError(message, {EXIT_CODE: RequestError.exit_code}) from None
+
+
+def _problem(error: ErrorDetails) -> str:
+    """Return an error of pydantic as a phrase. The text of our own validators names the value already."""
+    field, text = ".".join(map(str, error["loc"])), error["msg"]
+    if error["type"] == "value_error":
+        return f"{field}: {text.removeprefix('Value error, ')}"
+    return f"{field}: {text[:1].lower()}{text[1:]}, not {error['input']!r}"

@@ -1,0 +1,18 @@
+"""Config fields of jobs: the datasets and their descriptions."""
+
+from collections.abc import Sequence
+from enum import Enum
+
+from seller_platform.contract import DATASETS, REFRESHED, Dataset, dataset_named
+
+# mypy knows only enumerations whose names are literals.
+RefreshedName = Enum("RefreshedName", {each.name: each.name for each in REFRESHED})  # type: ignore[misc]
+"""The name of a dataset that is refreshed, as the Launchpad offers it."""
+
+DatasetName = Enum("DatasetName", {each.name: each.name for each in DATASETS})  # type: ignore[misc]
+"""The name of any dataset, as the Launchpad offers it."""
+
+
+def chosen_datasets(names: Sequence[Enum]) -> tuple[Dataset, ...]:
+    """Return the datasets of these names; without names, all that are refreshed."""
+    return tuple(dataset_named(name.value) for name in names) or REFRESHED

@@ -1,0 +1,107 @@
+"""The job `accept_held`, which publishes readings that are held."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+from pydantic import Field
+
+from seller_platform.clocks import Clock, utc_now
+from seller_platform.errors import RequestError
+from seller_platform.ingest.loads.holds import accept_load
+from seller_platform.orchestration.assets.datasets import load_reports
+from seller_platform.orchestration.assets.partition_loop import PartitionLoop
+from seller_platform.orchestration.failures import CheckedConfig, foreseen
+from seller_platform.orchestration.jobs.choices import DatasetName
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.warehouse.connections.accounts import accounts_named
+from seller_platform.warehouse.loads.plausibility import AN_OPERATOR
+from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.postgres.database import Database
+
+_LARGEST_LOAD = 2**63 - 1
+
+
+class AcceptHeld(CheckedConfig):
+    """The held readings to publish: one load, or all of some accounts and datasets."""
+
+    load: int | None = Field(
+        default=None,
+        ge=1,
+        le=_LARGEST_LOAD,
+        description="The number of the held load, as the failed check and `seller-platform held` show it.",
+    )
+    accounts: list[str] = Field(
+        default=[], description="Without a load: only held readings of these accounts, by their keys or titles."
+    )
+    datasets: list[DatasetName] = Field(default=[], description="Without a load: only held readings of these datasets.")
+    accepted_by: str = Field(
+        default=AN_OPERATOR, min_length=1, max_length=100, description="Who accepts them, for the receipt."
+    )
+    reason: str | None = Field(default=None, max_length=500, description="Why they are right, for the receipt.")
+
+
+def accept_job(*, clock: Clock = utc_now) -> dg.JobDefinition:
+    """Return the job; it needs the resources `warehouse` and `seller_api`."""
+
+    @dg.op(
+        description="Publishes held readings: each is read again, and published if it still says the same.",
+        out=dg.Out(dg.Nothing),
+    )
+    def accept(
+        context: dg.OpExecutionContext, config: AcceptHeld, warehouse: WarehouseResource, seller_api: SellerApiResource
+    ) -> Iterator[object]:
+        database = warehouse.database
+        with foreseen():
+            chosen = _chosen(database, config)
+
+        def publish(load: int) -> Receipt:
+            return accept_load(
+                seller_api.api,
+                database,
+                load,
+                now=clock(),
+                adaptive=warehouse.adapts_lookback,
+                run_id=context.run_id,
+                by=config.accepted_by,
+                why=config.reason,
+            )
+
+        loop = PartitionLoop(context.log, "load ")
+        for load, receipt in loop.attempt(chosen, publish):
+            context.log.info("load %s is published by load %s: %s rows", load, receipt.id, receipt.rows)
+            yield from load_reports(context.instance, database, receipt)
+        reasons = "; ".join(str(error) for error in loop.failures.values())
+        loop.fail(f"{len(loop.failures)} of {len(chosen)} held readings were not published: {reasons}")
+
+    @dg.job(name="accept_held", description=accept.description)
+    def accept_held() -> None:
+        accept()
+
+    return accept_held
+
+
+def _chosen(database: Database, config: AcceptHeld) -> list[int]:
+    """Return the loads of the held readings to publish.
+
+    Raises:
+        RequestError: The config names none, or nothing that it names is held.
+        UnknownAccountError: No listed account has that key or title.
+    """
+    if config.load is not None:
+        if config.accounts or config.datasets:
+            raise RequestError("the config names a load and accounts or datasets; choose the load or the others")
+        return [config.load]
+    if not config.accounts and not config.datasets:
+        raise RequestError("the config names nothing to accept; give a load, accounts or datasets")
+    holds = open_holds(database)
+    keys = {each.key for each in accounts_named(database, config.accounts)} if config.accounts else None
+    names = {each.value for each in config.datasets}
+    chosen = [
+        each.id for each in holds if (keys is None or each.account in keys) and (not names or each.dataset in names)
+    ]
+    if not chosen:
+        raise RequestError(
+            "no reading of these accounts and datasets is held; `seller-platform held` lists those that are"
+        )
+    return chosen

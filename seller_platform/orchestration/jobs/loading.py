@@ -1,0 +1,156 @@
+"""The jobs `backfill_history` and `refresh_now`, which load as the schedules do.
+
+A job executes the planned runs in its own process, one after the other. Each is a run of its own in the UI, with a
+materialization and the checks of each partition; a partition that fails is shown as failed there.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+
+import dagster as dg
+from pydantic import Field, field_validator
+
+from seller_platform.clocks import Clock, utc_now
+from seller_platform.contract.window import read_month
+from seller_platform.errors import SlicesFailedError
+from seller_platform.orchestration.automation.backfill import LoadRequest, plan_load
+from seller_platform.orchestration.automation.runs import PlannedRun, RunEnd, execute
+from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
+from seller_platform.orchestration.jobs.choices import RefreshedName, chosen_datasets
+from seller_platform.orchestration.partitions import account_partitions, add_accounts
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
+from seller_platform.warehouse.connections.accounts import accounts_named
+from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
+from seller_platform.warehouse.loads.receipts import receipts_of_run
+
+_DATASETS_FIELD = "The datasets; empty for every list, and the costs."
+_FAILURES_SHOWN = 200
+
+AssetJob = Callable[[date], dg.JobDefinition]
+"""Returns the job of all assets, with the partitions of a history that begins with a day."""
+
+
+class BackfillHistory(CheckedConfig):
+    """The months to load as a whole."""
+
+    from_month: str = Field(description="The first month, as YYYY-MM. History then begins with it, or earlier.")
+    to_month: str | None = Field(default=None, description="The last month, as YYYY-MM; by default the current one.")
+    accounts: list[str] = Field(default=[], description=ACCOUNTS_FIELD)
+    datasets: list[RefreshedName] = Field(default=[], description=_DATASETS_FIELD)
+
+    @field_validator("from_month", "to_month")
+    @classmethod
+    def _is_a_month(cls, text: str | None) -> str | None:
+        if text is not None:
+            read_month(text)
+        return text
+
+
+class RefreshNow(CheckedConfig):
+    """The accounts and datasets to refresh."""
+
+    accounts: list[str] = Field(default=[], description=ACCOUNTS_FIELD)
+    datasets: list[RefreshedName] = Field(default=[], description=_DATASETS_FIELD)
+
+
+def loading_jobs(history_start: date, asset_job: AssetJob, *, clock: Clock = utc_now) -> list[dg.JobDefinition]:
+    """Return both jobs; they need the resource `warehouse`, and those of the assets.
+
+    Args:
+        history_start: The first day of history of the definitions.
+    """
+
+    @dg.op(
+        name="load_months",
+        description="Loads whole months of accounts, newest first, and then today's snapshots of undated datasets.",
+        out=dg.Out(dg.Nothing),
+    )
+    def load_months(context: dg.OpExecutionContext, config: BackfillHistory, warehouse: WarehouseResource) -> None:
+        database = warehouse.database
+        with foreseen():
+            chosen = accounts_named(database, config.accounts)
+            since = keep_history_start(database, history_start)
+            last = None if config.to_month is None else read_month(config.to_month)
+            months = months_of_history(read_month(config.from_month), last, since)
+        if months[0].start < since.replace(day=1):
+            since = months[0].start
+            extend_history(database, since)
+            context.log.info(
+                "History begins with %s now, for every account. *Reload* the code location to see these months.",
+                f"{since:%Y-%m}",
+            )
+        request = LoadRequest(chosen_datasets(config.datasets), [each.key for each in chosen], since, months)
+        _load(context, warehouse, request, asset_job(since), clock())
+
+    @dg.op(
+        name="refresh",
+        description="Loads the days that are not stored yet or may have changed, as the daily refresh does.",
+        out=dg.Out(dg.Nothing),
+    )
+    def refresh(context: dg.OpExecutionContext, config: RefreshNow, warehouse: WarehouseResource) -> None:
+        with foreseen():
+            chosen = accounts_named(warehouse.database, config.accounts)
+        since = keep_history_start(warehouse.database, history_start)
+        keys = [each.key for each in chosen]
+        request = LoadRequest(chosen_datasets(config.datasets), keys, since, lookups_too=bool(config.datasets))
+        _load(context, warehouse, request, asset_job(since), clock())
+
+    @dg.job(name="backfill_history", description=load_months.description)
+    def backfill_history() -> None:
+        load_months()
+
+    @dg.job(name="refresh_now", description=refresh.description)
+    def refresh_now() -> None:
+        refresh()
+
+    return [backfill_history, refresh_now]
+
+
+def _load(
+    context: dg.OpExecutionContext,
+    warehouse: WarehouseResource,
+    request: LoadRequest,
+    asset_job: dg.JobDefinition,
+    now: datetime,
+) -> None:
+    """Execute the runs of a request, and report their loads.
+
+    Raises:
+        ForeseenError: Slices failed. All others are loaded.
+    """
+    database, instance = warehouse.database, context.instance
+    add_accounts(instance, request.accounts)
+    listed = account_partitions(instance)
+    planned = plan_load(database, request, now=now, listed=listed, adaptive=warehouse.adapts_lookback)
+    if not planned:
+        context.log.info("Nothing is due: every day that may have changed was read today.")
+    ends = list(_executed(context, planned, asset_job))
+    receipts = [receipt for end in ends for receipt in receipts_of_run(database, end.run_id)]
+    metadata = {
+        "slices": len(receipts),
+        "rows": sum(receipt.rows for receipt in receipts),
+        "changed_slices": sum(receipt.changed > 0 for receipt in receipts),
+        "runs": dg.MetadataValue.json([end.run_id for end in ends]),
+    }
+    failures = {name: problem for end in ends for name, problem in end.failures.items()}
+    if failures:
+        error = SlicesFailedError(failures, max(end.exit_code for end in ends))
+        named = dict(list(failures.items())[:_FAILURES_SHOWN])
+        raise ForeseenError(str(error), {**metadata, **named, EXIT_CODE: error.exit_code})
+    context.add_output_metadata(metadata)
+
+
+def _executed(
+    context: dg.OpExecutionContext, planned: Sequence[PlannedRun], asset_job: dg.JobDefinition
+) -> Iterator[RunEnd]:
+    for number, run in enumerate(planned, start=1):
+        names = ", ".join(dataset.name for dataset in run.datasets)
+        context.log.info(
+            "run %s of %s loads %s, %s slices from %s to %s: %s",
+            number, len(planned), names, run.slices, run.first, run.last, run.run_id,
+        )  # fmt: skip
+        end = execute(run, asset_job, context.instance, tags={REQUESTED_BY_TAG: context.run_id})
+        for sentence in sorted(end.not_offered):
+            context.log.warning("%s", sentence)
+        yield end

@@ -1,0 +1,219 @@
+"""Tests the jobs of the Launchpad over an independent upstream and PostgreSQL."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import LISTS, Window, dataset_named
+from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.jobs.holds import accept_job
+from seller_platform.orchestration.jobs.loading import loading_jobs
+from seller_platform.orchestration.partitions import account_months, asset_key, partition_key
+from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
+from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform, open_platform
+from seller_platform_tests.support.postgres import Databases
+
+ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
+ACCOUNT, OTHER = independent_upstream.KEYS["A1FOREIGN"], independent_upstream.KEYS["A.2|FOREIGN"]
+FEBRUARY = MONTHS[1]
+
+
+@dataclass
+class Desk:
+    """The jobs and a platform whose accounts are discovered."""
+
+    platform: Platform
+    definitions: dg.Definitions
+
+    def launch(self, job: str, op: str, **config: Any) -> dg.ExecuteInProcessResult:
+        return self.definitions.resolve_job_def(job).execute_in_process(
+            instance=self.platform.instance,
+            run_config={"ops": {op: {"config": config}}},
+            raise_on_error=False,
+        )
+
+    def backfill(self, **config: Any) -> dg.ExecuteInProcessResult:
+        return self.launch("backfill_history", "load_months", **config)
+
+    def failure(self, result: dg.ExecuteInProcessResult, op: str) -> tuple[str, dict[str, Any]]:
+        """Return the sentence of a failed step and its metadata. The UI shows no stack trace."""
+        data = result.failure_data_for_node(op)
+        assert data is not None
+        assert data.error is not None
+        assert data.user_failure_data is not None
+        assert (data.error.stack, data.error.cause, data.error.context) == ([], None, None)
+        return data.error.message, {name: each.value for name, each in data.user_failure_data.metadata.items()}
+
+
+@pytest.fixture(scope="module")
+def desk(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    name, home = databases.lend(), tmp_path_factory.mktemp("desk")
+    with (
+        _environment(SELLER_PLATFORM_HOME=str(home), SELLER_PLATFORM_HISTORY_START=str(HISTORY_START)),
+        Database(postgres.url(name)) as database,
+        open_platform(database, postgres.url(name), home) as platform,
+    ):
+
+        def asset_job(since: date) -> dg.JobDefinition:
+            assets = [asset_for(dataset, since) for dataset in LISTS]
+            loads = dg.Definitions(assets, resources=platform.resources, executor=dg.in_process_executor)
+            return loads.resolve_implicit_global_asset_job_def()
+
+        jobs = [*loading_jobs(HISTORY_START, asset_job), accept_job()]
+        platform.discover()
+        yield Desk(platform, dg.Definitions(jobs=jobs, resources=platform.resources, executor=dg.in_process_executor))
+    databases.take_back(name)
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
+
+
+def test_a_backfill_loads_months_of_an_account_that_is_named_by_its_title(desk: Desk) -> None:
+    result = desk.backfill(
+        from_month="2026-02", to_month="2026-02", accounts=['Ünïcode & "Sons" [EU]'], datasets=["orders", "inventory"]
+    )
+
+    assert result.success
+    assert partition_key(ACCOUNT, FEBRUARY) in desk.platform.materialized(ORDERS)
+    assert partition_key(OTHER, FEBRUARY) not in desk.platform.materialized(ORDERS)
+    assert desk.platform.materialized(INVENTORY) == {ACCOUNT}
+    (output,) = (event for event in result.all_events if event.is_successful_output)
+    metadata: dict[str, Any] = {name: each.value for name, each in output.step_output_data.metadata.items()}
+    assert (metadata["slices"], metadata["rows"]) == (2, 748)
+    runs = desk.platform.instance.get_runs(dg.RunsFilter(tags={REQUESTED_BY_TAG: result.run_id}))
+    assert {run.run_id for run in runs} == set(metadata["runs"])
+    assert {run.status for run in runs} == {dg.DagsterRunStatus.SUCCESS}
+
+
+def test_a_backfill_from_an_earlier_month_lets_history_begin_there(desk: Desk) -> None:
+    result = desk.backfill(from_month="2025-12", to_month="2025-12", accounts=[OTHER], datasets=["orders"])
+
+    assert result.success
+    december = Window.month_of(date(2025, 12, 1))
+    assert partition_key(OTHER, december) in desk.platform.materialized(ORDERS)
+    with desk.platform.database.begin() as connection:
+        assert connection.execute(text("SELECT first_day FROM platform.history_start")).scalar_one() == december.start
+
+
+def test_a_partition_that_a_backfill_cannot_load_fails_in_its_own_run_and_in_the_job(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = desk.platform.upstream.page
+
+    def without_march(path: str, query: dict[str, str]) -> Any:
+        return {"rows": 1} if query.get("start_date", "").startswith("2026-03") else page(path, query)
+
+    monkeypatch.setattr(desk.platform.upstream, "page", without_march)
+    result = desk.backfill(from_month="2026-02", to_month="2026-03", accounts=[ACCOUNT], datasets=["transactions"])
+
+    sentence, metadata = desk.failure(result, "load_months")
+    assert "1 slice was not loaded; all others were" in sentence
+    march = partition_key(ACCOUNT, MONTHS[2])
+    assert (metadata["slices"], metadata[EXIT_CODE]) == (1, 4)
+    assert f"seller.transactions {march}" in metadata
+    key = asset_key(dataset_named("transactions"))
+    statuses = desk.platform.instance.get_status_by_partition(
+        key, [march, partition_key(ACCOUNT, FEBRUARY)], account_months(HISTORY_START)
+    )
+    assert statuses is not None
+    assert {str(name): status and status.value for name, status in statuses.items()} == {
+        str(march): "FAILED",
+        str(partition_key(ACCOUNT, FEBRUARY)): "MATERIALIZED",
+    }
+
+
+def test_a_refresh_loads_what_is_due_and_says_when_nothing_is(desk: Desk) -> None:
+    result = desk.launch("refresh_now", "refresh", accounts=["Down Under"], datasets=["warehouse_stock"])
+
+    assert result.success
+    assert OTHER in desk.platform.materialized(dataset_named("warehouse_stock"))
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"from_month": "March"}, "from_month: 'March' is not a month; write it as 2026-03"),
+        ({"from_month": "2026-13"}, "from_month: '2026-13' is not a month"),
+        ({"from_month": "1999-01"}, "history cannot begin with 1999-01"),
+        ({"from_month": "2026-03", "to_month": "2026-02"}, "there are no months from 2026-03 to 2026-02"),
+        ({"from_month": "2026-02", "accounts": ["Down"]}, "there is no account 'Down'; the accounts are: "),
+    ],
+)
+def test_a_backfill_that_cannot_be_made_ends_with_a_sentence(desk: Desk, config: dict[str, Any], problem: str) -> None:
+    sentence, metadata = desk.failure(desk.backfill(**config), "load_months")
+
+    assert problem in sentence
+    assert metadata[EXIT_CODE] == 2
+
+
+@pytest.mark.parametrize(
+    ("job", "op", "config"),
+    [
+        ("backfill_history", "load_months", {"from_month": "2026-02", "datasets": ["order"]}),
+        ("backfill_history", "load_months", {"datasets": ["orders"]}),
+        ("refresh_now", "refresh", {"datasets": ["accounts"]}),
+        ("accept_held", "accept", {"load": "first"}),
+    ],
+)
+def test_the_launchpad_refuses_unknown_names_and_other_types(
+    desk: Desk, job: str, op: str, config: dict[str, Any]
+) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError):
+        dg.validate_run_config(desk.definitions.resolve_job_def(job), {"ops": {op: {"config": config}}})
+
+
+def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
+    for job, op in (("backfill_history", "load_months"), ("refresh_now", "refresh"), ("accept_held", "accept")):
+        config: Any = desk.definitions.resolve_job_def(job).get_node_named(op).definition
+        assert all(field.description for field in config.config_field.config_type.fields.values()), job
+
+
+def test_held_readings_of_an_account_are_accepted_with_the_name_and_the_reason(desk: Desk) -> None:
+    _hold_february(desk.platform)
+    (held,) = open_holds(desk.platform.database)
+
+    wrong, _ = desk.failure(desk.launch("accept_held", "accept", load=1), "accept")
+    nothing, _ = desk.failure(desk.launch("accept_held", "accept"), "accept")
+    result = desk.launch(
+        "accept_held", "accept", accounts=[ACCOUNT], datasets=["orders"], accepted_by="ann", reason="they were tests"
+    )
+
+    assert f"the reading of load 1 is not held; those held are: {held.id}" in wrong
+    assert "the config names nothing to accept" in nothing
+    assert result.success
+    assert open_holds(desk.platform.database) == ()
+    (event,) = result.get_asset_materialization_events()
+    assert event.partition == partition_key(ACCOUNT, FEBRUARY)
+    notes = event.materialization.metadata["notes"].value
+    assert isinstance(notes, dict)
+    assert (notes["accepted"]["by"], notes["accepted"]["why"]) == ("ann", "they were tests")
+    checks = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+    assert checks["reading_is_plausible"]
+
+
+def _hold_february(platform: Platform) -> None:
+    """Store orders that the upstream does not list, and read the month again."""
+    platform.months(ORDERS, first=FEBRUARY, last=FEBRUARY)
+    statement = """
+        INSERT INTO seller.orders (platform_order_id, purchase_date, sku, local_day, account, load_id, page)
+        SELECT 'extra-' || number, '2026-02-20', 'SKU', '2026-02-20', :account, 1, 1 FROM generate_series(1, 500) number
+    """
+    with platform.database.begin() as connection:
+        connection.execute(text("UPDATE platform.loads SET digest = '\\x00' WHERE dataset = 'orders'"))
+        connection.execute(text(statement), {"account": ACCOUNT})
+    platform.months(ORDERS, first=FEBRUARY, last=FEBRUARY)
