@@ -12,6 +12,7 @@
 - `logs`: logs as JSON
 - `traces`: OpenTelemetry spans
 - `csv_files`: CSV files of an operator, read strictly
+- `commands`: how the commands in messages start
 - `clocks`: the time, and moments that are past
 - `files`: files replaced whole
 - `failpoints`: where tests end a process

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import ClassVar
 
+from seller_platform.commands import runnable
+
 _ACCOUNTS_NAMED = 20
 
 
@@ -34,7 +36,8 @@ class SellerPlatformError(Exception):
         Args:
             with_step: Append the next step of the class. Without it, the message itself ends with a more exact one.
         """
-        super().__init__(f"{message}. {self.next_step.removesuffix('.')}" if with_step else message)
+        text = f"{message}. {self.next_step.removesuffix('.')}" if with_step else message
+        super().__init__(runnable(text))
 
 
 def connect_command(connection: str | None = None) -> str:

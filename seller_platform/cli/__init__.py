@@ -29,6 +29,7 @@ import click
 
 from seller_platform import __version__
 from seller_platform.cli.output import fail
+from seller_platform.commands import use_start
 from seller_platform.errors import InvalidSettingError, SellerPlatformError
 from seller_platform.logs import write_json_logs
 from seller_platform.settings import read_settings
@@ -91,7 +92,9 @@ def _cli(context: click.Context) -> None:
     or a reading is held.
     """
     with suppress(InvalidSettingError):  # a command that needs settings reports it
-        if read_settings().log_format == "json":
+        settings = read_settings()
+        use_start(settings.home)
+        if settings.log_format == "json":
             write_json_logs()
             sys.excepthook = lambda kind, error, traceback: _LOG.critical(
                 "the command failed: %s", kind.__name__, exc_info=(kind, error, traceback)

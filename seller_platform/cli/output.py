@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from seller_platform.commands import runnable
 from seller_platform.errors import SellerPlatformError
 from seller_platform.logs import are_json, facts
 
@@ -42,9 +43,9 @@ class Output:
     def say(self, text: str) -> None:
         """Print a message to standard error; where logs are JSON, log it."""
         if are_json() and not self.as_json:
-            _LOG.info("%s", text)
+            _LOG.info("%s", runnable(text))
         else:
-            self.console.print(text, markup=False)
+            self.console.print(runnable(text), markup=False)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Print a table; numbers are aligned right."""
@@ -72,7 +73,7 @@ class Output:
     def line(self, text: str) -> None:
         """Print a line of the result without formatting, and flush it."""
         if not self.as_json:
-            click.echo(text)
+            click.echo(runnable(text))
             sys.stdout.flush()
 
     def result(self, text: str, document: Mapping[str, Any]) -> None:
@@ -83,7 +84,7 @@ class Output:
     def document(self, document: Mapping[str, Any]) -> None:
         """Print the JSON document, with `--json` only."""
         if self.as_json:
-            click.echo(json.dumps(document, indent=2, default=str, ensure_ascii=False))
+            click.echo(json.dumps(_runnable(document), indent=2, default=str, ensure_ascii=False))
             sys.stdout.flush()
 
     @contextmanager
@@ -113,12 +114,12 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
     Args:
         document: The result up to the error; with `--json` it is printed in the same document.
     """
-    name = type(error).__name__
+    name, next_step = type(error).__name__, runnable(error.next_step)
     if as_json:
-        failure = {"error": name, "message": str(error), "exit_code": error.exit_code, "next_step": error.next_step}
-        click.echo(json.dumps({**(document or {}), **failure}, indent=2, default=str, ensure_ascii=False))
+        failure = {"error": name, "message": str(error), "exit_code": error.exit_code, "next_step": next_step}
+        click.echo(json.dumps(_runnable({**(document or {}), **failure}), indent=2, default=str, ensure_ascii=False))
     elif are_json():
-        _LOG.error("%s", error, extra=facts(error=name, exit_code=error.exit_code, next_step=error.next_step))
+        _LOG.error("%s", error, extra=facts(error=name, exit_code=error.exit_code, next_step=next_step))
     else:
         click.echo(f"error: {error}", err=True)
     sys.exit(error.exit_code)
@@ -127,6 +128,19 @@ def fail(error: SellerPlatformError, *, as_json: bool, document: Mapping[str, An
 def printable(text: str) -> str:
     """Return a text in which characters that would move a terminal's cursor are escape sequences."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def _runnable(value: Any) -> Any:
+    """Return a document whose messages name commands that can be run as they are printed."""
+    match value:
+        case str():
+            return runnable(value)
+        case Mapping():
+            return {name: _runnable(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_runnable(each) for each in value]
+        case _:
+            return value
 
 
 def _cell(value: object) -> str:

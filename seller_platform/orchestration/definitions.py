@@ -6,6 +6,7 @@ from datetime import date
 
 import dagster as dg
 
+from seller_platform.commands import use_start
 from seller_platform.contract import DATASETS, LISTS
 from seller_platform.logs import write_json_logs
 from seller_platform.orchestration.alerting.sensors import alert_definitions
@@ -91,6 +92,7 @@ def definitions_for(settings: Settings) -> dg.Definitions:
 
 
 _SETTINGS = read_settings()
+use_start(_SETTINGS.home)
 _STORED = {"history_start": history_start_of(_SETTINGS)}
 if _SETTINGS.log_format == "json":
     write_json_logs()

@@ -5,6 +5,7 @@ connection.
 """
 
 import json
+import os
 import secrets
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.fill import generate
+from seller_platform.commands import keep_start
 from seller_platform.contract.wire import SERVICE_STATUS
 from seller_platform.files import write_atomically
 from seller_platform.service.oauth.applications import add_application, knows_application
@@ -29,6 +31,9 @@ from seller_platform.warehouse.postgres.location import SANDBOX, WAREHOUSE, embe
 USER_EMAIL = "demo@sandbox.example"
 GROUP_TITLE = "All shops"
 _FILE = "playground.json"
+_HOME = "SELLER_PLATFORM_HOME"
+# These would lead a command of the sandbox to something else, too.
+_OTHER_VARIABLES = ("SELLER_PLATFORM_SERVICE_DATABASE_URL", "SELLER_PLATFORM_SERVICE_PUBLIC_URL")
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def open_local_stack(
         set_group(database, USER_EMAIL, GROUP_TITLE, keys)
     base_url = f"http://127.0.0.1:{port or free_port()}"
     environment = {
-        "SELLER_PLATFORM_HOME": str(folder),
+        _HOME: str(folder),
         "SELLER_PLATFORM_DATABASE_URL": warehouse_url,
         "SELLER_PLATFORM_HISTORY_START": report.period.start.isoformat(),
         "SELLER_API_BASE_URL": base_url,
@@ -95,6 +100,7 @@ def open_local_stack(
         "SELLER_API_CLIENT_SECRET": credentials.client_secret,
         "SELLER_API_REDIRECT_URI": credentials.redirect_uri,
     }
+    keep_start(folder, [name for name in (*environment, *_OTHER_VARIABLES) if name in os.environ and name != _HOME])
     with running(
         "the service",
         [sys.executable, "-m", "seller_platform.cli", "service", "run", "--port", str(urlsplit(base_url).port)],

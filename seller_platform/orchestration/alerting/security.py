@@ -13,6 +13,7 @@ import dagster as dg
 import msgspec
 
 from seller_platform.clocks import Clock
+from seller_platform.commands import runnable
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.alerting.causes import PendingMessage, redacted
 from seller_platform.orchestration.alerting.delivery import SECONDS_BETWEEN_TICKS, AlertsResource, deliver, secrets_of
@@ -136,7 +137,7 @@ def _text(kind: EventKind, events: Sequence[SecurityEvent]) -> str:
         lines.append(
             f"and {len(events) - _NAMED_EVENTS} more; `seller-platform service events --kind {kind}` lists them"
         )
-    return "\n".join((f"Security: {_TITLES[kind]}", *lines, _STEPS[kind]))
+    return runnable("\n".join((f"Security: {_TITLES[kind]}", *lines, _STEPS[kind])))
 
 
 def _line(event: SecurityEvent) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import dagster as dg
 
+from seller_platform.commands import runnable
 from seller_platform.contract import Dataset, Source
 from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError, ListChangedError, ReadingHeldError, SellerPlatformError
@@ -45,7 +46,7 @@ class Judgement:
             partition=partition,
             passed=self.passed,
             severity=self.severity,
-            description=self.description,
+            description=runnable(self.description),
             metadata={
                 name: dg.MetadataValue.null() if value is None else value for name, value in self.metadata.items()
             },

@@ -39,9 +39,7 @@ _LONGEST_WAIT_SECONDS = 3_600
 class WriteCosts(CheckedConfig):
     """The plan to write."""
 
-    plan: int = Field(
-        ge=1, le=_LARGEST_PLAN, description="The id of the plan, which `seller-platform costs plan FILE` prints."
-    )
+    plan: int = Field(ge=1, le=_LARGEST_PLAN, description="The id of the plan, which the command `costs plan` prints.")
     wait_seconds: float = Field(
         default=WAIT_SECONDS,
         ge=0,

@@ -29,7 +29,7 @@ class AcceptHeld(CheckedConfig):
         default=None,
         ge=1,
         le=_LARGEST_LOAD,
-        description="The number of the held load, as the failed check and `seller-platform held` show it.",
+        description="The number of the held load, as the failed check and the command `held` show it.",
     )
     accounts: list[str] = Field(
         default=[], description="Without a load: only held readings of these accounts, by their keys or titles."

@@ -1,0 +1,41 @@
+"""How the commands in our messages start, so that they work in the shell in which a person reads them.
+
+Messages name commands as `seller-platform ...`. Inside the sandbox of `demo` and `dev` such a command needs the folder
+of the sandbox: `dev` runs its programs on it, but a person's shell does not have its variables.
+"""
+
+import re
+import shlex
+from collections.abc import Collection
+from pathlib import Path
+
+PLAIN = "seller-platform"
+_FILE = "command"
+# These two are given the home that has the sandbox, not the sandbox.
+_COMMAND = re.compile(rf"`{PLAIN} (?!(?:dev|demo)\b)")
+
+_start = PLAIN
+
+
+def keep_start(folder: Path, unset: Collection[str]) -> None:
+    """Store in a home folder how the commands for it start, and use that in this process.
+
+    Args:
+        unset: The variables of the shell that must not reach the commands.
+    """
+    without = [word for name in sorted(unset) for word in ("-u", name)]
+    words = [*(["env", *without] if without else []), f"SELLER_PLATFORM_HOME={shlex.quote(str(folder))}", PLAIN]
+    (folder / _FILE).write_text(" ".join(words))
+    use_start(folder)
+
+
+def use_start(folder: Path) -> None:
+    """Use the start that is stored in a home folder in all messages of this process; without one, the plain name."""
+    global _start  # noqa: PLW0603  # as logging is configured: once for the process
+    stored = folder / _FILE
+    _start = stored.read_text() if stored.is_file() else PLAIN
+
+
+def runnable(text: str) -> str:
+    """Return a message whose commands can be run as they are printed."""
+    return text if _start == PLAIN else _COMMAND.sub(lambda _: f"`{_start} ", text)
