@@ -21,6 +21,9 @@ NOT_OFFERED = "not_offered"
 NOTHING_STORED = "nothing_stored"
 """Metadata of a materialization without a load: the reason why nothing is stored."""
 
+HISTORY_CHART = "rows_by_month"
+"""Metadata of an observation: the chart of an account's months."""
+
 WAITS = "waits"
 """Metadata of an observation: a sentence that says for what a partition waits."""
 

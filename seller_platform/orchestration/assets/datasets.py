@@ -23,6 +23,7 @@ from seller_platform.orchestration.assets.events import (
     materialization_of_nothing,
     outputs,
 )
+from seller_platform.orchestration.assets.history_charts import with_history_charts
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
@@ -87,6 +88,7 @@ def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
         # Newest months first, for they are used most; Dagster lists the oldest first.
         requests.sort(key=lambda request: request.month.start if request.month else date.max, reverse=True)
         results = load_each(requests, load, second_reading_seconds=warehouse.second_reading_seconds, on_wait=waits.add)
+        results = with_history_charts(results, context, dataset, database, warehouse.names)
         yield from report_results(context, dataset, seller_api, results)
 
     return land

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from statistics import median
 
-from sqlalchemy import func, select
+from sqlalchemy import Date, func, select
 
 from seller_platform.contract import LOCAL_DAY, Dataset, Window
 from seller_platform.warehouse.history.settledness import FEWEST_DAYS
@@ -19,6 +19,18 @@ _FEWEST_WEEKS = 4
 _FEWEST_ROWS = 20
 _DEVIATIONS = 7.5
 _TIMES = 3
+
+
+def rows_by_month(database: Database, dataset: Dataset, account: str) -> dict[Window, int | None]:
+    """Return the stored rows of an account by month, from its first month to its last; None for a month without any."""
+    month = func.date_trunc("month", table_for(dataset).c[dataset.slice_column]).cast(Date)
+    statement = select(month, func.count()).where(table_for(dataset).c.account == account).group_by(month)
+    with database.begin() as connection:
+        counted = dict(connection.execute(statement).tuples().all())
+    if not counted:
+        return {}
+    days = Window(min(counted), Window.month_of(max(counted)).end)
+    return {Window.month_of(part.start): counted.get(part.start) for part in days.months()}
 
 
 def unusual_days(

@@ -10,7 +10,7 @@ from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_
 from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, table_schema
 from seller_platform.orchestration.partitions import asset_key, partition_key
-from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, NOT_OFFERED, REFRESH_TAG
+from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, HISTORY_CHART, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.schema.tables import table_for
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import MONTHS, Platform
@@ -79,6 +79,21 @@ def test_a_partition_and_a_run_of_one_account_have_its_title_country_and_currenc
     assert all(len(str(word)) <= 44 for word in facts.values() if isinstance(word, str) and "/" not in word)
     tags = [platform.instance.get_run_by_id(run.run_id).tags.get(ACCOUNT_TITLE_TAG) for run in (one, both)]  # type: ignore[union-attr]
     assert tags == ["Down_Under.AU.AUD", None]
+
+
+def test_the_newest_month_of_each_account_has_the_chart_of_the_months_of_this_account_alone(platform: Platform) -> None:
+    platform.discover()
+
+    platform.months(ORDERS, last=MONTHS[1])
+    few = platform.instance.fetch_observations(asset_key(ORDERS), limit=10).records
+    platform.months(ORDERS)
+
+    records = platform.instance.fetch_observations(asset_key(ORDERS), limit=10).records
+    observed = [record.event_log_entry.asset_observation for record in records]
+    charts = {each.partition: str(each.metadata[HISTORY_CHART].value) for each in observed if each is not None}
+    assert few == []
+    assert set(charts) == {str(partition_key(key, MONTHS[-1])) for key in KEYS}
+    assert "Down Under, AU, AUD (account-42), rows: Rows from 10 to 703" in charts[f"account-42|{MONTHS[-1].start}"]
 
 
 def test_the_check_of_each_partition_points_at_its_materialization(platform: Platform) -> None:
