@@ -1,4 +1,4 @@
-"""Assets that write datasets to Parquet files, for DuckDB, Spark or a lakehouse.
+"""Assets that write datasets and marts to Parquet files, for DuckDB, Spark or a lakehouse.
 
 They exist only if SELLER_PLATFORM_EXPORT_DIR names the folder. Every machine that runs them must have it mounted.
 """
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import dagster as dg
 
-from seller_platform.contract import DATASETS, Dataset, Slicing
+from seller_platform.contract import DATASETS, Dataset
 from seller_platform.errors import NotLoadedError
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.events import (
@@ -26,9 +26,17 @@ from seller_platform.orchestration.assets.events import (
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
-from seller_platform.orchestration.partitions import asset_key, backfill_policy_of, partitions_for, read_partition_key
+from seller_platform.orchestration.partitions import (
+    ACCOUNT_PARTITIONS,
+    account_months,
+    backfill_policy_of,
+    partitions_for,
+    read_partition_key,
+)
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.marts import MARTS, Mart
+from seller_platform.warehouse.marts.tables import mart_table_for
 from seller_platform.warehouse.schema.tables import table_for
 
 if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these assets need it
@@ -37,8 +45,10 @@ if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these ass
 GROUP = "export"
 SENSOR = "exports_follow_their_inputs"
 
-EXPORTED: tuple[Dataset, ...] = tuple(dataset for dataset in DATASETS if dataset.slicing is not Slicing.CONNECTION)
-"""The datasets with files: all whose slices are of an account."""
+Source: TypeAlias = Dataset | Mart
+
+EXPORTED: tuple[Source, ...] = (*DATASETS, *MARTS)
+"""What has files."""
 
 
 def export_definitions(history_start: date, folder: Path | None) -> dg.Definitions:
@@ -49,73 +59,85 @@ def export_definitions(history_start: date, folder: Path | None) -> dg.Definitio
     """
     if folder is None:
         return dg.Definitions()
-    description = "Writes the Parquet files of slices that were loaded and have changed."
+    description = "Writes the Parquet files of slices and marts that were loaded or built and have changed."
     return dg.Definitions(
-        assets=[export_asset(dataset, history_start, folder) for dataset in EXPORTED],
+        assets=[export_asset(source, history_start, folder) for source in EXPORTED],
         sensors=[following_sensor(SENSOR, group=GROUP, description=description)],
     )
 
 
-def export_key(dataset: Dataset) -> dg.AssetKey:
-    """Return the key of the asset that writes a dataset's files."""
-    return dg.AssetKey([GROUP, dataset.name])
+def export_key(source: Source) -> dg.AssetKey:
+    """Return the key of the asset that writes the files of a dataset or a mart."""
+    return dg.AssetKey([GROUP, source.name])
 
 
-def export_asset(dataset: Dataset, history_start: date, folder: Path) -> dg.AssetsDefinition:
-    """Return the asset that writes a dataset's slices as Parquet, partition by partition.
+def exported_partitions(source: Source, history_start: date) -> dg.PartitionsDefinition[str] | None:
+    """Return the partitions of a dataset or a mart, which those of its files equal."""
+    if isinstance(source, Dataset):
+        return partitions_for(source, history_start)
+    return account_months(history_start) if source.is_monthly else ACCOUNT_PARTITIONS
+
+
+def export_asset(source: Source, history_start: date, folder: Path) -> dg.AssetsDefinition:
+    """Return the asset that writes a dataset or a mart as Parquet, partition by partition.
 
     A partition that fails does not stop the others, and is named at the end. One without a file is reported, too, if
     its input has nothing to store.
     """
-    partitions = partitions_for(dataset, history_start)
-    assert partitions is not None, f"{dataset.name} has no slices of accounts"
-    followed = dg.AssetSelection.assets(asset_key(dataset))
+    partitions = exported_partitions(source, history_start)
+    source_key = dg.AssetKey(source.table.split("."))
+    followed = dg.AssetSelection.assets(source_key)
+    table = table_for(source) if isinstance(source, Dataset) else mart_table_for(source)
+    pieces = "a single one" if partitions is None else "one for each slice"
 
     @dg.asset(
-        key=export_key(dataset),
-        description=f"Parquet files of {asset_key(dataset).to_user_string()}, one for each slice. {dataset.doc}",
+        key=export_key(source),
+        description=f"Parquet files of {source_key.to_user_string()}, {pieces}. {source.doc}",
         group_name=GROUP,
         kinds={"parquet"},
         metadata={
-            "dagster/column_schema": table_schema(table_for(dataset)),
-            "folder": dg.MetadataValue.path(folder / dataset.name),
+            "dagster/column_schema": table_schema(table),
+            "folder": dg.MetadataValue.path(folder / source.name),
         },
-        deps=[asset_key(dataset)],
+        deps=[source_key],
         partitions_def=partitions,
-        backfill_policy=backfill_policy_of(partitions),
+        backfill_policy=None if partitions is None else backfill_policy_of(partitions),
         automation_condition=follows_inputs(followed=followed, required=followed),
         dagster_type=NO_VALUE,
     )
     def export(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         tag_with_title(context, warehouse)
         # Its import takes a while.
-        from seller_platform.warehouse.readers.parquet import export_month, export_snapshots
+        from seller_platform.warehouse.readers.parquet import export_partition
 
-        def write(key: str) -> dg.AssetMaterialization:
-            account, month = read_partition_key(key)
+        def write(key: str | None) -> dg.AssetMaterialization:
+            account, month = (None, None) if key is None else read_partition_key(key)
             try:
-                if month is None:
-                    exported = export_snapshots(warehouse.database, dataset, account, folder)
-                else:
-                    exported = (export_month(warehouse.database, dataset, account, month, folder),)
+                exported = export_partition(warehouse.database, source, account, month, folder)
             except NotLoadedError:
-                reason = reason_nothing_is_stored(context.instance, asset_key(dataset), key)
-                if reason is None:
+                reason = None if key is None else reason_nothing_is_stored(context.instance, source_key, key)
+                if key is None or reason is None:
                     raise
-                return materialization_of_nothing(export_key(dataset), key, reason)
-            return materialization(dataset, key, folder, exported, warehouse.names.get(account))
+                return materialization_of_nothing(export_key(source), key, reason)
+            known = None if account is None else warehouse.names.get(account)
+            return materialization(source, key, folder, exported, known)
 
-        loop = PartitionLoop(context.log, f"{dataset.name} of ")
-        for _, event in loop.attempt(context.partition_keys, write):
+        loop = PartitionLoop(context.log, f"{source.name} of ")
+        keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
+        for _, event in loop.attempt(keys, write):
             yield event
-        loop.fail_partitions(f"partitions of {dataset.name} were not exported")
+        loop.fail_partitions(f"partitions of {source.name} were not exported")
         yield from outputs(context)
 
     return export
 
 
 def materialization(
-    dataset: Dataset, partition: str, folder: Path, exported: Sequence["Exported"], account: KnownAccount | None = None
+    source: Source,
+    partition: str | None,
+    folder: Path,
+    exported: Sequence["Exported"],
+    account: KnownAccount | None = None,
 ) -> dg.AssetMaterialization:
     """Return the materialization of a partition whose files have the stored rows."""
     newest, version = exported[-1], exported[-1].digest
@@ -123,12 +145,12 @@ def materialization(
         digests = "\n".join(f"{file.path.parent.name} {file.digest}" for file in exported)
         version = sha256(digests.encode()).hexdigest()
     return dg.AssetMaterialization(
-        asset_key=export_key(dataset),
+        asset_key=export_key(source),
         partition=partition,
         tags={"dagster/data_version": version, **partition_tags(partition)},
         metadata={
             **account_metadata(account),
-            "dagster/partition_row_count": newest.rows,
+            **({} if partition is None else {"dagster/partition_row_count": newest.rows}),
             "dagster/uri": newest.path.as_uri(),
             "path": dg.MetadataValue.path(newest.path),
             "rows": newest.rows,
@@ -136,6 +158,6 @@ def materialization(
             "files_replaced": sum(file.replaced for file in exported),
             "load_ids": list(newest.load_ids),
             "digest": short_digest(newest.digest),
-            "files_of_all": dg.MetadataValue.path(folder / dataset.name / "*" / "*" / "*.parquet"),
+            "files_of_all": dg.MetadataValue.path(folder / source.name / "**" / "*.parquet"),
         },
     )

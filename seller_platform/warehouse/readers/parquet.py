@@ -1,9 +1,10 @@
 """Writes slices as Parquet files, each replaced as a whole.
 
-The layout is Hive's, `<folder>/<dataset>/account=<key>/month=2026-03/part.parquet`, and `day=2026-03-01` for a
-snapshot. Account, month and day are read from the path; the files do not contain them. A reader never meets half a
-file: each is written under a name that readers ignore, and then renamed. Equal rows of the same loads give the same
-bytes, and a file that would not change is not replaced.
+The layout is Hive's, `<folder>/<table>/account=<key>/month=2026-03/part.parquet`, and `day=2026-03-01` for a
+snapshot. A mart of whole accounts has one file for each of them, and the list of accounts is one file. Account, month
+and day are read from the path; the files do not contain them. A reader never meets half a file: each is written under
+a name that readers ignore, and then renamed. Equal rows of the same loads give the same bytes, and a file that would
+not change is not replaced.
 """
 
 import filecmp
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -26,15 +27,19 @@ from seller_platform.contract import LOCAL_DAY, Dataset, Kind, Window
 from seller_platform.errors import ExportFolderError, NotLoadedError
 from seller_platform.failpoints import reach
 from seller_platform.files import draft_beside
-from seller_platform.warehouse.loads.receipts import was_loaded
+from seller_platform.warehouse.marts.declaration import Mart
 from seller_platform.warehouse.postgres.advisory_locks import lock
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.arrow import read_batches, schema_of
+from seller_platform.warehouse.readers.loaded import require_loaded
 from seller_platform.warehouse.readers.relations import ACCOUNT, Selection, relation_of
 from seller_platform.warehouse.schema.tables import LOADS, loads_of, table_for
 
 FILE = "part.parquet"
 METADATA_PREFIX = "seller_platform."
+
+Source: TypeAlias = Dataset | Mart
+"""What is exported."""
 
 _DRAFT = ".part.parquet.draft"
 _LOAD_ID = "load_id"
@@ -48,7 +53,7 @@ class Exported:
 
     Attributes:
         digest: Of the rows as they are written; equal rows have equal digests, whatever loads brought them.
-        load_ids: The loads that brought them.
+        load_ids: The loads that brought them; none for a mart.
         replaced: False where the file said all this already.
     """
 
@@ -59,18 +64,33 @@ class Exported:
     replaced: bool
 
 
-def export_month(database: Database, dataset: Dataset, account: str, month: Window, folder: Path) -> Exported:
-    """Make the file of an account's month equal to the stored rows.
+def export_partition(
+    database: Database, source: Source, account: str | None, month: Window | None, folder: Path
+) -> tuple[Exported, ...]:
+    """Make the files of a partition equal to the stored rows; return them, oldest first.
+
+    Args:
+        account: None for a list without accounts, which is one file.
+        month: None for a partition that is a whole account.
 
     Raises:
         ExportFolderError: The folder cannot be written to. The file is as it was.
         InexactNumberError: A number has more digits than its type. The file is as it was.
-        NotLoadedError: No day of the month was ever loaded.
+        NotLoadedError: The partition was never loaded or built.
     """
-    if not was_loaded(database, dataset, account, month):
-        raise NotLoadedError(dataset.table, f"{dataset.name} of {account}, {month}")
-    with _slice_folder(database, folder, dataset, account, f"month={month.start:%Y-%m}") as slice_folder:
-        return _replace(database, dataset, Selection(account, month), slice_folder)
+    if account is not None and month is None and isinstance(source, Dataset):
+        return export_snapshots(database, source, account, folder)
+    part = None if account is None else Selection(account, month)
+    require_loaded(database, relation_of(source), None if part is None else [part])
+    name = "" if month is None else f"month={month.start:%Y-%m}"
+    with _slice_folder(database, folder, source, account, name) as slice_folder:
+        return (_replace(database, source, part, slice_folder),)
+
+
+def export_month(database: Database, source: Source, account: str, month: Window, folder: Path) -> Exported:
+    """Make the file of an account's month equal to the stored rows; see `export_partition`."""
+    (exported,) = export_partition(database, source, account, month, folder)
+    return exported
 
 
 def export_snapshots(database: Database, dataset: Dataset, account: str, folder: Path) -> tuple[Exported, ...]:
@@ -100,16 +120,20 @@ def export_snapshots(database: Database, dataset: Dataset, account: str, folder:
     return tuple(exported)
 
 
-def path_of(folder: Path, dataset: Dataset, account: str, name: str = "") -> Path:
+def path_of(folder: Path, source: Source, account: str | None, name: str = "") -> Path:
     """Return the folder of an account's slice, percent-encoded as Hive does."""
+    if account is None:
+        return folder / source.name
     key = quote(account, safe=" !#$&()+,-.;@_~")
-    return folder / dataset.name / f"account={key}" / name
+    return folder / source.name / f"account={key}" / name
 
 
 @contextmanager
-def _slice_folder(database: Database, folder: Path, dataset: Dataset, account: str, name: str = "") -> Iterator[Path]:
+def _slice_folder(
+    database: Database, folder: Path, source: Source, account: str | None, name: str = ""
+) -> Iterator[Path]:
     """Lend the folder of a slice to one export at a time, on any machine."""
-    slice_folder = path_of(folder, dataset, account, name)
+    slice_folder = path_of(folder, source, account, name)
     with database.begin() as connection:
         lock(connection, f"export|{slice_folder.relative_to(folder)}")
         try:
@@ -119,10 +143,10 @@ def _slice_folder(database: Database, folder: Path, dataset: Dataset, account: s
             raise ExportFolderError(str(error.filename or slice_folder), error.strerror or str(error)) from error
 
 
-def _replace(database: Database, dataset: Dataset, part: Selection, slice_folder: Path) -> Exported:
+def _replace(database: Database, source: Source, part: Selection | None, slice_folder: Path) -> Exported:
     target = slice_folder / FILE
     with draft_beside(target, slice_folder / _DRAFT) as draft:
-        rows, digest, load_ids = _write(database, dataset, part, draft)
+        rows, digest, load_ids = _write(database, source, part, draft)
         reach("export.drafted")
         replaced = not target.exists() or not filecmp.cmp(draft, target, shallow=False)
         if replaced:
@@ -130,27 +154,31 @@ def _replace(database: Database, dataset: Dataset, part: Selection, slice_folder
     return Exported(target, rows, digest, load_ids, replaced)
 
 
-def _write(database: Database, dataset: Dataset, part: Selection, path: Path) -> tuple[int, str, tuple[int, ...]]:
+def _write(database: Database, source: Source, part: Selection | None, path: Path) -> tuple[int, str, tuple[int, ...]]:
     """Write the rows into a file and return their number, digest and loads.
 
     The file is on disk when this returns.
     """
-    relation, rows, loads = relation_of(dataset), 0, set[int]()
-    fields = [field for field in schema_of(relation) if field.name != ACCOUNT]
-    schema = pa.schema([*fields, pa.field("extra", pa.string())])
+    relation, rows, loads = relation_of(source), 0, set[int]()
+    # Each build writes all rows of a mart: the number of the build would change a file whose rows are as they were.
+    beside = () if relation.is_mart else _BESIDE
+    fields = [field for field in schema_of(relation) if part is None or field.name != ACCOUNT]
+    schema = pa.schema([*fields, *(pa.field(name, pa.string()) for name, _ in beside if name != _LOAD_ID)])
+    parts = None if part is None else [part]
     with path.open("wb") as file:
         sink = _Digesting(file)
         with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-            for batch in read_batches(database, relation, [part], beside=_BESIDE, rows_per_batch=_ROWS_PER_GROUP):
-                loads.update(batch.column(_LOAD_ID).unique().to_pylist())
+            for batch in read_batches(database, relation, parts, beside=beside, rows_per_batch=_ROWS_PER_GROUP):
+                if not relation.is_mart:
+                    loads.update(batch.column(_LOAD_ID).unique().to_pylist())
                 writer.write_table(pa.Table.from_batches([batch.select(schema.names)]), row_group_size=batch.num_rows)
                 rows += batch.num_rows
             # What is written so far are the rows; the footer, with the loads, is still to come.
             digest = sink.digest
             facts = {
-                "dataset": dataset.name,
-                "account": part.account,
-                "window": str(part.window),
+                "dataset": source.name,
+                "account": "" if part is None else part.account,
+                "window": "" if part is None else str(part.window),
                 "rows": str(rows),
                 "digest": digest,
                 "load_ids": ",".join(map(str, sorted(loads))),

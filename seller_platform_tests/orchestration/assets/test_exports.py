@@ -6,8 +6,9 @@ from typing import Any
 
 import dagster as dg
 from pyarrow import dataset as arrow_dataset
+from pyarrow import parquet
 
-from seller_platform.contract import Dataset, dataset_named
+from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.exports import (
     EXPORTED,
@@ -16,9 +17,12 @@ from seller_platform.orchestration.assets.exports import (
     export_asset,
     export_definitions,
     export_key,
+    exported_partitions,
 )
-from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for
+from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.marts import MARTS, Mart, mart_named
+from seller_platform.warehouse.marts.builds import build_partition
 from seller_platform_tests.support import independent_upstream
 from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
 
@@ -26,19 +30,23 @@ ORDERS, INVENTORY = dataset_named("orders"), dataset_named("inventory")
 KEYS = sorted(independent_upstream.KEYS.values())
 
 
-def _export(platform: Platform, folder: Path, dataset: Dataset, first: str, last: str) -> dg.ExecuteInProcessResult:
+def _export(
+    platform: Platform, folder: Path, source: Dataset | Mart, first: str | None = None, last: str | None = None
+) -> dg.ExecuteInProcessResult:
+    tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
     return dg.materialize(
-        [export_asset(dataset, HISTORY_START, folder)],
+        [export_asset(source, HISTORY_START, folder)],
         instance=platform.instance,
         resources={"warehouse": platform.resources["warehouse"]},
         raise_on_error=False,
-        tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
+        tags={name: key for name, key in tags.items() if key is not None},
     )
 
 
-def _facts(platform: Platform, dataset: Dataset, partition: str) -> dict[str, Any]:
+def _facts(platform: Platform, source: Dataset | Mart, partition: str | None = None) -> dict[str, Any]:
     newest = platform.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=export_key(dataset), asset_partitions=[partition]), limit=1
+        dg.AssetRecordsFilter(asset_key=export_key(source), asset_partitions=[partition] if partition else None),
+        limit=1,
     )
     materialization = newest.records[0].asset_materialization
     assert materialization is not None
@@ -96,6 +104,51 @@ def test_a_snapshot_becomes_a_file_of_its_day(platform: Platform, tmp_path: Path
     assert Path(facts["path"]).parent.name.startswith("day=20")
 
 
+def test_the_list_of_accounts_becomes_one_file(platform: Platform, tmp_path: Path) -> None:
+    platform.discover()
+
+    result = _export(platform, tmp_path, dataset_named("accounts"))
+
+    assert result.success
+    facts = _facts(platform, dataset_named("accounts"))
+    assert facts["path"] == str(tmp_path / "accounts" / "part.parquet")
+    table = parquet.read_table(facts["path"])
+    assert sorted(table["account"].to_pylist()) == KEYS
+    assert facts["rows"] == len(KEYS)
+
+
+def test_marts_become_files_of_months_and_of_accounts(platform: Platform, tmp_path: Path) -> None:
+    platform.discover()
+    for name in ("daily_product_sales", "transactions", "orders"):
+        platform.months(dataset_named(name), last=MONTHS[0])
+    platform.run([INVENTORY], KEYS[0], KEYS[-1])
+    monthly, of_accounts = mart_named("account_profit_daily"), mart_named("inventory_health")
+    partition = partition_key(KEYS[0], MONTHS[0])
+    built = build_partition(platform.database, monthly, KEYS[0], MONTHS[0])
+    build_partition(platform.database, of_accounts, KEYS[0], None)
+
+    results = [
+        _export(platform, tmp_path, monthly, partition, partition),
+        _export(platform, tmp_path, of_accounts, KEYS[0], KEYS[0]),
+    ]
+    build_partition(platform.database, monthly, KEYS[0], MONTHS[0])
+    again = _export(platform, tmp_path, monthly, partition, partition)
+    never_built = _export(platform, tmp_path, of_accounts, KEYS[1], KEYS[1])
+
+    assert all(result.success for result in (*results, again))
+    assert not never_built.success
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")) == [
+        f"account_profit_daily/account={KEYS[0]}/month={MONTHS[0].start:%Y-%m}/part.parquet",
+        f"inventory_health/account={KEYS[0]}/part.parquet",
+    ]
+    facts = _facts(platform, monthly, str(partition))
+    assert built.rows > 0
+    assert (facts["rows"], facts["files_replaced"]) == (built.rows, 0)
+    with platform.database.begin() as connection:
+        stored = connection.exec_driver_sql("SELECT sum(product_sales) FROM marts.account_profit_daily").scalar_one()
+    assert sum(parquet.read_table(facts["path"])["product_sales"].to_pylist(), Decimal()) == stored
+
+
 def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platform: Platform, tmp_path: Path) -> None:
     platform.discover()
     exports = export_definitions(HISTORY_START, tmp_path / "lake").assets or ()
@@ -128,12 +181,13 @@ def test_an_export_follows_its_input_and_not_a_load_that_changed_nothing(platfor
     assert restated == {str(first)}
 
 
-def test_exports_exist_for_every_dataset_with_accounts_if_a_folder_is_set(tmp_path: Path) -> None:
+def test_exports_exist_for_every_dataset_and_mart_if_a_folder_is_set(tmp_path: Path) -> None:
     resources = dg.Definitions(resources={"warehouse": WarehouseResource()})
     defs = dg.Definitions.merge(export_definitions(HISTORY_START, tmp_path), resources)
     specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.group_name == GROUP}
 
     assert set(specs) == {export_key(dataset) for dataset in EXPORTED}
-    assert all(specs[export_key(each)].partitions_def == partitions_for(each, HISTORY_START) for each in EXPORTED)
+    assert all(specs[export_key(each)].partitions_def == exported_partitions(each, HISTORY_START) for each in EXPORTED)
+    assert {each.table for each in EXPORTED} == {*(each.table for each in DATASETS), *(each.table for each in MARTS)}
     assert [sensor.name for sensor in defs.sensors or ()] == [SENSOR]
     assert not export_definitions(HISTORY_START, None).assets
