@@ -9,34 +9,62 @@ that `dagster.yaml` has neither a path nor a password. The plain `storage: postg
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
 
 from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry, Field, StringSource
 from dagster._config import UserConfigSchema
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecord,
+    AssetCheckExecutionRecordStatus,
+)
 from dagster._core.storage.asset_check_state import AssetCheckState
+from dagster._core.storage.event_log.base import PartitionKeyFilter
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
+from dagster._core.utils import make_new_run_id
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.storage import DagsterPostgresStorage
 from dagster_postgres.utils import DagsterPostgresException, retry_pg_connection_fn
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, Select, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from seller_platform.orchestration.instance.check_states import (
     Check,
+    CheckedAssets,
     CheckedPartitions,
-    check_states,
+    CheckStates,
+    LatestExecutions,
+    changed_partitions,
     checked_partitions,
 )
+from seller_platform.orchestration.instance.partition_keys import use_faster_functions
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
 
+# Both are for the states of checks: the newest execution of each partition without reading the table itself, which is
+# several kB wide for each slice; and the executions that are newer than an event.
+_INDEXES = {
+    "idx_asset_check_executions_newest": """
+CREATE INDEX IF NOT EXISTS idx_asset_check_executions_newest
+ON asset_check_executions (asset_key, partition, check_name, id DESC)
+INCLUDE (execution_status, run_id, evaluation_event_storage_id, materialization_event_storage_id)
+""",
+    "idx_asset_check_executions_event": """
+CREATE INDEX IF NOT EXISTS idx_asset_check_executions_event ON asset_check_executions (evaluation_event_storage_id)
+""",
+}
+_MISSING = "SELECT to_regclass(%(name)s) IS NULL"
+_LOCK = "SELECT pg_advisory_xact_lock(hashtext('asset_check_executions'))"
+# A value that changes when events are deleted, under this name among the cursors of Dagster's daemons.
+_DELETIONS = "seller_platform/deletions"
+# So many assets are read at once.
+_READERS = 4
 _RESTART_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
 
 # One statement. `store_event` of dagster-postgres takes three with a commit each, one of them a NOTIFY without a
@@ -78,6 +106,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
     """dagster-postgres with one pool for its three parts."""
 
     def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
+        use_faster_functions()
         url = driver_url(postgres_url, "psycopg2")
         super().__init__(url.render_as_string(hide_password=False), inst_data=inst_data)
         pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}
@@ -86,6 +115,7 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         self._event_log_storage = _EventLogStorage(self.postgres_url, create_engine(url, **pool))
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # there is no parameter for it
+        self._event_log_storage.add_indexes()
 
     @classmethod
     def config_type(cls) -> UserConfigSchema:
@@ -103,7 +133,24 @@ class _EventLogStorage(PostgresEventLogStorage):
         self._events = events
         self._of_event = threading.local()
         self._tables: set[str] = set()
+        self._checked_assets, self._check_states = CheckedAssets(), CheckStates()
+        self._latest_executions = LatestExecutions()
         super().__init__(postgres_url)
+
+    def add_indexes(self) -> None:
+        """Create the indexes that are missing. In a large table that takes some seconds, once; evaluations wait."""
+        with self.index_connection() as connection:
+            missing = [
+                statement
+                for name, statement in _INDEXES.items()
+                if connection.exec_driver_sql(_MISSING, {"name": name}).scalar()
+            ]
+        if missing:
+            with self._events.connect().execution_options(isolation_level="READ COMMITTED") as connection:
+                connection.exec_driver_sql(_LOCK)
+                for statement in missing:
+                    connection.exec_driver_sql(statement)
+                connection.commit()
 
     @cached_property
     def supports_asset_checks(self) -> bool:
@@ -117,17 +164,52 @@ class _EventLogStorage(PostgresEventLogStorage):
 
     def get_asset_check_state(self, keys: Sequence[Check]) -> Mapping[AssetCheckKey, AssetCheckState]:
         """Return the state of each check, partition by partition."""
-        names: dict[AssetKey, list[str]] = defaultdict(list)
-        for key, _ in keys:
-            names[key.asset_key].append(key.name)
-        whole = self._get_latest_unpartitioned_materialization_storage_ids(list(names))
-        groups = {}
-        for asset, checks in names.items():
-            loaded = self._latest_event_ids_by_partition_subquery(asset, [DagsterEventType.ASSET_MATERIALIZATION])
-            with self.index_connection() as connection:
-                rows = connection.execute(checked_partitions(asset, checks, loaded, whole.get(asset)))
-                groups[asset] = [CheckedPartitions(*row) for row in rows]
-        return check_states(self._instance, keys, groups)
+        assets = list(dict.fromkeys(key.asset_key for key, _ in keys))
+        deletions = self._instance.run_storage.get_cursor_values({_DELETIONS}).get(_DELETIONS)
+        wiped = [details and details.last_wipe_timestamp for details in self._get_assets_details(assets)]
+        with ThreadPoolExecutor(_READERS) as readers:
+            read = readers.map(lambda asset, wiped: self._checked(asset, (deletions, wiped)), assets, wiped)
+            return self._check_states.of(self._instance, keys, dict(zip(assets, read, strict=True)))
+
+    def get_latest_asset_check_execution_by_key(
+        self, check_keys: Sequence[AssetCheckKey], partition_filter: PartitionKeyFilter | None = None
+    ) -> Mapping[AssetCheckKey, AssetCheckExecutionRecord]:
+        """Return the newest execution of each check; Dagster reads all executions to find it."""
+        if partition_filter is not None or not check_keys:
+            return dict(super().get_latest_asset_check_execution_by_key(check_keys, partition_filter))
+        columns = AssetCheckExecutionsTable.c
+        numbers = self._latest_executions.read(self._fetch, check_keys)
+        records = {}
+        for row in self._fetch(select(AssetCheckExecutionsTable).where(columns.id.in_(numbers))):
+            key = AssetCheckKey(AssetKey.from_db_string(row.asset_key), row.check_name)
+            records[key] = AssetCheckExecutionRecord.from_db_row(row._mapping, key=key)
+        return records
+
+    def _fetch(self, statement: Select[Any]) -> Sequence[Any]:
+        with self.index_connection() as connection:
+            return connection.execute(statement).fetchall()
+
+    def _checked(self, asset: AssetKey, generation: object) -> CheckedPartitions:
+        def read(partitions: Sequence[str | None] | None, whole: int | None) -> Sequence[Any]:
+            named = None if partitions is None else [each for each in partitions if each is not None]
+            loaded = self._latest_event_ids_by_partition_subquery(
+                asset, [DagsterEventType.ASSET_MATERIALIZATION], asset_partitions=named
+            )
+            return self._fetch(checked_partitions(asset, loaded, whole, partitions))
+
+        return self._checked_assets.read(
+            asset,
+            generation,
+            last_event=lambda: self._fetch(select(func.max(SqlEventLogStorageTable.c.id)))[0][0] or 0,
+            last_of_whole=lambda: self._get_latest_unpartitioned_materialization_storage_ids([asset]).get(asset),
+            changed=lambda after: [row[0] for row in self._fetch(changed_partitions(asset, after))],
+            read=read,
+        )
+
+    def delete_events(self, run_id: str) -> None:
+        """Delete the events of a run; the states of checks are read anew."""
+        super().delete_events(run_id)
+        self._instance.run_storage.set_cursor_values({_DELETIONS: make_new_run_id()})
 
     def dispose(self) -> None:
         """Close the connections."""

@@ -195,7 +195,7 @@ def visit(page: Page, url: str) -> Visit:
     while True:
         page.wait_for_timeout(200)
         now = time.perf_counter()
-        if not seen.asked and now - max(seen.last_answer, seen.began) > _QUIET_SECONDS:
+        if seen.last_answer and not seen.asked and now - seen.last_answer > _QUIET_SECONDS:
             break
         if now - seen.began > _LONGEST_SECONDS:
             break

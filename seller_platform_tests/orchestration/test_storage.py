@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import psycopg
@@ -14,6 +15,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
 from dagster._core.events import DagsterEvent
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionResolvedStatus
 from dagster._core.storage.asset_check_state import AssetCheckState, bulk_update_asset_check_state
 from dagster._core.utils import make_new_run_id
 from dagster_postgres.event_log import PostgresEventLogStorage
@@ -172,46 +174,86 @@ def many(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> 
 _CHECKED = """
 INSERT INTO asset_check_executions (asset_key, check_name, partition, run_id, execution_status,
                                     evaluation_event_storage_id, materialization_event_storage_id)
-VALUES (%s, 'c', %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
 """
 _LOADED = """
 INSERT INTO event_logs (run_id, event, dagster_event_type, timestamp, asset_key, partition)
 VALUES ('loads', '{}', 'ASSET_MATERIALIZATION', now(), %s, %s) RETURNING id
 """
+_ENDED = """
+UPDATE asset_check_executions
+SET execution_status = 'SUCCEEDED', evaluation_event_storage_id = %s, materialization_event_storage_id = %s
+WHERE id IN (SELECT min(id) FROM asset_check_executions WHERE asset_key = %s AND execution_status = 'PLANNED')
+"""
 _STATUSES = ("PLANNED", "SUCCEEDED", "FAILED")
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
-def test_the_states_of_checks_are_those_of_dagster(many: Many, rng: random.Random) -> None:
-    name = f"it{next(_NUMBERS)}"
-    key = dg.AssetCheckKey(dg.AssetKey(name), "c")
+@settings(max_examples=25, deadline=None)
+def test_the_states_of_checks_are_those_of_dagster_whatever_changed_since(many: Many, rng: random.Random) -> None:
+    asset = dg.AssetKey(f"it{next(_NUMBERS)}")
+    checks = [dg.AssetCheckKey(asset, name) for name in ("c", "d")]
     partitions = many.partitions if rng.random() < 0.8 else None
     candidates: list[str | None] = (
         [*partitions.get_partition_keys(dynamic_partitions_store=many.instance)] if partitions else [None]
     )
     if partitions:
-        candidates += ["gone|2026-01-01", "a|2026-13-01"]
-    with psycopg.connect(many.url, autocommit=True) as connection:
-        for number in range(rng.randrange(40)):
-            partition = rng.choice(candidates)
-            row = connection.execute(_LOADED, (key.asset_key.to_string(), partition)).fetchone()
-            assert row
-            loaded = row[0]
-            if rng.random() < 0.8:
-                run = rng.choice(many.runs)
-                values = (key.asset_key.to_string(), partition, run, rng.choice(_STATUSES), loaded + number, loaded)
-                connection.execute(_CHECKED, values)
-
+        candidates += ["gone|2026-01-01", "a|2026-13-01", "a", "a|2026-01-01|b"]
     storage = many.instance.event_log_storage
-    with dg.partition_loading_context(dynamic_partitions_store=many.instance):
-        expected = bulk_update_asset_check_state(many.instance, [(key, partitions)], {key: AssetCheckState.empty()})[
-            key
-        ]
-        state = storage.get_asset_check_state([(key, partitions)])[key]
 
-    assert {status: subset.value for status, subset in state.subsets.items()} == {
-        status: subset.value for status, subset in expected.subsets.items()
-    }
-    assert state.latest_storage_id == expected.latest_storage_id
-    assert state.in_progress_runs == expected.in_progress_runs
+    for _ in range(3):
+        with psycopg.connect(many.url, autocommit=True) as connection:
+            for _ in range(rng.randrange(20)):
+                _change(connection, asset, rng, candidates, many.runs)
+        keys = [(check, partitions) for check in checks]
+        with dg.partition_loading_context(dynamic_partitions_store=many.instance):
+            expected = bulk_update_asset_check_state(
+                many.instance, keys, {check: AssetCheckState.empty() for check in checks}
+            )
+            states = storage.get_asset_check_state(keys)
+
+        for check in checks:
+            assert {status: subset.value for status, subset in states[check].subsets.items()} == {
+                status: subset.value for status, subset in expected[check].subsets.items()
+            }
+            assert states[check].in_progress_runs == expected[check].in_progress_runs
+        assert states[checks[0]].latest_storage_id == max(each.latest_storage_id for each in expected.values())
+
+
+def _change(
+    connection: psycopg.Connection[Any],
+    asset: dg.AssetKey,
+    rng: random.Random,
+    candidates: list[str | None],
+    runs: list[str],
+) -> None:
+    """Load a partition and check it, or end a check that was planned."""
+    partition, name = rng.choice(candidates), rng.choice(("c", "d"))
+    loaded = connection.execute(_LOADED, (asset.to_string(), partition)).fetchone()
+    checked = connection.execute(_LOADED, ("other", None)).fetchone()
+    assert loaded
+    assert checked
+    if rng.random() < 0.2:
+        connection.execute(_ENDED, (checked[0], loaded[0], asset.to_string()))
+    elif rng.random() < 0.8:
+        run, status = rng.choice(runs), rng.choice(_STATUSES)
+        connection.execute(_CHECKED, (asset.to_string(), name, partition, run, status, checked[0], loaded[0]))
+
+
+def test_the_states_of_checks_follow_deleted_events(many: Many) -> None:
+    asset = dg.AssetKey(f"it{next(_NUMBERS)}")
+    check = dg.AssetCheckKey(asset, "c")
+    storage = many.instance.event_log_storage
+    with psycopg.connect(many.url, autocommit=True) as connection:
+        for run in many.runs[:2]:
+            loaded = connection.execute(_LOADED.replace("'loads'", "%s"), (run, asset.to_string(), "a|2026-01-01"))
+            number = (loaded.fetchone() or (0,))[0]
+            values = (asset.to_string(), "c", "a|2026-01-01", run, "FAILED", number, number)
+            connection.execute(_CHECKED, values)
+    failed = AssetCheckExecutionResolvedStatus.FAILED
+    before = storage.get_asset_check_state([(check, many.partitions)])[check].subsets[failed].size
+
+    storage.delete_events(many.runs[1])
+
+    assert before == 1
+    assert storage.get_asset_check_state([(check, many.partitions)])[check].subsets[failed].size == 0

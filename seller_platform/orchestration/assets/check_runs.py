@@ -24,7 +24,7 @@ from seller_platform.orchestration.assets.checks import (
     together,
 )
 from seller_platform.orchestration.assets.events import CheckRun, judged
-from seller_platform.orchestration.instance.check_states import passed_partitions
+from seller_platform.orchestration.instance.check_results import passed_partitions
 from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import REPORTED_BY_RUN

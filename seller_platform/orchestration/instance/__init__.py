@@ -3,4 +3,5 @@
 - `home`: its folder and configuration
 - `health`: its state for `doctor`
 - `check_states`: states of partitioned checks, grouped by PostgreSQL
+- `check_results`: the newest results of checks
 """

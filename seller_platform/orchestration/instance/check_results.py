@@ -1,0 +1,42 @@
+"""The newest results of partitioned checks: which partitions passed, and why others failed."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from dagster import AssetCheckEvaluation, AssetCheckKey, DagsterInstance, PartitionsDefinition
+from dagster._core.definitions.partitions.context import partition_loading_context
+from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecordStatus,
+    AssetCheckExecutionResolvedStatus,
+)
+
+_PASSED = AssetCheckExecutionResolvedStatus.SUCCEEDED
+
+
+def passed_partitions(
+    instance: DagsterInstance, checks: Iterable[AssetCheckKey], partitions: PartitionsDefinition[str] | None
+) -> Mapping[str, frozenset[str]]:
+    """Return the partitions of which each check, by its name, has passed for the newest materialization."""
+    with partition_loading_context(dynamic_partitions_store=instance):
+        states = instance.event_log_storage.get_asset_check_state([(check, partitions) for check in checks])
+        return {
+            check.name: frozenset(state.subsets[_PASSED].subset_value.get_partition_keys())
+            if partitions is not None and _PASSED in state.subsets
+            else frozenset()
+            for check, state in states.items()
+        }
+
+
+def failed_evaluations(
+    instance: DagsterInstance, checks: Sequence[AssetCheckKey], partitions: Sequence[str]
+) -> Iterator[AssetCheckEvaluation]:
+    """Yield the failed ones among the newest evaluations of checks of partitions."""
+    storage = instance.event_log_storage
+    for found in storage.get_asset_check_partition_info(checks, partition_keys=partitions) if partitions else ():
+        if found.latest_execution_status is not AssetCheckExecutionRecordStatus.FAILED or not found.is_current:
+            continue
+        newest = storage.get_latest_asset_check_execution_by_key(
+            [found.check_key], partition_filter=PartitionKeyFilter(key=found.partition_key)
+        ).get(found.check_key)
+        if newest is not None and newest.evaluation is not None:
+            yield newest.evaluation
