@@ -1,6 +1,7 @@
 """A marketplace seller's API, landed in PostgreSQL, checked, and served again.
 
 - `cli`: the `seller-platform` command
+- `dagster`: public names for other Dagster projects
 - `orchestration`: Dagster's definitions
 - `service`: the API served over HTTP from the warehouse
 - `sandbox`: invented sellers
@@ -18,7 +19,8 @@
 - `failpoints`: where tests end a process
 - `errors`: every error raised on purpose
 
-The names in `__all__` are for readers of the warehouse in Python.
+The names in `__all__` are for readers of the warehouse in Python, and for Dagster's list of components. Those for other
+Dagster projects are in `dagster`.
 """
 
 from importlib import import_module
@@ -27,13 +29,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # pandas and SQLAlchemy take most of a second to import: a name imports its module on first use
     from seller_platform.cli.installation import open_warehouse
     from seller_platform.contract import Window, dataset_named
+    from seller_platform.orchestration.component import SellerPlatformComponent
     from seller_platform.warehouse.marts import mart_named
     from seller_platform.warehouse.readers.frames import read_frame, read_mart
 
 __version__ = "0.1.0"
-__all__ = ["Window", "dataset_named", "mart_named", "open_warehouse", "read_frame", "read_mart"]
+__all__ = [
+    "SellerPlatformComponent",
+    "Window",
+    "dataset_named",
+    "mart_named",
+    "open_warehouse",
+    "read_frame",
+    "read_mart",
+]
 
 _MODULES = {
+    "SellerPlatformComponent": "seller_platform.orchestration.component",
     "Window": "seller_platform.contract",
     "dataset_named": "seller_platform.contract",
     "mart_named": "seller_platform.warehouse.marts",
@@ -50,3 +62,7 @@ if not TYPE_CHECKING:  # for the type checker, other names do not exist
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_MODULES[name]), name)
+
+    def __dir__() -> list[str]:
+        """Return the public names, too: Dagster lists the components among them."""
+        return sorted({*globals(), *__all__})

@@ -790,6 +790,16 @@ class InvalidSettingError(SettingsError):
         super().__init__(f"{name}: {problem}", with_step=True)
 
 
+class InvalidComponentError(SettingsError):
+    """An attribute of `SellerPlatformComponent` has a value that cannot be used."""
+
+    next_step = "Correct the attribute in the component's defs.yaml."
+
+    def __init__(self, attribute: str, problem: str) -> None:
+        self.attribute = attribute
+        super().__init__(f"{attribute}: {problem}", with_step=True)
+
+
 class SecretKeyError(SettingsError):
     """Stored secrets cannot be decrypted with the present key."""
 

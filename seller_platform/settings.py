@@ -14,7 +14,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from seller_platform.errors import InvalidSettingError, MissingSettingError
 from seller_platform.logs import LogFormat
 
-_OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
+OWNER = re.compile(r"team:[A-Za-z0-9_]+|[^@\s]+@[^@\s]+\.[^@\s]+")
+"""An owner of assets, as Dagster accepts it."""
 
 
 class Settings(BaseSettings):
@@ -84,7 +85,7 @@ class Settings(BaseSettings):
     @field_validator("owner")
     @classmethod
     def _owner_of_dagster(cls, owner: str) -> str:
-        if not _OWNER.fullmatch(owner):
+        if not OWNER.fullmatch(owner):
             raise ValueError("must be an e-mail address or team:NAME")
         return owner
 

@@ -1,6 +1,7 @@
 """Dagster: assets, checks, partitions, schedules, sensors and storage.
 
 - `definitions`: everything Dagster loads
+- `component`: the component that mounts them in other projects
 - `assets`: assets and their checks
 - `automation`: schedules and planned runs
 - `jobs`: jobs for loads that a person asks for
@@ -8,6 +9,7 @@
 - `instance`: the Dagster instance
 - `resources`: the warehouse and the API
 - `failures`: failures of a step without a stack trace
+- `placement`: names of definitions in a project, and the accounts that they read
 - `partitions`: accounts, and accounts by month
 - `tags`: names of run tags and metadata
 - `storage`: Dagster's storage on PostgreSQL

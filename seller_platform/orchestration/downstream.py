@@ -3,10 +3,12 @@
 This module needs only the warehouse, neither the API nor our definitions.
 """
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 import dagster as dg
+from pydantic import SecretStr
 
 from seller_platform.contract import DATASETS
 from seller_platform.errors import ReadOnlyAssetError
@@ -16,7 +18,8 @@ from seller_platform.orchestration.partitions import (
     partitions_for,
     read_partition_key,
 )
-from seller_platform.settings import read_settings
+from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import history_start_of
 from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
@@ -51,7 +54,8 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
             NotLoadedError: One of the partitions was never loaded; the message names its account and month.
             UnknownRelationError: The input is not one of our assets.
         """
-        relation = relation_at(context.asset_key.path)
+        # A component may have put a prefix before the table.
+        relation = relation_at(context.asset_key.path[-2:])
         form = (context.definition_metadata or {}).get(FORM)
         if form is None:
             annotation = context.dagster_type.typing_type
@@ -83,20 +87,29 @@ class WarehouseIOManager(dg.ConfigurableIOManager):
 
 
 def seller_asset_specs(
-    history_start: date | None = None, *, io_manager_key: str = IO_MANAGER_KEY
+    history_start: date | None = None,
+    *,
+    io_manager_key: str = IO_MANAGER_KEY,
+    key_prefix: Sequence[str] = (),
+    database_url: str | None = None,
+    same_instance: bool = True,
 ) -> list[dg.AssetSpec]:
     """Return the specs of all datasets and marts, to be loaded by a `WarehouseIOManager`.
 
     In a workspace they are the same nodes as the assets themselves.
 
     Args:
-        history_start: The first day of our history; by default the one that is stored in the warehouse.
+        history_start: The first day of history; by default the one that is stored in the warehouse.
         io_manager_key: The resource key of the IO manager.
+        key_prefix: The key prefix of the component that has the assets.
+        database_url: The warehouse; by default that of the settings.
+        same_instance: Whether the assets are in the same Dagster instance, which then has the accounts. Otherwise
+            the accounts are read from the warehouse.
     """
 
     def spec(table: str, doc: str, group: str, partitions: dg.PartitionsDefinition[str] | None) -> dg.AssetSpec:
         return dg.AssetSpec(
-            dg.AssetKey(table.split(".")),
+            dg.AssetKey([*key_prefix, *table.split(".")]),
             description=doc,
             group_name=group,
             kinds={"postgres"},
@@ -104,9 +117,44 @@ def seller_asset_specs(
             partitions_def=partitions,
         ).with_io_manager_key(io_manager_key)
 
-    since = history_start or history_start_of(read_settings())
-    months = account_months(since)
+    since = history_start or history_start_of(_settings(database_url))
+    by_account = seller_account_partitions(database_url=database_url, same_instance=same_instance)
+    months = account_months(since, by_account)
     return [
-        *(spec(each.table, each.doc, each.area, partitions_for(each, since)) for each in DATASETS),
-        *(spec(mart.table, mart.doc, "marts", months if mart.is_monthly else ACCOUNT_PARTITIONS) for mart in MARTS),
+        *(spec(each.table, each.doc, each.area, partitions_for(each, since, by_account)) for each in DATASETS),
+        *(spec(mart.table, mart.doc, "marts", months if mart.is_monthly else by_account) for mart in MARTS),
     ]
+
+
+def seller_account_partitions(
+    *, database_url: str | None = None, same_instance: bool = True
+) -> dg.PartitionsDefinition[str]:
+    """Return the partitions by account.
+
+    Args:
+        database_url: The warehouse; by default that of the settings.
+        same_instance: Whether the Dagster instance is that of the assets, which has the accounts. Otherwise the
+            accounts are read from the warehouse; load the code location again to see new ones.
+    """
+    if same_instance:
+        return ACCOUNT_PARTITIONS
+    with Database(warehouse_url(_settings(database_url)), connections=1) as database:
+        return dg.StaticPartitionsDefinition([each.key for each in accounts(database, with_retired=True)])
+
+
+def seller_month_partitions(
+    *, database_url: str | None = None, same_instance: bool = True
+) -> dg.MultiPartitionsDefinition:
+    """Return the partitions by account and month, from the stored first day of history on.
+
+    Args:
+        database_url: The warehouse; by default that of the settings.
+        same_instance: As for `seller_account_partitions`.
+    """
+    by_account = seller_account_partitions(database_url=database_url, same_instance=same_instance)
+    return account_months(history_start_of(_settings(database_url)), by_account)
+
+
+def _settings(database_url: str | None) -> Settings:
+    settings = read_settings()
+    return settings if database_url is None else settings.model_copy(update={"database_url": SecretStr(database_url)})

@@ -9,8 +9,8 @@ from seller_platform.contract import Dataset, Slicing, Window
 
 ACCOUNT = "account"
 MONTH = "month"
-_ACCOUNTS = "accounts"
-ACCOUNT_PARTITIONS = dg.DynamicPartitionsDefinition(name=_ACCOUNTS)
+ALL_ACCOUNTS = "accounts"
+ACCOUNT_PARTITIONS = dg.DynamicPartitionsDefinition(name=ALL_ACCOUNTS)
 
 # Dagster's time for a run grows faster than its partitions; these sizes keep it in proportion.
 _MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 36, 100
@@ -21,21 +21,25 @@ def asset_key(dataset: Dataset) -> dg.AssetKey:
     return dg.AssetKey(["seller", dataset.name])
 
 
-def account_months(history_start: date) -> dg.MultiPartitionsDefinition:
+def account_months(
+    history_start: date, accounts: dg.PartitionsDefinition[str] = ACCOUNT_PARTITIONS
+) -> dg.MultiPartitionsDefinition:
     """Return the partitions of dated datasets, up to and including the current month."""
     first = history_start.replace(day=1).isoformat()
     return dg.MultiPartitionsDefinition(
-        {ACCOUNT: ACCOUNT_PARTITIONS, MONTH: dg.MonthlyPartitionsDefinition(start_date=first, end_offset=1)}
+        {ACCOUNT: accounts, MONTH: dg.MonthlyPartitionsDefinition(start_date=first, end_offset=1)}
     )
 
 
-def partitions_for(dataset: Dataset, history_start: date) -> dg.PartitionsDefinition[str] | None:
+def partitions_for(
+    dataset: Dataset, history_start: date, accounts: dg.PartitionsDefinition[str] = ACCOUNT_PARTITIONS
+) -> dg.PartitionsDefinition[str] | None:
     """Return the partitions of a dataset's asset."""
     match dataset.slicing:
         case Slicing.MONTH:
-            return account_months(history_start)
+            return account_months(history_start, accounts)
         case Slicing.SNAPSHOT:
-            return ACCOUNT_PARTITIONS
+            return accounts
         case Slicing.CONNECTION:
             return None
 
@@ -64,14 +68,14 @@ def read_partition_key(key: str) -> tuple[str, Window | None]:
     return key, None
 
 
-def account_partitions(instance: dg.DagsterInstance) -> Sequence[str]:
+def account_partitions(instance: dg.DagsterInstance, name: str = ALL_ACCOUNTS) -> Sequence[str]:
     """Return every account partition, in Dagster's order."""
-    return instance.get_dynamic_partitions(_ACCOUNTS)
+    return instance.get_dynamic_partitions(name)
 
 
-def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str]) -> Sequence[str]:
+def add_accounts(instance: dg.DagsterInstance, accounts: Iterable[str], name: str = ALL_ACCOUNTS) -> Sequence[str]:
     """Add the account partitions that do not exist yet, and return them. None is ever removed."""
-    new_accounts = sorted(set(accounts) - set(account_partitions(instance)))
+    new_accounts = sorted(set(accounts) - set(account_partitions(instance, name)))
     if new_accounts:
-        instance.add_dynamic_partitions(_ACCOUNTS, new_accounts)
+        instance.add_dynamic_partitions(name, new_accounts)
     return new_accounts

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -25,9 +26,11 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
 
     Attributes:
         database_url: A `postgresql://` URL; by default the embedded server in the home folder.
+        history_start: The first day of history, for a warehouse without one; by default that of the settings.
     """
 
     database_url: str | None = None
+    history_start: str | None = None
 
     _database: Database | None = PrivateAttr(None)
     _box: SecretBox | None = PrivateAttr(None)
@@ -40,7 +43,8 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # i
         make_private_folder(settings.home)
         with Database(self.database_url or warehouse_url(settings)) as database:
             database.migrate()
-            keep_history_start(database, settings.history_start)
+            first_day = date.fromisoformat(self.history_start) if self.history_start else settings.history_start
+            keep_history_start(database, first_day)
             key = settings.secret_key.get_secret_value() if settings.secret_key else None
             self._names = AccountNames(database)
             self._database, self._box, self._home = database, secret_box(settings.home, key), settings.home

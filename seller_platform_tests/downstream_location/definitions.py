@@ -1,6 +1,6 @@
 """The finance team's assets, which read Seller Platform's assets in different ways.
 
-It imports the contract's names and the IO manager of Seller Platform, but not its definitions. It needs the warehouse
+It imports the public names of Seller Platform, but not its definitions. It needs the warehouse
 and the Dagster instance, but neither the API nor its settings.
 """
 
@@ -9,12 +9,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager, seller_asset_specs
-from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_months
-from seller_platform.settings import read_settings
-from seller_platform.warehouse.loads.history_start import history_start_of
+from seller_platform.dagster import (
+    IO_MANAGER_KEY,
+    WarehouseIOManager,
+    seller_account_partitions,
+    seller_asset_specs,
+    seller_month_partitions,
+)
 
-MONTHS = account_months(history_start_of(read_settings()))
+MONTHS = seller_month_partitions()
 
 
 def _totals(frame: pd.DataFrame, amount: str, currency: str) -> dict[str, str]:
@@ -35,7 +38,7 @@ def monthly_revenue(orders: pd.DataFrame) -> dg.MaterializeResult[None]:
 @dg.asset(
     key_prefix="finance",
     group_name="finance",
-    partitions_def=ACCOUNT_PARTITIONS,
+    partitions_def=seller_account_partitions(),
     ins={"orders": dg.AssetIn(["seller", "orders"])},
 )
 def whole_history(orders: pd.DataFrame) -> dg.MaterializeResult[None]:

@@ -18,7 +18,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import connect_command
 from seller_platform.orchestration.alerting.causes import RUN, Alerts, Cause, Failure, cause_of, redacted
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
-from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import EXIT_CODE, REPORTED_BY_RUN
 
 _KINDS = {dg.AssetCheckSeverity.ERROR: "Check", dg.AssetCheckSeverity.WARN: "Warning: check"}
@@ -52,6 +52,7 @@ class EventReader:
     until: datetime
     accounts: Collection[str]
     secrets: Sequence[str]
+    placement: Placement = WHOLE
 
     def failure(
         self, kind: str, subject: str, name: str, sentence: str, record: EventLogRecord, *, examples: str = ""
@@ -236,7 +237,7 @@ def _failures_to_report(reader: EventReader, run: dg.DagsterRun, record: EventLo
     """Return a run's failures without those that the check of the connections reports."""
     failures = list(_failures_of_run(reader, run, record))
     history = reader.instance.event_log_storage.get_asset_check_execution_history(
-        dg.AssetCheckKey(asset_key(ACCOUNTS), AUTHORIZED_CHECK), limit=_EVALUATIONS_OF_CONNECTIONS
+        dg.AssetCheckKey(reader.placement.asset_key(ACCOUNTS), AUTHORIZED_CHECK), limit=_EVALUATIONS_OF_CONNECTIONS
     )
     reported = [
         redacted(evaluation.description or "", reader.secrets)

@@ -17,6 +17,7 @@ from seller_platform.commands import runnable
 from seller_platform.errors import WarehouseUnavailableError
 from seller_platform.orchestration.alerting.causes import PendingMessage, redacted
 from seller_platform.orchestration.alerting.delivery import SECONDS_BETWEEN_TICKS, AlertsResource, deliver, secrets_of
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
@@ -57,11 +58,11 @@ class SecurityAlerts(msgspec.Struct, rename={"messages": "letters"}):
     messages: list[PendingMessage] = msgspec.field(default_factory=list)
 
 
-def security_sensor(clock: Clock) -> dg.SensorDefinition:
+def security_sensor(clock: Clock, placement: Placement = WHOLE) -> dg.SensorDefinition:
     """Return the sensor that reports security events."""
 
     @dg.sensor(
-        name="security_events",
+        name=placement.name_of("security_events"),
         description="Reports replayed codes, reused refresh tokens and locked logins of the service, to "
         "SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,

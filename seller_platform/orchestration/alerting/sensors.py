@@ -31,6 +31,7 @@ from seller_platform.orchestration.alerting.event_log import (
 )
 from seller_platform.orchestration.alerting.security import security_sensor
 from seller_platform.orchestration.partitions import account_partitions
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.settings import Settings
 from seller_platform.warehouse.connections.accounts import accounts_by_key
 from seller_platform.warehouse.postgres.database import Database
@@ -47,24 +48,31 @@ _LOG = logging.getLogger(__name__)
 Read = Callable[[EventReader, Alerts], None]
 
 
-def alert_definitions(*, clock: Clock = utc_now) -> dg.Definitions:
+def alert_definitions(*, clock: Clock = utc_now, placement: Placement = WHOLE) -> dg.Definitions:
     """Return the sensors that report failures and security events, and their resource `alerts`."""
     targets = "once for each cause, to SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log."
     return dg.Definitions(
         sensors=[
-            _sensor("run_failures", f"Reports failed runs, {targets}", newest_run_failure, read_runs, clock),
-            _sensor("check_failures", f"Reports failed checks, {targets}", newest_evaluation, read_checks, clock),
-            security_sensor(clock),
+            _sensor("run_failures", f"Reports failed runs, {targets}", newest_run_failure, read_runs, clock, placement),
+            _sensor(
+                "check_failures", f"Reports failed checks, {targets}", newest_evaluation, read_checks, clock, placement
+            ),
+            security_sensor(clock, placement),
         ],
         resources={"alerts": AlertsResource()},
     )
 
 
-def _sensor(
-    name: str, description: str, newest: Callable[[dg.DagsterInstance], int], read: Read, clock: Clock
+def _sensor(  # noqa: PLR0917  # six facts, each of another type
+    name: str,
+    description: str,
+    newest: Callable[[dg.DagsterInstance], int],
+    read: Read,
+    clock: Clock,
+    placement: Placement,
 ) -> dg.SensorDefinition:
     @dg.sensor(
-        name=name,
+        name=placement.name_of(name),
         description=description,
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -75,8 +83,8 @@ def _sensor(
         stored = _stored_alerts(context.cursor) or Alerts(latest)
         stored.read_to = min(stored.read_to, latest)  # the numbers of deleted events may come again
         open_before = list(stored.causes)
-        accounts = frozenset(account_partitions(instance))
-        reader = EventReader(instance, now - _SETTLES_AFTER, accounts, secrets_of(settings))
+        accounts = frozenset(account_partitions(instance, placement.accounts_name))
+        reader = EventReader(instance, now - _SETTLES_AFTER, accounts, secrets_of(settings), placement)
         read(reader, stored)
         look_up_failed(reader, stored)
         for level, text in _messages(stored, open_before, settings):

@@ -30,9 +30,10 @@ from seller_platform.orchestration.assets.checks import (
     check_specs,
     evaluations_of_connections,
 )
-from seller_platform.orchestration.assets.events import dataset_asset, materialization, outputs
+from seller_platform.orchestration.assets.events import dataset_asset, events_of, materialization, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
-from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, account_partitions, add_accounts, asset_key
+from seller_platform.orchestration.partitions import account_partitions, add_accounts
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection, accounts, connections
 from seller_platform.warehouse.loads.receipts import newest_receipts, open_holds
@@ -50,18 +51,21 @@ _SECOND_READING_SECONDS = 15.0
 _CONNECTIONS_AT_ONCE = 4
 
 
-def discovery_definitions(*, clock: Clock = utc_now, tick_seconds: float = _TICK_SECONDS) -> dg.Definitions:
+def discovery_definitions(
+    *, clock: Clock = utc_now, tick_seconds: float = _TICK_SECONDS, placement: Placement = WHOLE
+) -> dg.Definitions:
     """Return the asset and the sensor of discovery, without the resources `warehouse` and `seller_api`."""
-    return dg.Definitions(assets=[accounts_asset(ACCOUNTS)], sensors=[_discovery_sensor(ACCOUNTS, clock, tick_seconds)])
+    sensor = _discovery_sensor(ACCOUNTS, clock, tick_seconds, placement)
+    return dg.Definitions(assets=[accounts_asset(ACCOUNTS, placement)], sensors=[sensor])
 
 
-def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
+def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that discovers the accounts of every connection and adds their partitions."""
-    authorized = dg.AssetCheckSpec(AUTHORIZED_CHECK, asset=asset_key(dataset), description=AUTHORIZED_DOC)
+    authorized = dg.AssetCheckSpec(AUTHORIZED_CHECK, asset=placement.asset_key(dataset), description=AUTHORIZED_DOC)
 
     def execute_checks(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         chosen = {check.name for check in context.selected_asset_check_keys}
-        names = {connection.name for connection in connections(warehouse.database)}
+        names = {connection.name for connection in placement.chosen(connections(warehouse.database))}
         loads = {receipt.account: (receipt, rows) for receipt, rows in recounted(warehouse.database, dataset)}
         loads = {name: load for name, load in loads.items() if name in names}
         yield from (
@@ -77,20 +81,21 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
             if evaluation.check_name in chosen
         )
         if AUTHORIZED_CHECK in chosen:
-            judgement = judge_connections(warehouse, {}, utc_now())
+            judgement = judge_connections(warehouse, {}, utc_now(), placement)
             yield authorized_evaluation(context.instance, dataset, judgement)
 
     @dataset_asset(
         dataset,
         None,
+        placement,
         description=dataset.doc,
-        check_specs=[*check_specs(dataset, None), authorized],
+        check_specs=[*check_specs(dataset, None, placement), authorized],
         execute_checks=execute_checks,
     )
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
-        by_name = {connection.name: connection for connection in connections(warehouse.database)}
+        by_name = {connection.name: connection for connection in placement.chosen(connections(warehouse.database))}
 
         def read(name: str) -> tuple[Sequence[KnownAccount], Receipt]:
             return discover(
@@ -106,10 +111,13 @@ def accounts_asset(dataset: Dataset) -> dg.AssetsDefinition:
             loop.add("default", NotConnectedError())
         loaded: list[tuple[KnownConnection, Receipt]] = []
         for name, (listed, receipt) in loop.attempt(by_name, read):
-            add_accounts(context.instance, [account.key for account in listed])
+            readable = [account.key for account in placement.chosen(listed)]
+            add_accounts(context.instance, readable, placement.accounts_name)
             loaded.append((by_name[name], receipt))
-        yield from _events(context.instance, warehouse.database, dataset, loaded, loop.failures, by_run=True)
-        judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now())
+        yield from _events(
+            context.instance, warehouse.database, dataset, loaded, loop.failures, placement=placement, by_run=True
+        )
+        judgement = judge_connections(warehouse, denials_of(loop.failures, utc_now()), utc_now(), placement)
         yield authorized_evaluation(context.instance, dataset, judgement)
         names = ", ".join(loop.failures)
         loop.fail(f"{len(loop.failures)} connections did not give their accounts: {names}. All others did")
@@ -160,12 +168,14 @@ class _Answers:
     failures: Mapping[str, SellerPlatformError]
 
 
-def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg.SensorDefinition:
+def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float, placement: Placement) -> dg.SensorDefinition:
+    key = placement.asset_key(dataset)
+
     @dg.sensor(
-        name="discover_accounts",
+        name=placement.name_of("discover_accounts"),
         description="Reads the accounts of every connection each hour, adds the partitions of new ones, retires "
         "missing ones, and reports which connections must be authorised again.",
-        target=dg.AssetSelection.assets(asset_key(dataset)),
+        target=dg.AssetSelection.assets(key),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
@@ -174,26 +184,31 @@ def _discovery_sensor(dataset: Dataset, clock: Clock, tick_seconds: float) -> dg
     ) -> dg.SensorResult:
         now, instance, database = clock(), context.instance, warehouse.database
         stored = msgspec.json.decode(context.cursor or "{}", type=_SensorState)
-        by_name = {connection.name: connection for connection in connections(database)}
+        by_name = {connection.name: connection for connection in placement.chosen(connections(database))}
         due = sorted((name for name in by_name if stored.is_due(name, now)), key=lambda name: stored.due.get(name, ""))
         answers = _ask([by_name[name] for name in due], seller_api, database.url, tick_seconds)
         for name, error in answers.failures.items():
             context.log.warning("connection %s: %s", name, error)
         loaded = [(by_name[name], receipt) for name, receipt in answers.receipts.items()]
         # One by one, for an evaluation refers to the materialization before it.
-        for event in _events(instance, database, dataset, loaded, answers.failures, by_run=False):
+        events = _events(instance, database, dataset, loaded, answers.failures, placement=placement, by_run=False)
+        for event in events_of(key, instance, events):
             instance.report_runless_asset_event(event)
         state = stored.after(by_name, answers, now)
-        judgement = judge_connections(warehouse, state.denials, now)
+        judgement = judge_connections(warehouse, state.denials, now, placement)
         if answers.receipts or answers.failures or judgement.description != stored.description:
-            instance.report_runless_asset_event(authorized_evaluation(instance, dataset, judgement))
+            evaluation = authorized_evaluation(instance, dataset, judgement)
+            for event in events_of(key, instance, [evaluation]):
+                instance.report_runless_asset_event(event)
         # Other processes discover accounts, too.
-        partitions = set(account_partitions(instance))
-        new_accounts = [account.key for account in accounts(database) if account.key not in partitions]
+        partitions = set(account_partitions(instance, placement.accounts_name))
+        listed = placement.chosen(accounts(database))
+        new_accounts = [account.key for account in listed if account.key not in partitions]
+        requests = [placement.account_partitions.build_add_request(new_accounts)] if new_accounts else []
         return dg.SensorResult(
             skip_reason=f"{len(answers.receipts)} of {len(by_name)} connections were asked, {len(answers.failures)} "
             f"gave no answer; {len(new_accounts)} accounts are new",
-            dynamic_partitions_requests=[ACCOUNT_PARTITIONS.build_add_request(new_accounts)] if new_accounts else [],
+            dynamic_partitions_requests=requests,
             cursor=msgspec.json.encode(msgspec.structs.replace(state, description=judgement.description)).decode(),
         )
 
@@ -247,6 +262,7 @@ def _events(
     loaded: Sequence[tuple[KnownConnection, Receipt]],
     failures: Mapping[str, SellerPlatformError],
     *,
+    placement: Placement,
     by_run: bool,
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Yield a materialization for each load, and the checks' evaluations of all connections together.
@@ -256,7 +272,7 @@ def _events(
     """
     if not loaded and not any(isinstance(error, ReadingHeldError) for error in failures.values()):
         return
-    names = {connection.name for connection in connections(database)}
+    names = {connection.name for connection in placement.chosen(connections(database))}
     receipts = {name: receipt for name, receipt in newest_receipts(database, dataset).items() if name in names}
     for connection, receipt in loaded:
         event = materialization(

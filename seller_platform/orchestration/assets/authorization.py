@@ -20,6 +20,7 @@ from seller_platform.errors import (
 from seller_platform.orchestration.assets.checks import Judgement
 from seller_platform.orchestration.assets.events import judged
 from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import Grants
@@ -49,10 +50,12 @@ def denials_of(failures: Mapping[str, SellerPlatformError], now: datetime) -> di
     }
 
 
-def judge_connections(warehouse: WarehouseResource, denials: Mapping[str, Denial], now: datetime) -> Judgement:
-    """Return whether all connections are authorised, by their grants and their last answers."""
+def judge_connections(
+    warehouse: WarehouseResource, denials: Mapping[str, Denial], now: datetime, placement: Placement = WHOLE
+) -> Judgement:
+    """Return whether all connections that are read are authorised, by their grants and their last answers."""
     grants = {grant.connection: grant for grant in Grants(warehouse.database, warehouse.box).facts()}
-    names = [connection.name for connection in connections(warehouse.database)]
+    names = [each.name for each in placement.chosen(connections(warehouse.database))]
     refused, expiring = {}, {}
     for name in names:
         grant, denial = grants.get(name), denials.get(name)

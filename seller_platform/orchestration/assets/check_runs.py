@@ -25,7 +25,7 @@ from seller_platform.orchestration.assets.checks import (
 )
 from seller_platform.orchestration.assets.events import CheckRun, judged
 from seller_platform.orchestration.instance.check_results import passed_partitions
-from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
+from seller_platform.orchestration.partitions import partition_key, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
 from seller_platform.warehouse.loads.receipts import open_holds
@@ -47,7 +47,7 @@ def check_run_of(dataset: Dataset) -> CheckRun:
     def execute(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         chosen = chosen_partitions(context)
         parts = None if chosen is None else [read_partition_key(key) for key in chosen]
-        yield from reported(context, asset_key(dataset), chosen, _results(warehouse.database, dataset, parts))
+        yield from reported(context, context.assets_def.key, chosen, _results(warehouse.database, dataset, parts))
 
     return execute
 

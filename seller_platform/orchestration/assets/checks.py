@@ -19,6 +19,7 @@ from seller_platform.contract.loads import CountVerdict
 from seller_platform.errors import ContractViolationError, ListChangedError, ReadingHeldError, SellerPlatformError
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedMaterialization, judged
 from seller_platform.orchestration.partitions import asset_key
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
 from seller_platform.warehouse.loads.recounts import StoredRows
 from seller_platform.warehouse.loads.slices import Receipt, held_error
@@ -308,12 +309,14 @@ def checks_of(dataset: Dataset) -> tuple[SliceCheck, ...]:
     return tuple(check for check in SLICE_CHECKS if check.applies_to(dataset))
 
 
-def check_specs(dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None) -> list[dg.AssetCheckSpec]:
+def check_specs(
+    dataset: Dataset, partitions: dg.PartitionsDefinition[str] | None, placement: Placement = WHOLE
+) -> list[dg.AssetCheckSpec]:
     """Return the specs of a dataset's checks."""
     return [
         dg.AssetCheckSpec(
             check.name,
-            asset=asset_key(dataset),
+            asset=placement.asset_key(dataset),
             description=check.doc,
             partitions_def=partitions,
             blocking=check.is_blocking,

@@ -20,7 +20,7 @@ from seller_platform.orchestration.assets.events import dataset_asset
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.failures import CheckedConfig, ForeseenError, foreseen
-from seller_platform.orchestration.partitions import ACCOUNT_PARTITIONS, asset_key
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE
 from seller_platform.warehouse.connections.accounts import account_of
@@ -48,20 +48,21 @@ class WriteCosts(CheckedConfig):
     )
 
 
-def cost_definitions() -> dg.Definitions:
+def cost_definitions(placement: Placement = WHOLE) -> dg.Definitions:
     """Return the asset and the job of costs, without the resources `warehouse` and `seller_api`."""
-    return dg.Definitions(assets=[cost_asset()], jobs=[write_job()])
+    return dg.Definitions(assets=[cost_asset(placement)], jobs=[write_job(placement)])
 
 
-def cost_asset() -> dg.AssetsDefinition:
+def cost_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that loads the cost periods of every product, as daily snapshots."""
 
     @dataset_asset(
         COST_PERIODS,
-        ACCOUNT_PARTITIONS,
+        placement.account_partitions,
+        placement,
         description=f"{COST_PERIODS.doc} One request for each SKU of the inventory and of the daily sales.",
-        deps=[asset_key(dataset_named("inventory"))],
-        check_specs=check_specs(COST_PERIODS, ACCOUNT_PARTITIONS),
+        deps=[placement.asset_key(dataset_named("inventory"))],
+        check_specs=check_specs(COST_PERIODS, placement.account_partitions, placement),
         execute_checks=check_run_of(COST_PERIODS),
     )
     def cost_periods(
@@ -89,10 +90,13 @@ def cost_asset() -> dg.AssetsDefinition:
     return cost_periods
 
 
-def write_job() -> dg.JobDefinition:
+def write_job(placement: Placement = WHOLE) -> dg.JobDefinition:
     """Return the job that applies the reviewed plan whose id its config gives."""
 
     @dg.op(
+        name=placement.name_of("write"),
+        pool=placement.pool,
+        tags=placement.tags,
         description="Writes the costs of a reviewed plan, and reads them back until the upstream has them.",
         out=dg.Out(dg.Nothing),
     )
@@ -113,7 +117,7 @@ def write_job() -> dg.JobDefinition:
             raise ForeseenError(str(applied.problem), {**metadata, EXIT_CODE: applied.problem.exit_code})
         context.add_output_metadata(metadata)
 
-    @dg.job(name="write_costs", description=write.description)
+    @dg.job(name=placement.name_of("write_costs"), description=write.description)
     def write_costs() -> None:
         write()
 

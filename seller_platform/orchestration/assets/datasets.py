@@ -28,6 +28,7 @@ from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import CHANGED, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import account_of, connections
@@ -42,21 +43,22 @@ _DAILY = (timedelta(hours=26), timedelta(hours=50))
 _DISCOVERY = (timedelta(hours=3), timedelta(hours=12))
 
 
-def asset_for(dataset: Dataset, history_start: date) -> dg.AssetsDefinition:
+def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that loads a list into its table, one slice for each partition.
 
     A run may have any number of partitions. Each has events of its own. A partition that fails does not stop the
     others, and is named at the end.
     """
-    partitions = partitions_for(dataset, history_start)
+    partitions = partitions_for(dataset, history_start, placement.account_partitions)
 
     @dataset_asset(
         dataset,
         partitions,
+        placement,
         description=dataset.doc,
         # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
-        check_specs=check_specs(dataset, partitions),
+        check_specs=check_specs(dataset, partitions, placement),
         execute_checks=check_run_of(dataset),
     )
     def land(

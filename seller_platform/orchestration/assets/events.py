@@ -4,7 +4,7 @@ A run over many partitions yields events for each of them: results returned from
 partition the same metadata.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeAlias
 
@@ -25,6 +25,7 @@ from sqlalchemy.dialects import postgresql
 from seller_platform.contract import Dataset
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.partitions import asset_key, backfill_policy_of
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount
@@ -57,6 +58,7 @@ def table_schema(table: Table) -> dg.TableSchema:
 def dataset_asset(
     dataset: Dataset,
     partitions: dg.PartitionsDefinition[str] | None,
+    placement: Placement = WHOLE,
     *,
     deps: Sequence[dg.AssetKey] = (),
     **options: Any,
@@ -67,10 +69,10 @@ def dataset_asset(
         options: Further arguments of `checkable_asset`.
     """
     spec = dg.AssetSpec(
-        asset_key(dataset),
+        placement.asset_key(dataset),
         deps=deps,
         description=options.pop("description"),
-        group_name=dataset.area,
+        group_name=placement.group_of(dataset.area),
         kinds={"postgres"},
         metadata={
             "dagster/column_schema": table_schema(table_for(dataset)),
@@ -79,7 +81,7 @@ def dataset_asset(
         },
         partitions_def=partitions,
     )
-    return checkable_asset(spec, **options)
+    return checkable_asset(spec, pool=placement.pool, op_tags=placement.tags, **options)
 
 
 def checkable_asset(
@@ -99,9 +101,9 @@ def checkable_asset(
         @wraps(function)
         def body(context: dg.AssetExecutionContext, **resources: Any) -> Iterator[object]:
             if context.selected_asset_keys:
-                yield from function(context, **resources)
+                yield from events_of(spec.key, context.instance, function(context, **resources))
             else:
-                yield from execute_checks(context, resources["warehouse"])
+                yield from events_of(spec.key, context.instance, execute_checks(context, resources["warehouse"]))
                 yield from outputs(context)
 
         return dg.multi_asset(
@@ -114,6 +116,29 @@ def checkable_asset(
         )(body)
 
     return decorate
+
+
+def events_of(key: dg.AssetKey, instance: dg.DagsterInstance, events: Iterable[Any]) -> Iterator[Any]:
+    """Yield the events of one asset under its key, to which other projects may have added a prefix."""
+    for event in events:
+        if isinstance(event, dg.AssetMaterialization) and event.asset_key != key:
+            yield dg.AssetMaterialization(
+                asset_key=key, partition=event.partition, metadata=event.metadata, tags=event.tags
+            )
+        elif isinstance(event, dg.AssetCheckEvaluation) and event.asset_key != key:
+            yield dg.AssetCheckEvaluation(
+                asset_key=key,
+                check_name=event.check_name,
+                partition=event.partition,
+                passed=event.passed,
+                severity=event.severity,
+                description=event.description,
+                metadata=event.metadata,
+                blocking=event.blocking,
+                target_materialization_data=judged(instance, key, event.partition),
+            )
+        else:
+            yield event
 
 
 def outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:

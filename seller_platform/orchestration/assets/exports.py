@@ -3,7 +3,7 @@
 They exist only if SELLER_PLATFORM_EXPORT_DIR names the folder. Every machine that runs them must have it mounted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,7 @@ from seller_platform.errors import NotLoadedError
 from seller_platform.orchestration.account_names import account_metadata
 from seller_platform.orchestration.assets.events import (
     NO_VALUE,
+    events_of,
     materialization_of_nothing,
     outputs,
     partition_tags,
@@ -23,16 +24,17 @@ from seller_platform.orchestration.assets.events import (
     short_digest,
     table_schema,
 )
+from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.partitions import (
-    ACCOUNT_PARTITIONS,
     account_months,
     backfill_policy_of,
     partitions_for,
     read_partition_key,
 )
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import MARTS, Mart
@@ -51,18 +53,28 @@ EXPORTED: tuple[Source, ...] = (*DATASETS, *MARTS)
 """What has files."""
 
 
-def export_definitions(history_start: date, folder: Path | None) -> dg.Definitions:
+def export_definitions(
+    history_start: date,
+    folder: Path | None,
+    placement: Placement = WHOLE,
+    datasets: Collection[Dataset] = DATASETS,
+) -> dg.Definitions:
     """Return the assets and the sensor of exports, without the resource `warehouse`.
 
     Args:
         folder: The folder for the files; None defines nothing.
+        datasets: The datasets that have assets.
     """
     if folder is None:
         return dg.Definitions()
-    description = "Writes the Parquet files of slices and marts that were loaded or built and have changed."
+    exported = [source for source in EXPORTED if source in (*datasets, *marts_of(datasets))]
+    sensor = following_sensor(
+        placement.name_of(SENSOR),
+        target=dg.AssetSelection.assets(*(placement.key(export_key(source)) for source in exported)),
+        description="Writes the Parquet files of slices and marts that were loaded or built and have changed.",
+    )
     return dg.Definitions(
-        assets=[export_asset(source, history_start, folder) for source in EXPORTED],
-        sensors=[following_sensor(SENSOR, group=GROUP, description=description)],
+        assets=[export_asset(source, history_start, folder, placement) for source in exported], sensors=[sensor]
     )
 
 
@@ -71,29 +83,34 @@ def export_key(source: Source) -> dg.AssetKey:
     return dg.AssetKey([GROUP, source.name])
 
 
-def exported_partitions(source: Source, history_start: date) -> dg.PartitionsDefinition[str] | None:
+def exported_partitions(
+    source: Source, history_start: date, placement: Placement = WHOLE
+) -> dg.PartitionsDefinition[str] | None:
     """Return the partitions of a dataset or a mart, which those of its files equal."""
+    accounts = placement.account_partitions
     if isinstance(source, Dataset):
-        return partitions_for(source, history_start)
-    return account_months(history_start) if source.is_monthly else ACCOUNT_PARTITIONS
+        return partitions_for(source, history_start, accounts)
+    return account_months(history_start, accounts) if source.is_monthly else accounts
 
 
-def export_asset(source: Source, history_start: date, folder: Path) -> dg.AssetsDefinition:
+def export_asset(
+    source: Source, history_start: date, folder: Path, placement: Placement = WHOLE
+) -> dg.AssetsDefinition:
     """Return the asset that writes a dataset or a mart as Parquet, partition by partition.
 
     A partition that fails does not stop the others, and is named at the end. One without a file is reported, too, if
     its input has nothing to store.
     """
-    partitions = exported_partitions(source, history_start)
-    source_key = dg.AssetKey(source.table.split("."))
+    partitions = exported_partitions(source, history_start, placement)
+    asset, source_key = placement.key(export_key(source)), placement.key(dg.AssetKey(source.table.split(".")))
     followed = dg.AssetSelection.assets(source_key)
     table = table_for(source) if isinstance(source, Dataset) else mart_table_for(source)
     pieces = "a single one" if partitions is None else "one for each slice"
 
     @dg.asset(
-        key=export_key(source),
+        key=asset,
         description=f"Parquet files of {source_key.to_user_string()}, {pieces}. {source.doc}",
-        group_name=GROUP,
+        group_name=placement.group_of(GROUP),
         kinds={"parquet"},
         metadata={
             "dagster/column_schema": table_schema(table),
@@ -124,8 +141,8 @@ def export_asset(source: Source, history_start: date, folder: Path) -> dg.Assets
 
         loop = PartitionLoop(context.log, f"{source.name} of ")
         keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
-        for _, event in loop.attempt(keys, write):
-            yield event
+        written = (event for _, event in loop.attempt(keys, write))
+        yield from events_of(asset, context.instance, written)
         loop.fail_partitions(f"partitions of {source.name} were not exported")
         yield from outputs(context)
 

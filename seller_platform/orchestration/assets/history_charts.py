@@ -12,7 +12,7 @@ from seller_platform.contract import Dataset, Window
 from seller_platform.ingest.loads.slices import SliceResult
 from seller_platform.orchestration.account_names import AccountNames, account_metadata, subject_of
 from seller_platform.orchestration.assets.charts import Figure, line_chart, markdown_image
-from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.tags import HISTORY_CHART
 from seller_platform.warehouse.history.volumes import rows_by_month
 from seller_platform.warehouse.postgres.database import Database
@@ -42,7 +42,7 @@ def with_history_charts(
             chart = dg.MetadataValue.md(markdown_image(figure, line_chart(figure)))
             context.log_event(
                 dg.AssetObservation(
-                    asset_key(dataset),
+                    context.assets_def.key,
                     partition=partition_key(account, newest),
                     metadata={**account_metadata(known), HISTORY_CHART: chart},
                 )

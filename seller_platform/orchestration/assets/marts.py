@@ -1,12 +1,12 @@
 """One asset for each mart, and the sensor that requests those whose inputs changed."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import date
 from typing import Any
 
 import dagster as dg
 
-from seller_platform.contract import Slicing, Window
+from seller_platform.contract import DATASETS, Dataset, Slicing, Window
 from seller_platform.orchestration.account_names import account_metadata, subject_of
 from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
@@ -25,13 +25,12 @@ from seller_platform.orchestration.automation.conditions import following_sensor
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
-    ACCOUNT_PARTITIONS,
     MONTH,
     account_months,
-    asset_key,
     partition_key,
     read_partition_key,
 )
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart
@@ -44,13 +43,28 @@ SENSOR = "marts_follow_their_inputs"
 _UNCHANGED = Judgement(passed=True, description="Neither rows nor inputs changed since the partition was built.")
 
 
-def mart_definitions(history_start: date) -> dg.Definitions:
-    """Return the assets and the sensor of marts, without the resource `warehouse`."""
-    description = "Builds the partitions of marts whose inputs were loaded and have changed."
-    return dg.Definitions(
-        assets=[mart_asset(mart, history_start) for mart in MARTS],
-        sensors=[following_sensor(SENSOR, group=GROUP, description=description)],
+def mart_definitions(
+    history_start: date, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
+) -> dg.Definitions:
+    """Return the assets and the sensor of marts, without the resource `warehouse`.
+
+    Args:
+        datasets: The datasets that have assets; a mart with another input is left out.
+    """
+    marts = marts_of(datasets)
+    if not marts:
+        return dg.Definitions()
+    sensor = following_sensor(
+        placement.name_of(SENSOR),
+        target=dg.AssetSelection.assets(*(placement.key(mart_key(mart)) for mart in marts)),
+        description="Builds the partitions of marts whose inputs were loaded and have changed.",
     )
+    return dg.Definitions(assets=[mart_asset(mart, history_start, placement) for mart in marts], sensors=[sensor])
+
+
+def marts_of(datasets: Collection[Dataset]) -> list[Mart]:
+    """Return the marts whose inputs are all among these datasets."""
+    return [mart for mart in MARTS if all(each.dataset in datasets for each in mart.inputs)]
 
 
 def mart_key(mart: Mart) -> dg.AssetKey:
@@ -58,22 +72,26 @@ def mart_key(mart: Mart) -> dg.AssetKey:
     return dg.AssetKey([GROUP, mart.name])
 
 
-def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
+def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) -> dg.AssetsDefinition:
     """Return the asset that builds a mart, partition by partition.
 
     A partition that fails does not stop the others, and is named at the end.
     """
-    partitions = account_months(history_start) if mart.is_monthly else ACCOUNT_PARTITIONS
+    accounts, key = placement.account_partitions, placement.key(mart_key(mart))
+    partitions = account_months(history_start, accounts) if mart.is_monthly else accounts
 
     spec = dg.AssetSpec(
-        mart_key(mart),
+        key,
         description=mart.doc,
-        group_name=GROUP,
+        group_name=placement.group_of(GROUP),
         kinds={"postgres", "sql"},
-        metadata=definition_metadata(mart),
-        deps=[dg.AssetDep(asset_key(each.dataset), partition_mapping=_mapping(mart, each)) for each in mart.inputs],
+        metadata=definition_metadata(mart, placement),
+        deps=[
+            dg.AssetDep(placement.asset_key(each.dataset), partition_mapping=_mapping(mart, each))
+            for each in mart.inputs
+        ],
         partitions_def=partitions,
-        automation_condition=follows(mart),
+        automation_condition=follows(mart, placement),
     )
 
     def execute_checks(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
@@ -96,12 +114,12 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
             )
             for each in recheck(warehouse.database, mart, parts, skips=is_passed)
         )
-        yield from reported(context, mart_key(mart), chosen, results)
+        yield from reported(context, key, chosen, results)
 
     @checkable_asset(
         spec,
         check_specs=[
-            dg.AssetCheckSpec(check.name, asset=mart_key(mart), description=check.doc, partitions_def=partitions)
+            dg.AssetCheckSpec(check.name, asset=key, description=check.doc, partitions_def=partitions)
             for check in mart.all_checks
         ],
         execute_checks=execute_checks,
@@ -132,29 +150,29 @@ def mart_asset(mart: Mart, history_start: date) -> dg.AssetsDefinition:
     return build
 
 
-def follows(mart: Mart) -> dg.AutomationCondition[dg.AssetKey]:
+def follows(mart: Mart, placement: Placement = WHOLE) -> dg.AutomationCondition[dg.AssetKey]:
     """Return the condition that requests a partition when its inputs are loaded or change.
 
     The list of accounts is left out: with it, each new account would request all marts again.
     """
     return follows_inputs(
-        followed=_keys(each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION),
-        required=_keys(each for each in mart.inputs if each.required),
+        followed=_keys(placement, (each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION)),
+        required=_keys(placement, (each for each in mart.inputs if each.required)),
     )
 
 
-def definition_metadata(mart: Mart) -> dict[str, object]:
+def definition_metadata(mart: Mart, placement: Placement = WHOLE) -> dict[str, object]:
     """Return the metadata of a mart's asset, which all its partitions share."""
     return {
         "dagster/column_schema": table_schema(mart_table_for(mart)),
-        "dagster/column_lineage": column_lineage(mart),
+        "dagster/column_lineage": column_lineage(mart, placement),
         "dagster/table_name": mart.table,
     }
 
 
-def column_lineage(mart: Mart) -> dg.TableColumnLineage:
+def column_lineage(mart: Mart, placement: Placement = WHOLE) -> dg.TableColumnLineage:
     """Return the columns of datasets from which each column of the mart is computed."""
-    keys = {each.dataset.name: asset_key(each.dataset) for each in mart.inputs}
+    keys = {each.dataset.name: placement.asset_key(each.dataset) for each in mart.inputs}
     return dg.TableColumnLineage(
         {
             column.name: [
@@ -283,5 +301,5 @@ def _mapping(mart: Mart, source: Input) -> dg.PartitionMapping | None:
     )
 
 
-def _keys(inputs: Iterator[Input]) -> dg.AssetSelection:
-    return dg.AssetSelection.assets(*(asset_key(each.dataset) for each in inputs))
+def _keys(placement: Placement, inputs: Iterator[Input]) -> dg.AssetSelection:
+    return dg.AssetSelection.assets(*(placement.asset_key(each.dataset) for each in inputs))

@@ -5,7 +5,7 @@ account with a report to load or a failure to report. Ticks that time out and ru
 table still has the work, and the next tick requests it again, in a run with a key of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -35,6 +35,7 @@ from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
 from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.orchestration.tags import ACCOUNT_TAG, RUN_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of, accounts_named
@@ -96,30 +97,40 @@ class RequestReports(CheckedConfig):
         return ReportOrder(self.selector, self.value, self.format, timedelta(hours=self.give_up_after_hours))
 
 
-def report_definitions(history_start: date, *, clock: Clock = utc_now) -> dg.Definitions:
+def report_definitions(
+    history_start: date, *, clock: Clock = utc_now, placement: Placement = WHOLE, schedules: bool = True
+) -> dg.Definitions:
     """Return the job, the schedule, the sensor and the asset of reports.
 
     They need the resources `warehouse` and `seller_api`.
+
+    Args:
+        schedules: Whether the schedule is on when it is first loaded.
     """
-    job = _request_job(clock)
+    job = _request_job(clock, placement)
     return dg.Definitions(
-        assets=[_report_asset(history_start, clock)],
+        assets=[_report_asset(history_start, clock, placement)],
         jobs=[job],
         schedules=[
             dg.ScheduleDefinition(
-                name="request_reports_daily",
+                name=placement.name_of("request_reports_daily"),
                 job=job,
                 cron_schedule=_DAILY,
                 description="Requests yesterday's daily product sales of every account.",
-                default_status=dg.DefaultScheduleStatus.RUNNING,
+                default_status=dg.DefaultScheduleStatus.RUNNING if schedules else dg.DefaultScheduleStatus.STOPPED,
             )
         ],
-        sensors=[_report_sensor(clock)],
+        sensors=[_report_sensor(clock, placement)],
     )
 
 
-def _request_job(clock: Clock) -> dg.JobDefinition:
-    @dg.op(description="Requests one report for each account, unless a report with the same content is open.")
+def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
+    @dg.op(
+        name=placement.name_of("request"),
+        pool=placement.pool,
+        tags=placement.tags,
+        description="Requests one report for each account, unless a report with the same content is open.",
+    )
     def request(
         context: dg.OpExecutionContext,
         config: RequestReports,
@@ -128,7 +139,7 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
     ) -> None:
         database, order, now = warehouse.database, config.order, clock()
         with foreseen():
-            chosen = accounts_named(database, config.accounts)
+            chosen = placement.chosen(accounts_named(database, config.accounts))
             for account in chosen:
                 order.value_for(account, now)  # raises before any report is requested
 
@@ -148,22 +159,23 @@ def _request_job(clock: Clock) -> dg.JobDefinition:
                 loop.failures |= {error.report: error for error in take_failures(database, account.key, now=now)}
         _fail(loop, "reports were not requested")
 
-    @dg.job(name="request_reports", description=request.description)
+    @dg.job(name=placement.name_of("request_reports"), description=request.description)
     def request_reports() -> None:
         request()
 
     return request_reports
 
 
-def _report_asset(history_start: date, clock: Clock) -> dg.AssetsDefinition:
-    partitions = partitions_for(REPORT_ROWS, history_start)
+def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg.AssetsDefinition:
+    partitions = partitions_for(REPORT_ROWS, history_start, placement.account_partitions)
 
     @dataset_asset(
         REPORT_ROWS,
         partitions,
+        placement,
         description=f"{REPORT_ROWS.doc} A run loads every report of its accounts that is ready; without "
         "one it reports what is stored.",
-        check_specs=check_specs(REPORT_ROWS, partitions),
+        check_specs=check_specs(REPORT_ROWS, partitions, placement),
         execute_checks=check_run_of(REPORT_ROWS),
     )
     def report_rows(
@@ -203,11 +215,11 @@ def _fail(loop: PartitionLoop, what: str) -> None:
     loop.fail(f"{len(loop.failures)} {what}: {reasons}")
 
 
-def _report_sensor(clock: Clock) -> dg.SensorDefinition:
+def _report_sensor(clock: Clock, placement: Placement) -> dg.SensorDefinition:
     @dg.sensor(
-        name="report_jobs",
+        name=placement.name_of("report_jobs"),
         description="Polls the requested reports, and requests runs that load those that are ready.",
-        target=dg.AssetSelection.assets(asset_key(REPORT_ROWS)),
+        target=dg.AssetSelection.assets(placement.asset_key(REPORT_ROWS)),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
@@ -216,7 +228,8 @@ def _report_sensor(clock: Clock) -> dg.SensorDefinition:
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         database = warehouse.database
         polls = poll_due(seller_api.api, database, clock=clock, seconds=_TICK_SECONDS, limit=_POLLS_PER_TICK)
-        requests = tuple(_run_requests(database, context.instance, clock()))
+        listed = frozenset(account_partitions(context.instance, placement.accounts_name))
+        requests = tuple(_run_requests(database, context.instance, listed, clock()))
         yield from requests
         if not requests:
             yield dg.SkipReason(f"{polls} polls; nothing to load")
@@ -224,7 +237,9 @@ def _report_sensor(clock: Clock) -> dg.SensorDefinition:
     return report_jobs
 
 
-def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
+def _run_requests(
+    database: Database, instance: dg.DagsterInstance, partitions: Collection[str], now: datetime
+) -> Iterator[dg.RunRequest]:
     """Yield a run for each account with something to load or a failure to report.
 
     An account with a run that is under way gets none.
@@ -234,7 +249,7 @@ def _run_requests(database: Database, instance: dg.DagsterInstance, now: datetim
         of_account.setdefault(job.account, []).append(job)
     if not of_account:
         return
-    partitions, names = set(account_partitions(instance)), AccountNames(database)
+    names = AccountNames(database)
     under_way = _keys_under_way(instance, [job for jobs in of_account.values() for job in jobs], now)
     due = (
         [job for job in jobs if _may_run(job, now)]

@@ -9,7 +9,7 @@ import dagster as dg
 from seller_platform.client.http.retries import Wait
 from seller_platform.contract import Dataset
 from seller_platform.ingest.loads.slices import SliceRequest
-from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.tags import WAITS
 
 # While an upstream is away, every request waits. Dagster keeps each report for ever.
@@ -34,7 +34,9 @@ class WaitReports:
         _LOG.warning("%s waits: %s", request, reason)  # for `sync`, which shows no log of the run
         self._context.log.warning("%s waits: %s", request, reason)
         key = partition_key(request.account, request.month)
-        self._context.log_event(dg.AssetObservation(asset_key(self._dataset), partition=key, metadata={WAITS: reason}))
+        self._context.log_event(
+            dg.AssetObservation(self._context.assets_def.key, partition=key, metadata={WAITS: reason})
+        )
 
     def of_request(self, request: SliceRequest, wait: Wait) -> None:
         """Report that an HTTP request of a slice waits."""

@@ -30,11 +30,13 @@ def follows_inputs(*, followed: dg.AssetSelection, required: dg.AssetSelection) 
     )
 
 
-def following_sensor(name: str, *, group: str, description: str) -> dg.AutomationConditionSensorDefinition:
-    """Return the sensor that evaluates the automation conditions of a group's assets."""
+def following_sensor(
+    name: str, *, target: dg.AssetSelection, description: str
+) -> dg.AutomationConditionSensorDefinition:
+    """Return the sensor that evaluates the automation conditions of assets."""
     return dg.AutomationConditionSensorDefinition(
         name,
-        target=dg.AssetSelection.groups(group),
+        target=target,
         description=description,
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,

@@ -13,7 +13,8 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source, Window
 from seller_platform.orchestration.account_names import title_tags
-from seller_platform.orchestration.partitions import asset_key, partition_key, read_partition_key
+from seller_platform.orchestration.partitions import partition_key, read_partition_key
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount
 
@@ -156,7 +157,12 @@ def plan_snapshots(
 
 
 def execute(
-    planned: PlannedRun, job: dg.JobDefinition, instance: dg.DagsterInstance, *, tags: Mapping[str, str] = _NO_TAGS
+    planned: PlannedRun,
+    job: dg.JobDefinition,
+    instance: dg.DagsterInstance,
+    placement: Placement = WHOLE,
+    *,
+    tags: Mapping[str, str] = _NO_TAGS,
 ) -> RunEnd:
     """Execute a run in this process, and return its result even if steps fail.
 
@@ -166,7 +172,7 @@ def execute(
     """
     result = job.execute_in_process(
         instance=instance,
-        asset_selection=[asset_key(dataset) for dataset in planned.datasets],
+        asset_selection=[placement.asset_key(dataset) for dataset in planned.datasets],
         tags={**planned.tags, **tags},
         run_id=planned.run_id,
         run_config=_QUIET,

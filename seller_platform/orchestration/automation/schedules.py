@@ -18,7 +18,8 @@ import dagster as dg
 from seller_platform.contract import REFRESHED, Dataset, Source, Window
 from seller_platform.orchestration.automation.due import accounts_by_month, grouped_by_plan, newest_month, plan_refresh
 from seller_platform.orchestration.automation.runs import PlannedRun, plan_months, plan_snapshots
-from seller_platform.orchestration.partitions import account_partitions, asset_key
+from seller_platform.orchestration.partitions import account_partitions
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
@@ -60,34 +61,51 @@ class _Tick:
     database: Database
     listed: Sequence[str]
     adaptive: bool
+    placement: Placement
 
     @property
     def accounts(self) -> list[str]:
-        return [account.key for account in accounts(self.database)]
+        return [account.key for account in self.placement.chosen(accounts(self.database))]
 
     def days(self, moment: datetime | None = None) -> list[AccountDay]:
         """Return the local day of each account that is not retired, at a moment."""
         at = moment or self.now
-        return [AccountDay.at(at, each.key, each.zone_or_utc) for each in accounts(self.database)]
+        return [
+            AccountDay.at(at, each.key, each.zone_or_utc) for each in self.placement.chosen(accounts(self.database))
+        ]
 
 
-def schedule_definitions(history_start: date, datasets: Sequence[Dataset] = REFRESHED) -> dg.Definitions:
+def schedule_definitions(
+    history_start: date,
+    datasets: Sequence[Dataset] = REFRESHED,
+    placement: Placement = WHOLE,
+    *,
+    running: bool = True,
+) -> dg.Definitions:
     """Return the schedules of each area's assets; they need the resource `warehouse`.
 
     Args:
         history_start: The first day of interest: days from it on that were never read are due.
         datasets: The datasets that have assets. A sensor discovers the accounts, and a schedule of its own requests
             the reports.
+        running: Whether the schedules are on when they are first loaded.
     """
     of_area: dict[str, list[Dataset]] = defaultdict(list)
     for dataset in datasets:
         of_area[dataset.area].append(dataset)
     return dg.Definitions(
-        schedules=[each for area, group in of_area.items() for each in _schedules_of(area, group, history_start)]
+        schedules=[
+            each
+            for area, group in of_area.items()
+            for each in _schedules_of(area, group, history_start, placement, running=running)
+        ]
     )
 
 
-def _schedules_of(area: str, datasets: Sequence[Dataset], history_start: date) -> Iterator[dg.ScheduleDefinition]:
+def _schedules_of(
+    area: str, datasets: Sequence[Dataset], history_start: date, placement: Placement, *, running: bool
+) -> Iterator[dg.ScheduleDefinition]:
+    status = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
     snapshots = [dataset for dataset in datasets if not dataset.is_dated and dataset.source is Source.LIST]
     dated = [dataset for dataset in datasets if dataset.is_dated]
     yield _schedule(
@@ -95,7 +113,9 @@ def _schedules_of(area: str, datasets: Sequence[Dataset], history_start: date) -
         "Reads the days that may have changed and were not read yet on the account's local day, newest first.",
         datasets,
         lambda tick: _refresh(tick, datasets, history_start),
+        placement,
         cron=_REFRESH,
+        default_status=status,
     )
     if dated:
         yield _schedule(
@@ -103,7 +123,9 @@ def _schedules_of(area: str, datasets: Sequence[Dataset], history_start: date) -
             f"Reads the last {CLOSED_MONTHS} closed months again as a whole, for corrections made after the lookback.",
             dated,
             lambda tick: _reread(tick, dated, history_start),
+            placement,
             cron=_WEEKLY,
+            default_status=status,
         )
     if snapshots:
         yield _schedule(
@@ -113,6 +135,7 @@ def _schedules_of(area: str, datasets: Sequence[Dataset], history_start: date) -
             lambda tick: plan_snapshots(
                 snapshots, tick.accounts, listed=tick.listed, whole=True, longest=_PARTITIONS_PER_RUN
             ),
+            placement,
             cron=_HOURLY,
             default_status=dg.DefaultScheduleStatus.STOPPED,
         )
@@ -123,14 +146,17 @@ def _schedule(
     description: str,
     datasets: Sequence[Dataset],
     plan: Callable[[_Tick], Iterable[PlannedRun]],
+    placement: Placement,
     *,
     cron: str,
-    default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.RUNNING,
+    default_status: dg.DefaultScheduleStatus,
 ) -> dg.ScheduleDefinition:
+    schedule_name = placement.name_of(name)
+
     @dg.schedule(
         cron,
-        name=name,
-        target=dg.AssetSelection.assets(*(asset_key(dataset) for dataset in datasets)),
+        name=schedule_name,
+        target=dg.AssetSelection.assets(*(placement.asset_key(dataset) for dataset in datasets)),
         description=description,
         default_status=default_status,
         execution_timezone="UTC",
@@ -140,20 +166,22 @@ def _schedule(
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         now = context.scheduled_execution_time
         under_way = context.instance.get_runs_count(
-            dg.RunsFilter(tags={"dagster/schedule_name": name}, statuses=_UNDER_WAY, created_after=now - _LONGEST_RUN)
+            dg.RunsFilter(
+                tags={"dagster/schedule_name": schedule_name}, statuses=_UNDER_WAY, created_after=now - _LONGEST_RUN
+            )
         )
         if under_way:
             yield dg.SkipReason(f"{under_way} runs of an earlier tick are under way; the next tick requests the rest")
             return
-        listed = account_partitions(context.instance)
-        tick = _Tick(now, warehouse.database, listed, adaptive=warehouse.adapts_lookback)
+        listed = account_partitions(context.instance, placement.accounts_name)
+        tick = _Tick(now, warehouse.database, listed, adaptive=warehouse.adapts_lookback, placement=placement)
         planned = sorted(plan(tick), key=newest_month, reverse=True)[:_RUNS_PER_TICK]
         known = accounts(warehouse.database)
         for run in planned:
             names = "+".join(dataset.name for dataset in run.datasets)
             yield dg.RunRequest(
                 run_key=":".join([names, *filter(None, (run.first, run.last))]),
-                asset_selection=[asset_key(dataset) for dataset in run.datasets],
+                asset_selection=[placement.asset_key(dataset) for dataset in run.datasets],
                 tags=run.tags_with(known),
             )
         if not planned:

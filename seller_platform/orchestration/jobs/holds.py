@@ -6,12 +6,15 @@ import dagster as dg
 from pydantic import Field
 
 from seller_platform.clocks import Clock, utc_now
+from seller_platform.contract import dataset_named
 from seller_platform.errors import RequestError
 from seller_platform.ingest.loads.holds import accept_load
 from seller_platform.orchestration.assets.datasets import load_reports
+from seller_platform.orchestration.assets.events import events_of
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.failures import CheckedConfig, foreseen
 from seller_platform.orchestration.jobs.choices import DatasetName
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts_named
 from seller_platform.warehouse.loads.plausibility import AN_OPERATOR
@@ -41,10 +44,13 @@ class AcceptHeld(CheckedConfig):
     reason: str | None = Field(default=None, max_length=500, description="Why they are right, for the receipt.")
 
 
-def accept_job(*, clock: Clock = utc_now) -> dg.JobDefinition:
+def accept_job(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.JobDefinition:
     """Return the job; it needs the resources `warehouse` and `seller_api`."""
 
     @dg.op(
+        name=placement.name_of("accept"),
+        pool=placement.pool,
+        tags=placement.tags,
         description="Publishes held readings: each is read again, and published if it still says the same.",
         out=dg.Out(dg.Nothing),
     )
@@ -70,11 +76,12 @@ def accept_job(*, clock: Clock = utc_now) -> dg.JobDefinition:
         loop = PartitionLoop(context.log, "load ")
         for load, receipt in loop.attempt(chosen, publish):
             context.log.info("load %s is published by load %s: %s rows", load, receipt.id, receipt.rows)
-            yield from load_reports(context.instance, database, receipt)
+            key = placement.asset_key(dataset_named(receipt.dataset))
+            yield from events_of(key, context.instance, load_reports(context.instance, database, receipt))
         reasons = "; ".join(str(error) for error in loop.failures.values())
         loop.fail(f"{len(loop.failures)} of {len(chosen)} held readings were not published: {reasons}")
 
-    @dg.job(name="accept_held", description=accept.description)
+    @dg.job(name=placement.name_of("accept_held"), description=accept.description)
     def accept_held() -> None:
         accept()
 

@@ -4,13 +4,14 @@ A job executes the planned runs in its own process, one after the other. Each is
 materialization and the checks of each partition; a partition that fails is shown as failed there.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date, datetime
 
 import dagster as dg
 from pydantic import Field, field_validator
 
 from seller_platform.clocks import Clock, utc_now
+from seller_platform.contract import DATASETS, Dataset
 from seller_platform.contract.window import read_month
 from seller_platform.errors import SlicesFailedError
 from seller_platform.orchestration.automation.backfill import LoadRequest, plan_load
@@ -18,6 +19,7 @@ from seller_platform.orchestration.automation.runs import PlannedRun, RunEnd, ex
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, ForeseenError, foreseen
 from seller_platform.orchestration.jobs.choices import RefreshedName, chosen_datasets
 from seller_platform.orchestration.partitions import account_partitions, add_accounts
+from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
 from seller_platform.warehouse.connections.accounts import accounts_named
@@ -54,22 +56,33 @@ class RefreshNow(CheckedConfig):
     datasets: list[RefreshedName] = Field(default=[], description=_DATASETS_FIELD)
 
 
-def loading_jobs(history_start: date, asset_job: AssetJob, *, clock: Clock = utc_now) -> list[dg.JobDefinition]:
+def loading_jobs(
+    history_start: date,
+    asset_job: AssetJob,
+    placement: Placement = WHOLE,
+    datasets: Collection[Dataset] = DATASETS,
+    *,
+    clock: Clock = utc_now,
+) -> list[dg.JobDefinition]:
     """Return both jobs; they need the resource `warehouse`, and those of the assets.
 
     Args:
         history_start: The first day of history of the definitions.
+        datasets: The datasets that have assets.
     """
 
+    def readable(names: Sequence[RefreshedName]) -> list[Dataset]:
+        return [dataset for dataset in chosen_datasets(names) if dataset in datasets]
+
     @dg.op(
-        name="load_months",
+        name=placement.name_of("load_months"),
         description="Loads whole months of accounts, newest first, and then today's snapshots of undated datasets.",
         out=dg.Out(dg.Nothing),
     )
     def load_months(context: dg.OpExecutionContext, config: BackfillHistory, warehouse: WarehouseResource) -> None:
         database = warehouse.database
         with foreseen():
-            chosen = accounts_named(database, config.accounts)
+            chosen = placement.chosen(accounts_named(database, config.accounts))
             since = keep_history_start(database, history_start)
             last = None if config.to_month is None else read_month(config.to_month)
             months = months_of_history(read_month(config.from_month), last, since)
@@ -80,27 +93,27 @@ def loading_jobs(history_start: date, asset_job: AssetJob, *, clock: Clock = utc
                 "History begins with %s now, for every account. *Reload* the code location to see these months.",
                 f"{since:%Y-%m}",
             )
-        request = LoadRequest(chosen_datasets(config.datasets), [each.key for each in chosen], since, months)
-        _load(context, warehouse, request, asset_job(since), clock())
+        request = LoadRequest(readable(config.datasets), [each.key for each in chosen], since, months)
+        _load(context, warehouse, request, asset_job(since), placement, now=clock())
 
     @dg.op(
-        name="refresh",
+        name=placement.name_of("refresh"),
         description="Loads the days that are not stored yet or may have changed, as the daily refresh does.",
         out=dg.Out(dg.Nothing),
     )
     def refresh(context: dg.OpExecutionContext, config: RefreshNow, warehouse: WarehouseResource) -> None:
         with foreseen():
-            chosen = accounts_named(warehouse.database, config.accounts)
+            chosen = placement.chosen(accounts_named(warehouse.database, config.accounts))
         since = keep_history_start(warehouse.database, history_start)
         keys = [each.key for each in chosen]
-        request = LoadRequest(chosen_datasets(config.datasets), keys, since, lookups_too=bool(config.datasets))
-        _load(context, warehouse, request, asset_job(since), clock())
+        request = LoadRequest(readable(config.datasets), keys, since, lookups_too=bool(config.datasets))
+        _load(context, warehouse, request, asset_job(since), placement, now=clock())
 
-    @dg.job(name="backfill_history", description=load_months.description)
+    @dg.job(name=placement.name_of("backfill_history"), description=load_months.description)
     def backfill_history() -> None:
         load_months()
 
-    @dg.job(name="refresh_now", description=refresh.description)
+    @dg.job(name=placement.name_of("refresh_now"), description=refresh.description)
     def refresh_now() -> None:
         refresh()
 
@@ -112,6 +125,8 @@ def _load(
     warehouse: WarehouseResource,
     request: LoadRequest,
     asset_job: dg.JobDefinition,
+    placement: Placement,
+    *,
     now: datetime,
 ) -> None:
     """Execute the runs of a request, and report their loads.
@@ -120,12 +135,12 @@ def _load(
         ForeseenError: Slices failed. All others are loaded.
     """
     database, instance = warehouse.database, context.instance
-    add_accounts(instance, request.accounts)
-    listed = account_partitions(instance)
+    add_accounts(instance, request.accounts, placement.accounts_name)
+    listed = account_partitions(instance, placement.accounts_name)
     planned = plan_load(database, request, now=now, listed=listed, adaptive=warehouse.adapts_lookback)
     if not planned:
         context.log.info("Nothing is due: every day that may have changed was read today.")
-    ends = list(_executed(context, planned, asset_job))
+    ends = list(_executed(context, planned, asset_job, placement))
     receipts = [receipt for end in ends for receipt in receipts_of_run(database, end.run_id)]
     metadata = {
         "slices": len(receipts),
@@ -142,7 +157,7 @@ def _load(
 
 
 def _executed(
-    context: dg.OpExecutionContext, planned: Sequence[PlannedRun], asset_job: dg.JobDefinition
+    context: dg.OpExecutionContext, planned: Sequence[PlannedRun], asset_job: dg.JobDefinition, placement: Placement
 ) -> Iterator[RunEnd]:
     for number, run in enumerate(planned, start=1):
         names = ", ".join(dataset.name for dataset in run.datasets)
@@ -150,7 +165,7 @@ def _executed(
             "run %s of %s loads %s, %s slices from %s to %s: %s",
             number, len(planned), names, run.slices, run.first, run.last, run.run_id,
         )  # fmt: skip
-        end = execute(run, asset_job, context.instance, tags={REQUESTED_BY_TAG: context.run_id})
+        end = execute(run, asset_job, context.instance, placement, tags={REQUESTED_BY_TAG: context.run_id})
         for sentence in sorted(end.not_offered):
             context.log.warning("%s", sentence)
         yield end

@@ -154,9 +154,11 @@ def save_accounts(database: Database, connection: str, accounts: Sequence[tuple[
         )
 
 
-def accounts(database: Database) -> tuple[KnownAccount, ...]:
-    """Return the accounts that are listed today, by key."""
-    statement = select(ACCOUNTS).where(ACCOUNTS.c.retired_at.is_(None)).order_by(ACCOUNTS.c.key)
+def accounts(database: Database, *, with_retired: bool = False) -> tuple[KnownAccount, ...]:
+    """Return the accounts that are listed today, by key, or all that ever were."""
+    statement = select(ACCOUNTS).order_by(ACCOUNTS.c.key)
+    if not with_retired:
+        statement = statement.where(ACCOUNTS.c.retired_at.is_(None))
     with database.begin() as transaction:
         return tuple(_account(row) for row in transaction.execute(statement).mappings())
 

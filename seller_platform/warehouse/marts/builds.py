@@ -174,9 +174,9 @@ def recheck(
         "months": [window and window.start for _, window in parts or ()],
         "datasets": [source.dataset.name for source in mart.inputs],
     }
-    month = sql.Identifier(mart.day) if mart.day else sql.SQL("NULL::date")
+    month: sql.Composable = sql.SQL("NULL::date")
     if mart.day:
-        month = sql.SQL("date_trunc('month', {})::date").format(month)
+        month = sql.SQL("date_trunc('month', {})::date").format(sql.Identifier(mart.day))
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in mart.columns)
     statement = sql.SQL(_BUILT).format(table=mart.identifier, month=month, columns=columns)
     with database.begin() as connection:

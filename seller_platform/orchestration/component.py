@@ -1,0 +1,274 @@
+"""The Dagster component that mounts Seller Platform in a project, and its scaffold."""
+
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from datetime import date
+from functools import cache
+from typing import Annotated
+
+import dagster as dg
+from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
+from pydantic import Field, field_validator
+
+from seller_platform.contract import DATASETS, LISTS, REFRESHED, Dataset, dataset_named
+from seller_platform.contract.datasets.costs import COST_PERIODS
+from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.errors import InvalidComponentError
+from seller_platform.orchestration.alerting.sensors import alert_definitions
+from seller_platform.orchestration.assets.accounts import discovery_definitions
+from seller_platform.orchestration.assets.cost_periods import cost_definitions
+from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
+from seller_platform.orchestration.assets.exports import export_definitions
+from seller_platform.orchestration.assets.marts import mart_definitions
+from seller_platform.orchestration.assets.reports import report_definitions
+from seller_platform.orchestration.automation.schedules import schedule_definitions
+from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager
+from seller_platform.orchestration.jobs.holds import accept_job
+from seller_platform.orchestration.jobs.loading import AssetJob, loading_jobs
+from seller_platform.orchestration.placement import Placement
+from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
+from seller_platform.settings import OWNER, Settings, read_settings
+from seller_platform.warehouse.loads.history_start import history_start_of
+
+_PART = re.compile(r"[A-Za-z0-9_]+")
+
+_DEFS_YAML = """\
+type: {type_name}
+
+# The warehouse and the API are settings of the environment, such as SELLER_PLATFORM_DATABASE_URL and
+# SELLER_PLATFORM_SECRET_KEY. Without them, the warehouse is a server in the folder .seller_platform.
+# `seller-platform connect` authorises a connection; `seller-platform doctor` checks the settings.
+attributes:
+  # Asset keys begin with this: {name}/seller/orders. So do the names of jobs, schedules and sensors.
+  key_prefix: [{name}]
+  # The group of all assets; without it, each area has a group.
+  group: {name}
+  # The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.
+  # history_start: "2025-01-01"
+  # What to read; by default everything. Marts are left out if one of their inputs is.
+  # datasets: [orders, transactions, inventory]
+  # connections: [default]
+  # accounts: [A1B2C3.US]
+  # Whether the schedules are on when they are first loaded.
+  schedules: true
+  # Whether sensors report failed runs and checks of the instance to SELLER_PLATFORM_ALERT_WEBHOOK_URL.
+  alerts: true
+  # owners: ["team:data"]
+  # Further attributes of each asset; `spec` is its spec.
+  # translation:
+  #   tags: {{source: marketplace}}
+"""
+
+
+class SellerPlatformScaffolder(dg.Scaffolder):
+    """Writes a `defs.yaml` that names and explains every attribute."""
+
+    def scaffold(self, request: dg.ScaffoldRequest) -> None:
+        """Write the file of a new component."""
+        if request.scaffold_format != "yaml":
+            dg.scaffold_component(request, {})
+            return
+        name = re.sub(r"\W+", "_", request.target_path.name, flags=re.ASCII)
+        text = _DEFS_YAML.format(type_name=request.type_name, name=name)
+        with (request.target_path / "defs.yaml").open("a" if request.append else "w") as file:
+            file.write(f"---\n{text}" if request.append else text)
+
+
+def _day(context: dg.ResolutionContext, written: str | None) -> date | None:
+    """Return the day of an attribute, such as "2025-01-01"."""
+    day = context.resolve_value(written)  # type: ignore[arg-type]  # any value is resolved, or none
+    return None if day is None else date.fromisoformat(str(day))
+
+
+@dg.scaffold_with(SellerPlatformScaffolder)
+class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
+    """The assets, checks, schedules, sensors and jobs of Seller Platform, under a key prefix and in a group.
+
+    The warehouse and the API come from the settings of the environment. The component brings the resources
+    `warehouse`, `seller_api` and `seller_warehouse`. The last one is an IO manager: with
+    `AssetIn(key, input_manager_key="seller_warehouse")`, assets of the project load partitions as DataFrames.
+    """
+
+    key_prefix: Sequence[str] = Field(
+        default=(), description="The first parts of all asset keys, and of the names of jobs, schedules and sensors."
+    )
+    group: str | None = Field(
+        default=None, description="The group of all assets; by default each area of the API has a group."
+    )
+    connections: Sequence[str] | None = Field(
+        default=None, description="The names of the connections to read; by default all."
+    )
+    accounts: Sequence[str] | None = Field(
+        default=None, description="The keys of the accounts to read; by default all accounts of the connections."
+    )
+    datasets: Sequence[str] | None = Field(
+        default=None,
+        description="The names of the datasets to read, besides the accounts; by default all. A mart is left out if "
+        "one of its inputs is.",
+    )
+    history_start: Annotated[date | None, dg.Resolver(_day, model_field_type=str | None)] = Field(
+        default=None,
+        description="The first day of history; by default the stored one, or else SELLER_PLATFORM_HISTORY_START.",
+    )
+    schedules: bool = Field(default=True, description="Whether the schedules are on when they are first loaded.")
+    alerts: bool = Field(
+        default=True,
+        description="Whether sensors report the failed runs and checks of the instance to "
+        "SELLER_PLATFORM_ALERT_WEBHOOK_URL and to the log.",
+    )
+    owners: Sequence[str] | None = Field(
+        default=None, description="The owners of all assets; by default SELLER_PLATFORM_OWNER."
+    )
+    translation: Annotated[TranslationFn[dg.AssetSpec], TranslationFnResolver[dg.AssetSpec](lambda _: {})] | None = (
+        Field(
+            default=None,
+            description="Further attributes of each asset, such as tags or metadata; `spec` is the spec of the asset.",
+        )
+    )
+
+    @field_validator("key_prefix", mode="before")
+    @classmethod
+    def _parts(cls, prefix: object) -> object:
+        parts = prefix.split("/") if isinstance(prefix, str) else prefix
+        for part in parts if isinstance(parts, Sequence) else ():
+            if not _PART.fullmatch(str(part)):
+                raise ValueError(f"{part!r} is no part of a key; use letters, digits and underscores")
+        return parts
+
+    @field_validator("owners")
+    @classmethod
+    def _owners(cls, owners: Sequence[str] | None) -> Sequence[str] | None:
+        for owner in owners or ():
+            if not OWNER.fullmatch(owner):
+                raise ValueError(f"{owner!r} is no owner; write an e-mail address or team:NAME")
+        return owners
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """Return the description for lists of components."""
+        return dg.ComponentTypeSpec(
+            description="Loads marketplace orders, sales, stock, costs and reports into PostgreSQL, and checks them.",
+            tags=["marketplace", "postgres"],
+            produces=["asset", "asset_check", "schedule", "sensor", "job", "resource"],
+        )
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002  # Dagster's signature
+        """Return the definitions for a project with a folder of components."""
+        return self.definitions()
+
+    def definitions(self, settings: Settings | None = None, history_start: date | None = None) -> dg.Definitions:
+        """Return the definitions.
+
+        Args:
+            settings: By default those of the environment.
+            history_start: The first day of history; by default that of the component or the warehouse.
+
+        Raises:
+            InvalidComponentError: The attributes contradict each other, or name an unknown dataset.
+        """
+        datasets, placement = self._datasets(), self._placement()
+        settings = settings or read_settings()
+        history_start = history_start or self.history_start or history_start_of(settings)
+        running = self.schedules
+        with warnings.catch_warnings():
+            # Backfill policies are in beta and partitioned checks a preview; our tests fail if they change.
+            warnings.simplefilter("ignore", dg.BetaWarning)
+            warnings.simplefilter("ignore", dg.PreviewWarning)
+            parts = [
+                dg.Definitions(
+                    assets=[asset_for(each, history_start, placement) for each in LISTS if each in datasets],
+                    resources=_resources(self.history_start),
+                ),
+                discovery_definitions(placement=placement),
+                mart_definitions(history_start, placement, datasets),
+                export_definitions(history_start, settings.export_dir, placement, datasets),
+                schedule_definitions(
+                    history_start, [each for each in REFRESHED if each in datasets], placement, running=running
+                ),
+            ]
+            loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
+            parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
+            if COST_PERIODS in datasets:
+                parts.append(cost_definitions(placement))
+            if REPORT_ROWS in datasets:
+                parts.append(report_definitions(history_start, placement=placement, schedules=running))
+            if self.alerts:
+                parts.append(alert_definitions(placement=placement))
+            owners = list(self.owners or [settings.owner])
+            return dg.Definitions.merge(*parts).map_asset_specs(
+                func=lambda spec: self._translated(_completed(spec, owners, placement))
+            )
+
+    def _asset_job(self, settings: Settings) -> AssetJob:
+        """Return a function that returns the job of all assets, with the partitions of another history."""
+
+        def asset_job(history_start: date) -> dg.JobDefinition:
+            return self.definitions(settings, history_start).resolve_implicit_global_asset_job_def()
+
+        return asset_job
+
+    def _placement(self) -> Placement:
+        def chosen(names: Sequence[str] | None) -> frozenset[str] | None:
+            return None if names is None else frozenset(names)
+
+        return Placement(tuple(self.key_prefix), self.group, chosen(self.connections), chosen(self.accounts))
+
+    def _datasets(self) -> Sequence[Dataset]:
+        """Return the datasets to read, in their usual order; the accounts are always read."""
+        if self.datasets is None:
+            return DATASETS
+        names = {*self.datasets, ACCOUNTS.name}
+        unknown = sorted(names - {each.name for each in DATASETS})
+        if unknown:
+            allowed = ", ".join(each.name for each in DATASETS)
+            raise InvalidComponentError("datasets", f"there is no dataset {unknown[0]!r}; choose of {allowed}")
+        if COST_PERIODS.name in names and dataset_named("inventory").name not in names:
+            raise InvalidComponentError("datasets", "cost_periods are read for each SKU of inventory; add inventory")
+        return [each for each in DATASETS if each.name in names]
+
+    def _translated(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        translated = spec if self.translation is None else self.translation(spec, spec)
+        if translated.key != spec.key:
+            key = spec.key.to_user_string()
+            raise InvalidComponentError("translation", f"the key of {key} cannot be changed; set key_prefix instead")
+        return translated
+
+
+def _completed(spec: dg.AssetSpec, owners: Sequence[str], placement: Placement) -> dg.AssetSpec:
+    """Return an asset's spec with its owners, its tags and its freshness policy."""
+    dataset = next((each for each in DATASETS if placement.asset_key(each) == spec.key), None)
+    if dataset is None:
+        return spec.merge_attributes(owners=owners, tags=placement.tags)
+    slicing, source = dataset.slicing.name.lower(), dataset.source.name.lower()
+    tags = {"seller_platform/slicing": slicing, "seller_platform/source": source, **placement.tags}
+    owned = spec.merge_attributes(owners=owners, tags=tags)
+    freshness = freshness_for(dataset)
+    return owned if freshness is None else owned.replace_attributes(freshness_policy=freshness)
+
+
+def _optional(name: str) -> "dg.EnvVar | None":
+    return dg.EnvVar(name) if os.environ.get(name) else None
+
+
+@cache
+def _resources(history_start: date | None) -> dict[str, object]:
+    """Return the resources. Several components of a project share them, for Dagster refuses two with one key."""
+    warehouse = WarehouseResource(
+        database_url=_optional("SELLER_PLATFORM_DATABASE_URL"),
+        history_start=history_start.isoformat() if history_start else None,
+    )
+    return {
+        "warehouse": warehouse,
+        "seller_api": SellerApiResource(
+            warehouse=warehouse,
+            base_url=_optional("SELLER_API_BASE_URL"),
+            auth_url=_optional("SELLER_API_AUTH_URL"),
+            client_id=_optional("SELLER_API_CLIENT_ID"),
+            client_secret=_optional("SELLER_API_CLIENT_SECRET"),
+            redirect_uri=_optional("SELLER_API_REDIRECT_URI"),
+        ),
+        IO_MANAGER_KEY: WarehouseIOManager(database_url=_optional("SELLER_PLATFORM_DATABASE_URL")),
+    }

@@ -1,0 +1,96 @@
+"""The names of definitions in a project, and the accounts that they read."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import dagster as dg
+
+from seller_platform.contract import Dataset
+from seller_platform.orchestration.partitions import ALL_ACCOUNTS, asset_key
+from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection
+
+CONNECTION_TAG = "seller_platform/connection"
+"""The tag of assets and ops that read only one connection."""
+
+_LONGEST_TAG = 63
+
+Reader = TypeVar("Reader", KnownAccount, KnownConnection)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How the definitions of a component are named, and which accounts they read.
+
+    Attributes:
+        key_prefix: The first parts of all asset keys, and of the names of jobs, schedules and sensors.
+        group: The group of all assets; by default each area has a group.
+        connections: The names of the connections to read; None for all.
+        accounts: The keys of the accounts to read; None for all accounts of these connections.
+    """
+
+    key_prefix: tuple[str, ...] = ()
+    group: str | None = None
+    connections: frozenset[str] | None = None
+    accounts: frozenset[str] | None = None
+
+    def key(self, key: dg.AssetKey) -> dg.AssetKey:
+        """Return an asset's key with the prefix."""
+        return key.with_prefix(self.key_prefix) if self.key_prefix else key
+
+    def asset_key(self, dataset: Dataset) -> dg.AssetKey:
+        """Return the key of a dataset's asset."""
+        return self.key(asset_key(dataset))
+
+    def group_of(self, name: str) -> str:
+        """Return the group of assets whose own group has this name."""
+        return self.group or name
+
+    def name_of(self, name: str) -> str:
+        """Return the name of a job, a schedule or a sensor."""
+        return "_".join((*self.key_prefix, name))
+
+    @cached_property
+    def accounts_name(self) -> str:
+        """The name of the dynamic partitions: chosen accounts have partitions of their own."""
+        is_whole = self.connections is None and self.accounts is None
+        return ALL_ACCOUNTS if is_whole else self.name_of(f"selected_{ALL_ACCOUNTS}")
+
+    @cached_property
+    def account_partitions(self) -> dg.DynamicPartitionsDefinition:
+        """The partitions by account."""
+        return dg.DynamicPartitionsDefinition(name=self.accounts_name)
+
+    @property
+    def pool(self) -> str:
+        """The concurrency pool of steps that call the API: of the connection, or of all connections."""
+        return "seller_api" if self._only_connection is None else f"seller_api_{self._only_connection}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of assets and ops: the connection, if they read only one."""
+        only = self._only_connection
+        return {} if only is None else {CONNECTION_TAG: only}
+
+    def chosen(self, known: Iterable[Reader]) -> list[Reader]:
+        """Return the accounts or the connections that are read."""
+        return [each for each in known if self._reads(each)]
+
+    @property
+    def _only_connection(self) -> str | None:
+        """The name of the only connection, as a value of a tag."""
+        if self.connections is None or len(self.connections) != 1:
+            return None
+        return re.sub(r"[^A-Za-z0-9_.-]", "_", next(iter(self.connections)))[:_LONGEST_TAG]
+
+    def _reads(self, each: KnownAccount | KnownConnection) -> bool:
+        if isinstance(each, KnownConnection):
+            return self.connections is None or each.name in self.connections
+        is_of_connection = self.connections is None or each.connection in self.connections
+        return is_of_connection and (self.accounts is None or each.key in self.accounts)
+
+
+WHOLE = Placement()
+"""The placement of our own code location: plain names, all accounts."""
