@@ -60,6 +60,7 @@ class Settings(BaseSettings):
     client_secret: SecretStr | None = Field(None, alias="SELLER_API_CLIENT_SECRET")
     alert_webhook_url: SecretStr | None = Field(None, alias="SELLER_PLATFORM_ALERT_WEBHOOK_URL")
     dagster_url: str | None = Field(None, alias="SELLER_PLATFORM_DAGSTER_URL")
+    dagster_retention_days: int = Field(30, alias="SELLER_PLATFORM_DAGSTER_RETENTION_DAYS", ge=1, le=36_500)
     second_reading_seconds: float = Field(60, alias="SELLER_PLATFORM_SECOND_READING_SECONDS", ge=0, le=3600)
     lookback: Literal["adaptive", "fixed"] = Field("adaptive", alias="SELLER_PLATFORM_LOOKBACK")
     log_format: LogFormat = Field("text", alias="SELLER_PLATFORM_LOG_FORMAT")

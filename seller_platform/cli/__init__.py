@@ -55,7 +55,7 @@ _COMMANDS = {
     "migrate": ("database", "Migrate the database to the schema of this version, and Dagster's tables with it."),
     "backup": ("database", "Write the whole database to a file."),
     "restore": ("database", "Fill an empty database from a backup."),
-    "prune": ("database", "Delete old snapshots except one a month, and receipts that nothing refers to."),
+    "prune": ("database", "Delete old snapshots and receipts, and old events and runs of Dagster."),
     "database": ("database", "Manage who may read the database with SQL."),
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),

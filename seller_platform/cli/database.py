@@ -12,6 +12,7 @@ from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option
 from seller_platform.errors import ReaderRightsError
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS
 from seller_platform.warehouse.loads.retention import prune as remove_old
 from seller_platform.warehouse.postgres.backup import back_up
 from seller_platform.warehouse.postgres.backup import restore as fill
@@ -78,35 +79,52 @@ def restore(*, file: Path, output: Output) -> None:
 @click.command()
 @click.option(
     "--snapshot-days",
-    default=90,
+    default=SNAPSHOT_DAYS,
     show_default=True,
     type=_days,
     help="Keep every daily snapshot for this many days; then one a month.",
 )
 @click.option(
     "--receipt-days",
-    default=400,
+    default=RECEIPT_DAYS,
     show_default=True,
     type=_days,
     help="Keep every receipt for this many days; then those in use.",
 )
+@click.option(
+    "--dagster-days",
+    default=None,
+    type=_days,
+    help="Keep Dagster's events, runs and checks for this many days; then those the UI shows of each partition. "
+    "The default is SELLER_PLATFORM_DAGSTER_RETENTION_DAYS (30).",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be removed.")
 @json_option
-def prune(*, snapshot_days: int, receipt_days: int, dry_run: bool, output: Output) -> None:
-    """Delete old snapshots except one a month, and receipts that nothing refers to.
+def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dry_run: bool, output: Output) -> None:
+    """Delete old snapshots except one a month, receipts that nothing refers to, and old events and runs of Dagster.
 
-    Rows of dated lists are never deleted.
+    Rows of dated lists are never deleted. Every partition keeps its last state in Dagster, and the schedule
+    `prune_daily` does the same with the defaults.
     """
-    today = datetime.now(UTC).date()
+    from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
+    from seller_platform.orchestration.instance.retention import prune_instance
+
+    now = datetime.now(UTC)
     with open_installation() as installation:
         pruned = remove_old(
             installation.database,
-            snapshots_before=today - timedelta(days=snapshot_days),
-            receipts_before=today - timedelta(days=receipt_days),
+            snapshots_before=now.date() - timedelta(days=snapshot_days),
+            receipts_before=now.date() - timedelta(days=receipt_days),
             dry=dry_run,
         )
-    output.document({"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts})
+        settings = installation.settings
+        before = now - timedelta(days=dagster_days or settings.dagster_retention_days)
+        with open_instance(settings.home) as instance:
+            dagster = prune_instance(instance, before=before, dry=dry_run)
+    document = {"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts, "dagster": dagster}
+    output.document(document)
     rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
+    rows += [(f"{name} of Dagster", count) for name, count in dagster.items()]
     output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)
 
 

@@ -7,6 +7,7 @@ order of their numbers, so no event may become visible long after a later one. T
 that `dagster.yaml` has neither a path nor a password. The plain `storage: postgres:` of dagster-postgres also works.
 """
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +18,13 @@ from typing import Any, Self
 
 from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry, Field, StringSource
 from dagster._config import UserConfigSchema
+from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecord,
     AssetCheckExecutionRecordStatus,
 )
 from dagster._core.storage.asset_check_state import AssetCheckState
-from dagster._core.storage.event_log.base import PartitionKeyFilter
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
+from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._core.utils import make_new_run_id
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
@@ -38,22 +39,26 @@ from seller_platform.orchestration.instance.check_states import (
     CheckedAssets,
     CheckedPartitions,
     CheckStates,
-    LatestExecutions,
     changed_partitions,
     checked_partitions,
+    latest_executions,
 )
 from seller_platform.orchestration.instance.partition_keys import use_faster_functions
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
 
-# Both are for the states of checks: the newest execution of each partition without reading the table itself, which is
-# several kB wide for each slice; and the executions that are newer than an event.
+# The states of checks need the newest execution of each partition without the table itself, which has several kB for
+# each slice, and the executions that are newer than an event. The page of a check lists its newest executions.
 _INDEXES = {
     "idx_asset_check_executions_newest": """
 CREATE INDEX IF NOT EXISTS idx_asset_check_executions_newest
 ON asset_check_executions (asset_key, partition, check_name, id DESC)
 INCLUDE (execution_status, run_id, evaluation_event_storage_id, materialization_event_storage_id)
+""",
+    "idx_asset_check_executions_history": """
+CREATE INDEX IF NOT EXISTS idx_asset_check_executions_history
+ON asset_check_executions (asset_key, check_name, id DESC)
 """,
     "idx_asset_check_executions_event": """
 CREATE INDEX IF NOT EXISTS idx_asset_check_executions_event ON asset_check_executions (evaluation_event_storage_id)
@@ -134,7 +139,6 @@ class _EventLogStorage(PostgresEventLogStorage):
         self._of_event = threading.local()
         self._tables: set[str] = set()
         self._checked_assets, self._check_states = CheckedAssets(), CheckStates()
-        self._latest_executions = LatestExecutions()
         super().__init__(postgres_url)
 
     def add_indexes(self) -> None:
@@ -177,11 +181,9 @@ class _EventLogStorage(PostgresEventLogStorage):
         """Return the newest execution of each check; Dagster reads all executions to find it."""
         if partition_filter is not None or not check_keys:
             return dict(super().get_latest_asset_check_execution_by_key(check_keys, partition_filter))
-        columns = AssetCheckExecutionsTable.c
-        numbers = self._latest_executions.read(self._fetch, check_keys)
         records = {}
-        for row in self._fetch(select(AssetCheckExecutionsTable).where(columns.id.in_(numbers))):
-            key = AssetCheckKey(AssetKey.from_db_string(row.asset_key), row.check_name)
+        for row in self._fetch(latest_executions(check_keys)):
+            key = AssetCheckKey(AssetKey(json.loads(row.asset_key)), row.check_name)
             records[key] = AssetCheckExecutionRecord.from_db_row(row._mapping, key=key)
         return records
 

@@ -257,3 +257,18 @@ def test_the_states_of_checks_follow_deleted_events(many: Many) -> None:
 
     assert before == 1
     assert storage.get_asset_check_state([(check, many.partitions)])[check].subsets[failed].size == 0
+
+
+def test_the_newest_executions_of_checks_are_those_of_dagster(many: Many) -> None:
+    checks = [dg.AssetCheckKey(dg.AssetKey(f"it{next(_NUMBERS)}"), name) for name in ("c", "d", "unchecked")]
+    with psycopg.connect(many.url, autocommit=True) as connection:
+        for number, check in enumerate(checks[:2] * 3):
+            values = (check.asset_key.to_string(), check.name, f"p{number}", many.runs[number % 2], "SUCCEEDED", 1, 1)
+            connection.execute(_CHECKED, values)
+    storage = many.instance.event_log_storage
+    assert isinstance(storage, PostgresEventLogStorage)
+
+    newest = storage.get_latest_asset_check_execution_by_key(checks)
+
+    assert newest == PostgresEventLogStorage.get_latest_asset_check_execution_by_key(storage, checks)
+    assert {check: execution.partition for check, execution in newest.items()} == {checks[0]: "p4", checks[1]: "p5"}

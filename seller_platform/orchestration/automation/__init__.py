@@ -1,8 +1,9 @@
-"""Schedules, planned runs and automation conditions.
+"""Schedules, planned runs, automation conditions and the daily job that deletes what is old.
 
 - `schedules`: when each dataset is read
 - `due`: runs for the days that are due
 - `backfill`: runs that a person asks for
 - `runs`: runs over ranges of partitions
+- `pruning`: the daily job that deletes what is old
 - `conditions`: automation conditions of marts and exports
 """

@@ -1,7 +1,9 @@
-"""The Dagster instance: its home folder, its health and its check states.
+"""The Dagster instance: its home folder, its health, its retention, and what its storage adds to Dagster's.
 
 - `home`: its folder and configuration
 - `health`: its state for `doctor`
+- `retention`: deletes its old events and runs
 - `check_states`: states of partitioned checks, grouped by PostgreSQL
+- `partition_keys`: faster functions for partition statuses, in place of Dagster's
 - `check_results`: the newest results of checks
 """

@@ -32,7 +32,22 @@ from dagster._core.storage.asset_check_execution_record import (
 from dagster._core.storage.asset_check_state import AssetCheckState
 from dagster._core.storage.dagster_run import FINISHED_STATUSES
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
-from sqlalchemy import Select, Subquery, Text, all_, any_, case, func, literal, or_, select, union
+from sqlalchemy import (
+    Select,
+    Subquery,
+    Text,
+    all_,
+    any_,
+    case,
+    column,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union,
+    values,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
 
 Check = tuple[AssetCheckKey, PartitionsDefinition[str] | None]
@@ -60,11 +75,6 @@ class Horizon:
     def after(self) -> int:
         """The number after which is read again."""
         return self.readings[0][1] if self.readings else 0
-
-    @property
-    def last(self) -> int:
-        """The highest number that was read."""
-        return self.readings[-1][1] if self.readings else 0
 
     def moved(self, last: int) -> "Horizon":
         """Return the horizon after a reading up to a number."""
@@ -152,27 +162,6 @@ class CheckedAssets:
             return self._of_asset[asset]
 
 
-class LatestExecutions:
-    """The number of the newest execution of each check, in memory; each reading adds what is newer."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._horizon = Horizon()
-        self._of_check: dict[tuple[str, str], int] = {}
-
-    def read(self, fetch: Callable[[Select[Any]], Sequence[Any]], checks: Sequence[AssetCheckKey]) -> Sequence[int]:
-        """Return the numbers of the newest executions of some checks."""
-        columns = AssetCheckExecutionsTable.c
-        newest = func.max(columns.id)
-        with self._lock:
-            query = select(columns.asset_key, columns.check_name, newest).where(columns.id > self._horizon.after)
-            rows = fetch(query.group_by(columns.asset_key, columns.check_name))
-            self._of_check.update({(asset, name): number for asset, name, number in rows})
-            self._horizon = self._horizon.moved(max([self._horizon.last, *(row[2] for row in rows)]))
-            known = [self._of_check.get((key.asset_key.to_string(), key.name)) for key in checks]
-        return [number for number in known if number is not None]
-
-
 def _regrouped(
     groups: Mapping[tuple[Execution, ...], _Partitions],
     changed: _Partitions,
@@ -192,6 +181,21 @@ def _regrouped(
         if after:
             regrouped[executions] = after
     return regrouped
+
+
+def latest_executions(checks: Sequence[AssetCheckKey]) -> Select[Any]:
+    """Return a query for the newest execution of each check, whatever its partition."""
+    columns = [column(name, Text) for name in ("asset_key", "check_name")]
+    keys = values(*columns, name="keys").data([(key.asset_key.to_string(), key.name) for key in checks])
+    executions = AssetCheckExecutionsTable.c
+    newest = (
+        select(AssetCheckExecutionsTable)
+        .where(executions.asset_key == keys.c.asset_key, executions.check_name == keys.c.check_name)
+        .order_by(executions.id.desc())
+        .limit(1)
+        .lateral()
+    )
+    return select(newest).select_from(keys.join(newest, true()))
 
 
 def changed_partitions(asset: AssetKey, after: int) -> Select[Any]:
@@ -319,7 +323,7 @@ class CheckStates:
         of_run: dict[str, list[_Partitions]] = defaultdict(list)
         for executions, partitions in checked.groups.items():
             execution = next((each for each in executions if each.check_name == key.name), None)
-            status = execution and _status(execution, ended)
+            status = None if execution is None else _status(execution, ended)
             if execution is None or status is None:
                 continue
             of_status[status].append(partitions)

@@ -144,7 +144,7 @@ def multi_partition_ranges(
                     secondary_keys[parts[first]].add(parts[1 - first])
             for primary_key, keys in secondary_keys.items():
                 of_primary.setdefault(primary_key, {})[status] = keys
-        ranges = []
+        ranges: list[MultiPartitionRange[Any]] = []
         for of_status, group in groupby(primary.partitions_def.get_partition_keys(), of_primary.get):
             if of_status is None:
                 continue

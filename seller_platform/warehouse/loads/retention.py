@@ -9,6 +9,10 @@ from seller_platform.contract import DATASETS, LOCAL_DAY
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import GONE_LOAD_ID, IS_PUBLISHED, LOADS, history_of, table_for
 
+# Daily snapshots and receipts are all kept for so many days.
+SNAPSHOT_DAYS = 90
+RECEIPT_DAYS = 400
+
 
 @dataclass(frozen=True)
 class Pruned:

@@ -1,0 +1,49 @@
+"""The daily job that deletes old snapshots, receipts, events and runs, as `seller-platform prune` does."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from seller_platform.orchestration.instance.retention import prune_instance
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, prune
+
+_NIGHTLY = "0 4 * * *"
+
+
+@dg.op(name="prune", description="Deletes old snapshots, receipts, and events and runs of Dagster.")
+def prune_all(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
+    now = datetime.now(UTC)
+    pruned = prune(
+        warehouse.database,
+        snapshots_before=now.date() - timedelta(days=SNAPSHOT_DAYS),
+        receipts_before=now.date() - timedelta(days=RECEIPT_DAYS),
+        dry=False,
+    )
+    before = now - timedelta(days=read_settings().dagster_retention_days)
+    dagster = prune_instance(context.instance, before=before, dry=False)
+    counts = {**pruned.rows, "receipts": pruned.receipts, **dagster}
+    context.add_output_metadata({name.replace(" ", "_"): count for name, count in counts.items()})
+
+
+@dg.job(
+    name="prune",
+    description="Deletes old snapshots except one a month, receipts that nothing refers to, and events, runs and "
+    "executions of checks that are older than SELLER_PLATFORM_DAGSTER_RETENTION_DAYS. Every partition keeps its state.",
+)
+def prune_job() -> None:
+    prune_all()
+
+
+def pruning_definitions() -> dg.Definitions:
+    """Return the job and its daily schedule; they need the resource `warehouse`."""
+    schedule = dg.ScheduleDefinition(
+        name="prune_daily",
+        job=prune_job,
+        cron_schedule=_NIGHTLY,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Deletes what is old, so that tables do not grow without end.",
+    )
+    return dg.Definitions(jobs=[prune_job], schedules=[schedule])

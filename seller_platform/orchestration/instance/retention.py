@@ -1,0 +1,168 @@
+"""Deletes old events, executions of checks, runs and backfills of Dagster, which keeps them for ever.
+
+What the UI shows of a partition stays: its newest materialization, observation, failure and attempt, the newest
+execution of each of its checks, and the runs of these. Unfinished runs stay whole. Plots show what is younger than the
+retention, and each partition's newest point. Sensors read events after a number, which no deletion changes.
+
+Rows are deleted in the order of their numbers, some thousands at a time, so that no lock is held for long.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+from dagster._core.storage.dagster_run import FINISHED_STATUSES
+from dagster_postgres.event_log import PostgresEventLogStorage
+from sqlalchemy import Connection
+
+_BATCH = 5_000
+
+# Numbers grow with time, so a binary search finds the first row that is younger, without an index of times.
+_FIRST_EVENT = "SELECT id, timestamp FROM event_logs WHERE id >= %(id)s ORDER BY id LIMIT 1"
+_FIRST_EXECUTION = "SELECT id, create_timestamp FROM asset_check_executions WHERE id >= %(id)s ORDER BY id LIMIT 1"
+
+_OLD_EXECUTIONS = """
+SELECT id FROM asset_check_executions AS old
+WHERE id > %(after)s AND id < %(until)s AND EXISTS (
+    SELECT FROM asset_check_executions AS newer
+    WHERE newer.asset_key = old.asset_key AND newer.check_name = old.check_name AND newer.id > old.id
+      AND newer.evaluation_event_storage_id IS NOT NULL
+      AND (newer.partition = old.partition OR (newer.partition IS NULL AND old.partition IS NULL))
+)
+"""
+# Failures stay as long as their run. Evaluations of checks are kept as executions, too.
+_OLD_EVENTS = """
+SELECT id FROM event_logs AS old
+WHERE id > %(after)s AND id < %(until)s
+  AND NOT EXISTS (SELECT FROM runs WHERE runs.run_id = old.run_id AND runs.status <> ALL (%(finished)s))
+  AND CASE
+    WHEN asset_key IS NULL THEN NOT coalesce(dagster_event_type IN ('STEP_FAILURE', 'PIPELINE_FAILURE'), false)
+    WHEN partition IS NULL THEN EXISTS (
+        SELECT FROM event_logs AS newer
+        WHERE newer.asset_key = old.asset_key AND newer.dagster_event_type = old.dagster_event_type
+          AND newer.id > old.id AND newer.partition IS NULL
+    )
+    ELSE EXISTS (
+        SELECT FROM event_logs AS newer
+        WHERE newer.asset_key = old.asset_key AND newer.dagster_event_type = old.dagster_event_type
+          AND newer.partition = old.partition AND newer.id > old.id
+    )
+  END
+"""
+_DELETE_EXECUTIONS = "DELETE FROM asset_check_executions WHERE id = ANY (%(ids)s)"
+_DELETE_EVENTS = """
+WITH tags AS (DELETE FROM asset_event_tags WHERE event_id = ANY (%(ids)s))
+DELETE FROM event_logs WHERE id = ANY (%(ids)s)
+"""
+# An execution that was planned has the state of its run.
+_OLD_RUNS = """
+SELECT runs.id FROM runs
+WHERE runs.id > %(after)s AND runs.id < %(until)s AND status = ANY (%(finished)s)
+  AND coalesce(to_timestamp(end_time), update_timestamp AT TIME ZONE 'UTC') < %(before)s
+  AND NOT EXISTS (SELECT FROM event_logs WHERE event_logs.run_id = runs.run_id AND asset_key IS NOT NULL)
+  AND run_id <> ALL (%(planning)s)
+"""
+_PLANNING = "SELECT DISTINCT run_id FROM asset_check_executions WHERE execution_status = 'PLANNED'"
+_RUN_IDS = "SELECT run_id FROM runs WHERE id = ANY (%(ids)s)"
+_DELETE_RUNS = """
+WITH events AS (
+    DELETE FROM event_logs USING runs WHERE runs.id = ANY (%(ids)s) AND event_logs.run_id = runs.run_id
+)
+DELETE FROM runs WHERE id = ANY (%(ids)s)
+"""
+_OLD_BACKFILLS = """
+SELECT id FROM bulk_actions
+WHERE id > %(after)s AND id < %(until)s AND timestamp < %(before)s
+  AND status NOT IN ('REQUESTED', 'CANCELING', 'FAILING')
+"""
+_DELETE_BACKFILLS = """
+WITH tags AS (
+    DELETE FROM backfill_tags USING bulk_actions
+    WHERE bulk_actions.id = ANY (%(ids)s) AND backfill_id = bulk_actions.key
+)
+DELETE FROM bulk_actions WHERE id = ANY (%(ids)s)
+"""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The old rows of a table: a query for their numbers, and how they are deleted."""
+
+    name: str
+    table: str
+    old: str
+    delete: str
+    first: str | None = None
+
+
+_TABLES = (
+    _Rows("executions of checks", "asset_check_executions", _OLD_EXECUTIONS, _DELETE_EXECUTIONS, _FIRST_EXECUTION),
+    _Rows("events", "event_logs", _OLD_EVENTS, _DELETE_EVENTS, _FIRST_EVENT),
+    _Rows("runs", "runs", _OLD_RUNS, _DELETE_RUNS),
+    _Rows("backfills", "bulk_actions", _OLD_BACKFILLS, _DELETE_BACKFILLS),
+)
+
+
+def prune_instance(instance: dg.DagsterInstance, *, before: datetime, dry: bool) -> Mapping[str, int]:
+    """Delete what is older than a moment and no longer needed, and return the number of rows by kind.
+
+    An instance on another storage than PostgreSQL is left as it is; it returns nothing.
+
+    Args:
+        before: A moment with a zone.
+        dry: Count only. Runs are counted that could go now; more may go after their events.
+    """
+    storage = instance.event_log_storage
+    if not isinstance(storage, PostgresEventLogStorage):
+        return {}
+    removed = {}
+    with storage.index_connection() as connection:
+        for rows in _TABLES:
+            removed[rows.name] = 0
+            for ids in _old_rows(connection, rows, before):
+                removed[rows.name] += len(ids)
+                if not dry:
+                    runs = _run_ids(connection, ids) if rows.table == "runs" else []
+                    connection.exec_driver_sql(rows.delete, {"ids": ids})
+                    for run in runs:
+                        instance.compute_log_manager.delete_logs(prefix=[run])
+    return removed
+
+
+def _run_ids(connection: Connection, ids: list[int]) -> list[str]:
+    return [row[0] for row in connection.exec_driver_sql(_RUN_IDS, {"ids": ids})]
+
+
+def _old_rows(connection: Connection, rows: _Rows, before: datetime) -> Iterator[list[int]]:
+    """Yield the numbers of a table's old rows, some thousands at a time."""
+    last = connection.exec_driver_sql(f"SELECT coalesce(max(id), 0) FROM {rows.table}").scalar() or 0  # noqa: S608  # one of ours
+    until = last + 1
+    if rows.first is not None:
+        until = _first_since(connection, rows.first, before, last)
+    values: dict[str, Any] = {
+        "before": before,
+        "finished": [status.value for status in FINISHED_STATUSES],
+        "planning": [row[0] for row in connection.exec_driver_sql(_PLANNING)] if rows.table == "runs" else [],
+    }
+    start = connection.exec_driver_sql(f"SELECT coalesce(min(id), 0) FROM {rows.table}").scalar() or 0  # noqa: S608  # one of ours
+    for after in range(start - 1, until - 1, _BATCH):
+        bounds = {"after": after, "until": min(after + _BATCH + 1, until)}
+        ids = [row[0] for row in connection.exec_driver_sql(rows.old, {**values, **bounds})]
+        if ids:
+            yield ids
+
+
+def _first_since(connection: Connection, first: str, moment: datetime, last: int) -> int:
+    """Return the lowest number whose row, or the next row after it, is not older than a moment."""
+
+    def is_older(number: int) -> bool:
+        row = connection.exec_driver_sql(first, {"id": number}).fetchone()
+        return row is not None and row[1].replace(tzinfo=moment.tzinfo) < moment
+
+    low, high = 0, last + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if is_older(middle) else (low, middle)
+    return low
