@@ -13,6 +13,7 @@ from seller_platform.ingest.cost_plans.applying import WAIT_SECONDS, Patience, a
 from seller_platform.ingest.cost_plans.planning import changes_of
 from seller_platform.ingest.loads.cost_periods import load_costs
 from seller_platform.ingest.loads.slices import SliceRequest, load_each
+from seller_platform.orchestration.account_names import AccountNames, name_of
 from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import check_specs
 from seller_platform.orchestration.assets.datasets import report_results
@@ -112,7 +113,7 @@ def write_job(placement: Placement = WHOLE) -> dg.JobDefinition:
                 run_id=context.run.run_id,
                 patience=Patience(seconds=config.wait_seconds),
             )
-        metadata = _metadata(applied.plan)
+        metadata = _metadata(applied.plan, warehouse.names)
         if applied.problem is not None:
             raise ForeseenError(str(applied.problem), {**metadata, EXIT_CODE: applied.problem.exit_code})
         context.add_output_metadata(metadata)
@@ -124,11 +125,14 @@ def write_job(placement: Placement = WHOLE) -> dg.JobDefinition:
     return write_costs
 
 
-def _metadata(plan: CostPlan) -> dict[str, dg.MetadataValue | int | str]:
+def _metadata(plan: CostPlan, names: AccountNames) -> dict[str, dg.MetadataValue | int | str]:
     """Return the result of a plan as metadata, with a line for each SKU."""
+    known = {key: names.get(key) for key in {each.account for each in plan.writes[:_ROWS_SHOWN]}}
+    titles = {key: name_of(account) for key, account in known.items() if account is not None}
     lines = [
         dg.TableRecord({
             "account": each.account,
+            "title": titles.get(each.account, ""),
             "sku": each.sku,
             "state": each.state.value,
             "periods": ", ".join(f"{change.kind.value} {change.period}" for change in changes_of(each)),
