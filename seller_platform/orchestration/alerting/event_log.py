@@ -303,10 +303,14 @@ def _reasons(
     for step in steps:
         event = step.event_log_entry.get_dagster_event()
         subject, failed = _subject(run, event.step_key), event.step_failure_data
-        metadata = failed.user_failure_data.metadata if failed.user_failure_data else {}
+        raised = failed.user_failure_data
+        metadata = {name: value for name, value in raised.metadata.items() if name != EXIT_CODE} if raised else {}
+        if raised is not None and not all(isinstance(value, dg.TextMetadataValue) for value in metadata.values()):
+            # Facts, not reasons by name.
+            yield subject, whole, raised.description or _TRACEBACK
+            continue
         for name, value in metadata.items():
-            if name != EXIT_CODE:
-                yield subject, name if name.partition("|")[0] in reader.accounts else whole, str(value.value)
+            yield subject, name if name.partition("|")[0] in reader.accounts else whole, str(value.value)
         if not metadata:
             for partition in _left(reader.instance, run, subject):
                 yield subject, partition, f"{_first_line(failed.error)}. {_TRACEBACK}"

@@ -188,7 +188,7 @@ def materialization(
             "load_id": str(receipt.id),  # as text, for the UI plots every number
             "receipt": f"row {receipt.id} of platform.loads",
             "digest": short_digest(receipt.digest.hex()),
-            "endpoint": dg.MetadataValue.url(endpoint_url),
+            "endpoint": endpoint_url,  # as text, for the UI does not break a link
         },
     )
 

@@ -10,7 +10,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Window
 from seller_platform.ingest.loads.slices import SliceResult
-from seller_platform.orchestration.account_names import AccountNames, account_metadata, subject_of
+from seller_platform.orchestration.account_names import AccountNames, subject_of
 from seller_platform.orchestration.assets.charts import Figure, line_chart, markdown_image
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.tags import HISTORY_CHART
@@ -37,14 +37,14 @@ def with_history_charts(
     for account, months in loaded.items():
         if len(months) >= _FEWEST_MONTHS:
             newest = max(months, key=lambda month: month.start)
-            known = names.get(account)
-            figure = figure_of(dataset, rows_by_month(database, dataset, account), subject_of(account, None, known))
+            subject = subject_of(account, None, names.get(account))
+            figure = figure_of(dataset, rows_by_month(database, dataset, account), subject)
             chart = dg.MetadataValue.md(markdown_image(figure, line_chart(figure)))
             context.log_event(
                 dg.AssetObservation(
                     context.assets_def.key,
                     partition=partition_key(account, newest),
-                    metadata={**account_metadata(known), HISTORY_CHART: chart},
+                    metadata={HISTORY_CHART: chart},
                 )
             )
 
@@ -59,7 +59,7 @@ def figure_of(dataset: Dataset, rows: dict[Window, int | None], subject: str) ->
         title=f"Rows of {dataset.name} by month",
         subject=subject,
         unit="rows",
-        labels=tuple(f"{month.start:%b %Y}" for month in rows),
+        labels=tuple(f"{month.start:%Y-%m}" for month in rows),
         series={"Rows": tuple(rows.values())},
         when_empty="No rows are stored.",
     )

@@ -372,6 +372,25 @@ def test_a_job_that_failed_is_resolved_by_a_later_success(shop: Shop) -> None:
     ]
 
 
+def test_a_job_that_failed_with_facts_is_reported_by_its_reason(shop: Shop) -> None:
+    @dg.op
+    def write() -> None:
+        raise dg.Failure(
+            "SKU A was refused", metadata={"plan": 7, "proof": "plan 7", EXIT_CODE: 4}, allow_retries=False
+        )
+
+    @dg.job
+    def write_costs() -> None:
+        write()
+
+    write_costs.execute_in_process(instance=shop.instance, raise_on_error=False)
+    shop.tick("run_failures")
+
+    assert [text.splitlines()[:2] for text in shop.receiver.texts] == [
+        ["Run failed: job write_costs", "SKU A was refused"]
+    ]
+
+
 def test_a_failed_check_is_reported_once_until_it_passes(shop: Shop) -> None:
     shop.checks = {KEYS[0]: "mismatch: 12 rows were stored, the list announced 13. Read the month again."}
     for rows in (12, 14):

@@ -165,6 +165,9 @@ def test_the_job_writes_a_reviewed_plan_and_reports_what_holds(cost_shop: Shop) 
     (output,) = (event for event in result.all_events if event.is_successful_output)
     metadata = output.step_output_data.metadata
     assert (metadata["plan"].value, metadata["skus"].value, metadata["holding"].value) == (plan, 3, 3)
+    writes = metadata["writes"]
+    assert isinstance(writes, dg.TableMetadataValue)
+    assert all(str(each.data["title"]).endswith(", US, USD") for each in writes.records)
     assert cost_shop.query("SELECT DISTINCT state, written_by, run_id FROM platform.cost_writes") == [
         ("holds", "dagster", result.run_id)
     ]
