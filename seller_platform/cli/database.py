@@ -63,17 +63,17 @@ def restore(*, file: Path, output: Output) -> None:
     """Fill the empty database of the settings from a backup, and migrate it.
 
     Refresh tokens work once: grants that were refreshed after the backup must be authorised again. Roles of PostgreSQL
-    are not in a backup: grants to roles that this server lacks are left out.
+    are not in a backup: grants to roles that this server lacks are left out, and the reason is printed.
     """
     url = warehouse_url(read_settings())
-    missing = fill(url, file)
+    left_out = fill(url, file)
     with Database(url) as database:
         database.migrate()
         version = database.version()
     text = f"Restored, at version {version}. Next: `seller-platform doctor`."
-    for role in missing:
-        text += f"\nThis server has no role {role}. If it was a reader: `seller-platform database reader {role}`."
-    output.result(text, {"file": str(file), "version": version, "missing_roles": missing})
+    for problem in left_out:
+        text += f"\nA grant was left out: {problem}. A reader is made by `seller-platform database reader NAME`."
+    output.result(text, {"file": str(file), "version": version, "grants_left_out": left_out})
 
 
 @click.command()

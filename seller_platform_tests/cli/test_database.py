@@ -67,7 +67,7 @@ def test_a_password_of_a_file_is_not_printed(tmp_path: Path) -> None:
         _run("dora", "--remove")
 
 
-def test_a_password_that_cannot_be_changed_is_an_error_only_if_it_was_chosen(
+def test_a_chosen_password_that_cannot_be_set_is_an_error(
     postgres: EmbeddedServer, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "password"
@@ -87,7 +87,7 @@ def test_a_password_that_cannot_be_changed_is_an_error_only_if_it_was_chosen(
         administrator.execute("DROP ROLE clerk")
 
 
-def test_a_url_for_psql_has_neither_the_password_nor_the_options_of_the_owner() -> None:
+def test_a_url_for_psql_has_nothing_of_the_owner() -> None:
     url = "postgresql://owner:canary@db.example:5433/shop?sslmode=require&sslpassword=canary&options=-csearch_path"
 
     with Database(url) as database:

@@ -17,7 +17,6 @@ from seller_platform.warehouse.postgres.programs import postgres_library
 # A line of pg_restore's table of contents that is about grants, and a line of its script that makes one.
 _GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) ")
 _GRANT = re.compile(r"(GRANT|REVOKE|ALTER DEFAULT PRIVILEGES) .*;")
-_NO_ROLE = re.compile(r'role "(.+)" does not exist')
 
 
 def back_up(url: str, file: Path) -> None:
@@ -40,9 +39,12 @@ def back_up(url: str, file: Path) -> None:
 
 
 def restore(url: str, file: Path) -> list[str]:
-    """Fill an empty database from a backup, in one transaction, and return the roles that this server lacks.
+    """Fill an empty database from a backup, in one transaction, and then make its grants.
 
-    Grants to those roles are left out; all others are restored.
+    A grant that this server refuses is left out, such as one to a role that it lacks.
+
+    Returns:
+        Why grants were left out, in PostgreSQL's words.
 
     Raises:
         BackupError: The database is not empty, or the file is not a backup. Nothing was changed.
@@ -64,7 +66,7 @@ def restore(url: str, file: Path) -> list[str]:
 
 
 def _restore_grants(url: str, file: Path) -> list[str]:
-    """Make the grants of a backup, and return the roles that they name and the server lacks."""
+    """Make the grants of a backup, and return why some were refused."""
     entries = [line for line in _run("pg_restore", url, "--list", str(file)).splitlines() if _GRANTS.match(line)]
     if not entries:
         return []
@@ -72,17 +74,18 @@ def _restore_grants(url: str, file: Path) -> list[str]:
         chosen.write("\n".join(entries))
         chosen.flush()
         script = _run("pg_restore", url, f"--use-list={chosen.name}", "--no-owner", "--file=-", str(file))
-    missing: dict[str, None] = {}
+    problems: dict[str, None] = {}
     with Database(url) as database, database.begin() as connection:
         driver = driver_of(connection)
         for statement in filter(_GRANT.fullmatch, script.splitlines()):
             try:
                 with driver.transaction():
                     driver.execute(statement.encode())
-            except psycopg.errors.UndefinedObject as error:
-                named = _NO_ROLE.search(error.diag.message_primary or "")
-                missing[named[1] if named else statement] = None
-    return list(missing)
+            except psycopg.OperationalError:
+                raise
+            except psycopg.Error as error:
+                problems[error.diag.message_primary or str(error)] = None
+    return list(problems)
 
 
 def _run(program: str, url: str, *options: str) -> str:

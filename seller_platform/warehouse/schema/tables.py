@@ -92,7 +92,7 @@ def _table(dataset: Dataset, metadata: MetaData, schema: str) -> Table:
         kind, placed, indexed = Kind.DATE, f"{day} in the account's time zone.", ["account", dataset.slice_column]
     table, comment = dataset.name, dataset.doc
     gone: list[Column[Any]] = []
-    # A load appends its rows, so that a summary of each 32 pages says where they are. It costs a load nothing.
+    # A load appends its rows, so that a summary of each 32 pages says where they are. It costs a load next to nothing.
     summary = {"pages_per_range": 32, "autosummarize": True}
     looked_up = [
         Index(f"ix_{table}_load", "load_id", postgresql_using="brin", postgresql_with=summary),

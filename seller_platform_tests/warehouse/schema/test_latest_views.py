@@ -63,9 +63,7 @@ def test_a_newest_snapshot_without_rows_is_no_older_one(database: Database) -> N
 
 
 @pytest.mark.parametrize("dataset", SNAPSHOTS, ids=lambda dataset: dataset.name)
-def test_every_dataset_of_snapshots_has_a_view_with_the_columns_of_its_table(
-    database: Database, dataset: Dataset
-) -> None:
+def test_a_view_has_the_columns_of_its_table(database: Database, dataset: Dataset) -> None:
     with database.begin() as connection:
         statement = (
             "SELECT attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum) FROM pg_attribute "
