@@ -3,8 +3,9 @@
 dagster-postgres opens a connection for nearly every statement, which took most of the time that Dagster needs beside a
 load. Before every event it checks that its tables exist, and it needs minutes for the states of checks with many
 partitions. As in dagster-postgres, an event is committed before any work that takes long: sensors read events in the
-order of their numbers, so no event may become visible long after a later one. The server comes from the settings, so
-that `dagster.yaml` has neither a path nor a password. The plain `storage: postgres:` of dagster-postgres also works.
+order of their numbers, so no event may become visible long after a later one. Any Dagster deployment can use the
+storage, with the options of dagster-postgres. Without them the server comes from our settings, so that `dagster.yaml`
+has neither a path nor a password. The plain `storage: postgres:` of dagster-postgres also works.
 """
 
 import json
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
 
-from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry, Field, StringSource
+from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry
 from dagster._config import UserConfigSchema
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import (
@@ -29,7 +30,12 @@ from dagster._core.utils import make_new_run_id
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres.event_log import PostgresEventLogStorage
 from dagster_postgres.storage import DagsterPostgresStorage
-from dagster_postgres.utils import DagsterPostgresException, retry_pg_connection_fn
+from dagster_postgres.utils import (
+    DagsterPostgresException,
+    pg_config,
+    pg_url_from_config,
+    retry_pg_connection_fn,
+)
 from sqlalchemy import Connection, Engine, Select, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
@@ -110,36 +116,47 @@ _OF_PARTITION = _EVALUATION.format(is_partition="= %(checked_partition)s")
 class PooledPostgresStorage(DagsterPostgresStorage):
     """dagster-postgres with one pool for its three parts."""
 
-    def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
+    def __init__(
+        self,
+        postgres_url: str,
+        should_autocreate_tables: bool = True,  # Dagster's signature
+        inst_data: ConfigurableClassData | None = None,
+    ) -> None:
         use_faster_functions()
         url = driver_url(postgres_url, "psycopg2")
-        super().__init__(url.render_as_string(hide_password=False), inst_data=inst_data)
+        super().__init__(url.render_as_string(hide_password=False), should_autocreate_tables, inst_data)
         pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}
         engine = create_engine(url, pool_pre_ping=True, **pool)
         # Without pre-ping: an event is stored once more if its connection is lost.
-        self._event_log_storage = _EventLogStorage(self.postgres_url, create_engine(url, **pool))
+        self._event_log_storage = _EventLogStorage(
+            self.postgres_url, create_engine(url, **pool), should_autocreate_tables=should_autocreate_tables
+        )
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # there is no parameter for it
-        self._event_log_storage.add_indexes()
+        if should_autocreate_tables:
+            self._event_log_storage.add_indexes()
 
     @classmethod
     def config_type(cls) -> UserConfigSchema:
-        return {"postgres_url": Field(StringSource, is_required=False)}
+        """Return the options of dagster-postgres; without a server, the one of our settings is used."""
+        return pg_config()
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
-        return cls(config_value.get("postgres_url") or warehouse_url(read_settings()), inst_data=inst_data)
+        names_server = "postgres_url" in config_value or "postgres_db" in config_value
+        url = pg_url_from_config(config_value) if names_server else warehouse_url(read_settings())
+        return cls(url, config_value.get("should_autocreate_tables", True), inst_data)
 
 
 class _EventLogStorage(PostgresEventLogStorage):
     """The event log of dagster-postgres with one connection for all statements of an event."""
 
-    def __init__(self, postgres_url: str, events: Engine) -> None:
+    def __init__(self, postgres_url: str, events: Engine, *, should_autocreate_tables: bool) -> None:
         self._events = events
         self._of_event = threading.local()
         self._tables: set[str] = set()
         self._checked_assets, self._check_states = CheckedAssets(), CheckStates()
-        super().__init__(postgres_url)
+        super().__init__(postgres_url, should_autocreate_tables)
 
     def add_indexes(self) -> None:
         """Create the indexes that are missing. In a large table that takes some seconds, once; evaluations wait."""

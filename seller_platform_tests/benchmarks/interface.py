@@ -4,10 +4,11 @@
 
 Dagster's tables say that every month of every account of the dated lists was loaded and checked. Then Chromium opens
 pages of the platform's definitions. A page is complete when each of its queries has been answered once; repeated
-queries do not count.
+queries do not count. The CPU is that of both visits together.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -43,8 +44,14 @@ _PAGES = {
     "asset, partitions": "/assets/seller/orders?view=partitions",
     "asset, one account": "/assets/seller/orders?view=partitions&partition={partition}",
     "asset, checks": "/assets/seller/orders?view=checks",
+    "asset, events": "/assets/seller/orders?view=events",
+    "asset, plots": "/assets/seller/orders?view=plots",
+    "asset, definition": "/assets/seller/orders?view=definition",
+    "asset, lineage": "/assets/seller/orders?view=lineage",
+    "asset, automation": "/assets/seller/orders?view=automation",
     "mart, partitions": "/assets/marts/account_profit_daily?view=partitions",
     "schedules and sensors": "/automation",
+    "runs": "/runs",
     "backfills": "/runs?tab=backfills",
 }
 _QUIET_SECONDS = 2.0
@@ -117,7 +124,7 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
         add_accounts(instance, accounts)
         for dataset in DATED:
             key = partition_key(accounts[0], months[0])
-            receipt = _receipt(dataset, accounts[0], months[0])
+            receipt = receipt_of(dataset, accounts[0], months[0])
             loaded = materialization(
                 dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x", table_uri="postgresql://db/x"
             )
@@ -141,7 +148,7 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
         connection.execute("VACUUM ANALYZE")
 
 
-def _receipt(dataset: Dataset, account: str, month: Window) -> Receipt:
+def receipt_of(dataset: Dataset, account: str, month: Window) -> Receipt:
     now = datetime.now(UTC)
     return Receipt(
         id=1,
@@ -165,8 +172,8 @@ def _receipt(dataset: Dataset, account: str, month: Window) -> Receipt:
 
 
 @contextmanager
-def webserver(folder: Path, history_start: date) -> Iterator[str]:
-    """Run Dagster's web server with the platform's definitions and yield its URL."""
+def webserver(folder: Path, history_start: date) -> Iterator[tuple[str, int]]:
+    """Run Dagster's web server with the platform's definitions; yield its URL and its process id."""
     port = free_port()
     variables = environment(folder / "home", DAGSTER_HOME=str(folder), SELLER_PLATFORM_HISTORY_START=str(history_start))
     command = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port)]
@@ -180,10 +187,18 @@ def webserver(folder: Path, history_start: date) -> Iterator[str]:
                     if httpx.post(f"{url}/graphql", json=asked, timeout=60).json()["data"]["assetNodes"]:
                         break
                 time.sleep(0.2)
-            yield url
+            yield url, process.pid
         finally:
             process.terminate()
             process.wait(30)
+
+
+def used(process: int) -> tuple[int, float]:
+    """Return the highest memory of a process in MB, and its seconds of CPU."""
+    words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    status = Path(f"/proc/{process}/status").read_text()
+    peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(peak) // 1_000, (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def visit(page: Page, url: str) -> Visit:
@@ -218,7 +233,7 @@ def main() -> None:
     accounts = [f"S{number:04}.US" for number in range(1, chosen.accounts + 1)]
     size = f"{chosen.accounts:,} accounts, {chosen.months} months"
     table = Table(title=f"Pages of Dagster's UI over {size}", title_justify="left")
-    for name in ("page", "first s", "again s", "its slowest questions, s"):
+    for name in ("page", "first s", "again s", "CPU of the web server s", "its slowest questions, s"):
         table.add_column(name, justify="right" if name.endswith(" s") else "left")
     with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")
@@ -228,20 +243,23 @@ def main() -> None:
         count = len(accounts) * len(months) * len(DATED)
         checks = sum(len(checks_of(dataset)) for dataset in DATED) * len(accounts) * len(months)
         print(f"{count:,} materializations, {checks:,} evaluations written in {time.perf_counter() - began:.0f} s")
-        with webserver(folder, first) as base, sync_playwright() as playwright:
+        with webserver(folder, first) as (base, process), sync_playwright() as playwright:
             arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
             browser = playwright.chromium.launch(executable_path=chosen.chromium, args=arguments)
             page = browser.new_page(viewport={"width": 1500, "height": 1100})
             page.set_default_timeout(1_000 * _LONGEST_SECONDS)
             for title, path in _PAGES.items():
                 address = base + path.format(partition=partition_key(accounts[500 % len(accounts)], months[-1]))
+                before = used(process)[1]
                 visits = [visit(page, address) for _ in range(2)]
                 taken = [f"{each.last_answer - each.began:.1f}" for each in visits]
+                taken.append(f"{used(process)[1] - before:.1f}")
                 table.add_row(title, *taken, visits[0].slowest)
                 print(title, *taken, visits[0].slowest, sep="; ", file=sys.stderr)
                 if chosen.screenshots:
                     page.screenshot(path=chosen.screenshots / f"{title.replace(', ', '-').replace(' ', '-')}.png")
             browser.close()
+            table.caption = f"The web server used {used(process)[0]:,} MB at most."
         server.close()
     Console(width=150).print(table)
 

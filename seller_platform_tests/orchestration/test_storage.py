@@ -261,10 +261,12 @@ def test_the_states_of_checks_follow_deleted_events(many: Many) -> None:
 
 def test_the_newest_executions_of_checks_are_those_of_dagster(many: Many) -> None:
     checks = [dg.AssetCheckKey(dg.AssetKey(f"it{next(_NUMBERS)}"), name) for name in ("c", "d", "unchecked")]
-    with psycopg.connect(many.url, autocommit=True) as connection:
-        for number, check in enumerate(checks[:2] * 3):
-            values = (check.asset_key.to_string(), check.name, f"p{number}", many.runs[number % 2], "SUCCEEDED", 1, 1)
-            connection.execute(_CHECKED, values)
+    for number, check in enumerate(checks[:2] * 3):
+        many.instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=check.asset_key, check_name=check.name, passed=True, partition=f"p{number}"
+            )
+        )
     storage = many.instance.event_log_storage
     assert isinstance(storage, PostgresEventLogStorage)
 

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from seller_platform.orchestration.instance.retention import prune_instance
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS, prune
@@ -14,6 +13,9 @@ _NIGHTLY = "0 4 * * *"
 
 @dg.op(name="prune", description="Deletes old snapshots, receipts, and events and runs of Dagster.")
 def prune_all(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
+    # It imports dagster-postgres and Alembic, which the definitions do without.
+    from seller_platform.orchestration.instance.retention import prune_instance
+
     now = datetime.now(UTC)
     pruned = prune(
         warehouse.database,
