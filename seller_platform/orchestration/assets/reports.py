@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from itertools import islice
 
 import dagster as dg
@@ -26,6 +27,7 @@ from seller_platform.ingest.loads.reports import (
     request_report,
     take_failures,
 )
+from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.account_names import AccountNames, title_tags
 from seller_platform.orchestration.assets.check_runs import check_run_of
 from seller_platform.orchestration.assets.checks import check_specs
@@ -33,6 +35,7 @@ from seller_platform.orchestration.assets.datasets import load_events
 from seller_platform.orchestration.assets.events import dataset_asset, materialization_of_nothing, outputs
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
+from seller_platform.orchestration.assets.waits import WaitReports
 from seller_platform.orchestration.failures import ACCOUNTS_FIELD, CheckedConfig, foreseen
 from seller_platform.orchestration.partitions import account_partitions, asset_key, partitions_for
 from seller_platform.orchestration.placement import WHOLE, Placement
@@ -182,11 +185,12 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
     ) -> Iterator[object]:
         tag_with_title(context, warehouse)
-        database = warehouse.database
+        database, waits = warehouse.database, WaitReports(context, REPORT_ROWS)
 
         def load(job: ReportJob) -> Receipt | None:
             account = account_of(database, job.account)
-            api = seller_api.api(account.connection)
+            on_wait = partial(waits.of_request, SliceRequest(REPORT_ROWS, job.account, None))
+            api = seller_api.api(account.connection).listening(on_wait)
             return load_report(api, database, account, job, clock=clock, run_id=context.run.run_id)
 
         loop = PartitionLoop(context.log)
