@@ -102,6 +102,7 @@ STORED_WORDS: Mapping[str, tuple[str, ...]] = {
         "rows_by_month",
         "seconds",
         "unknown_fields",
+        "upstream",
         "verdict",
         "waits",
         "window",

@@ -71,7 +71,7 @@ def reporting_asset(dataset: Dataset, seconds: list[float]) -> dg.AssetsDefiniti
         started, keys = time.perf_counter(), context.partition_keys
         for key in keys:
             yield materialization(
-                dataset, receipt, partition=key, endpoint_url="http://api/x", table_uri="postgres://db/x"
+                dataset, receipt, partition=key, endpoint_url="http://api/x", database_uri="postgres://db/x"
             )
             yield from evaluations(context.instance, dataset, receipt, key)
         seconds.append((time.perf_counter() - started) / len(keys))

@@ -126,7 +126,7 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
             key = partition_key(accounts[0], months[0])
             receipt = receipt_of(dataset, accounts[0], months[0])
             loaded = materialization(
-                dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x", table_uri="postgresql://db/x"
+                dataset, receipt, partition=key, endpoint_url="http://127.0.0.1/x", database_uri="postgresql://db/x"
             )
             instance.report_runless_asset_event(loaded)
             for evaluation in evaluations(instance, dataset, receipt, key):

@@ -280,7 +280,7 @@ def _events(
             receipt,
             partition=None,
             endpoint_url=f"{connection.base_url}{dataset.path}",
-            table_uri=database.uri_of(dataset.table),
+            database_uri=database.uri,
         )
         yield event.with_metadata(
             {

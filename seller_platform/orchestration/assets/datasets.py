@@ -193,13 +193,13 @@ def _events(  # noqa: PLR0917  # seven facts, each of another type
     partition: str | None,
     endpoint_url: str,
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    table_uri = database.uri_of(dataset.table)
+    database_uri = database.uri
     yield materialization(
         dataset,
         receipt,
         partition=partition,
         endpoint_url=endpoint_url,
-        table_uri=table_uri,
+        database_uri=database_uri,
         account=names.get(receipt.account) if partition else None,
     )
     yield from evaluations(instance, dataset, receipt, partition)

@@ -156,7 +156,7 @@ def materialization(
     *,
     partition: str | None,
     endpoint_url: str,
-    table_uri: str,
+    database_uri: str,
     account: KnownAccount | None = None,
 ) -> dg.AssetMaterialization:
     """Return the materialization of a loaded slice, with the facts of its receipt.
@@ -173,7 +173,7 @@ def materialization(
             **account_metadata(account),
             "dagster/partition_row_count" if partition else "dagster/row_count": receipt.rows,
             "dagster/table_name": dataset.table,
-            "dagster/uri": table_uri,
+            "dagster/uri": database_uri,
             "rows": receipt.rows,
             "announced_total": _or_none(receipt.announced),
             "verdict": receipt.verdict.value,
@@ -188,7 +188,7 @@ def materialization(
             "load_id": str(receipt.id),  # as text, for the UI plots every number
             "receipt": f"row {receipt.id} of platform.loads",
             "digest": short_digest(receipt.digest.hex()),
-            "endpoint": endpoint_url,  # as text, for the UI does not break a link
+            "upstream": endpoint_url.removesuffix(dataset.path),  # the definition has the path
         },
     )
 

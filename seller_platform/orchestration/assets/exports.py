@@ -114,7 +114,9 @@ def export_asset(
         kinds={"parquet"},
         metadata={
             "dagster/column_schema": table_schema(table),
+            "dagster/uri": (folder / source.name).as_uri(),
             "folder": dg.MetadataValue.path(folder / source.name),
+            "files_of_all": dg.MetadataValue.path(folder / source.name / "**" / "*.parquet"),
         },
         deps=[source_key],
         partitions_def=partitions,
@@ -137,7 +139,7 @@ def export_asset(
                     raise
                 return materialization_of_nothing(export_key(source), key, reason)
             known = None if account is None else warehouse.names.get(account)
-            return materialization(source, key, folder, exported, known)
+            return materialization(source, key, exported, known)
 
         loop = PartitionLoop(context.log, f"{source.name} of ")
         keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
@@ -150,11 +152,7 @@ def export_asset(
 
 
 def materialization(
-    source: Source,
-    partition: str | None,
-    folder: Path,
-    exported: Sequence["Exported"],
-    account: KnownAccount | None = None,
+    source: Source, partition: str | None, exported: Sequence["Exported"], account: KnownAccount | None = None
 ) -> dg.AssetMaterialization:
     """Return the materialization of a partition whose files have the stored rows."""
     newest, version = exported[-1], exported[-1].digest
@@ -168,13 +166,12 @@ def materialization(
         metadata={
             **account_metadata(account),
             **({} if partition is None else {"dagster/partition_row_count": newest.rows}),
-            "dagster/uri": newest.path.as_uri(),
-            "path": dg.MetadataValue.path(newest.path),
+            # Within the folder of the account; a table of the Dagster UI does not break a longer path.
+            "path": str(Path(*newest.path.parts[-2:])),
             "rows": newest.rows,
             "files": len(exported),
             "files_replaced": sum(file.replaced for file in exported),
             "load_ids": list(newest.load_ids),
             "digest": short_digest(newest.digest),
-            "files_of_all": dg.MetadataValue.path(folder / source.name / "**" / "*.parquet"),
         },
     )

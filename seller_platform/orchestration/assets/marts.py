@@ -142,7 +142,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         loop = PartitionLoop(context.log, f"{mart.name} of ")
         for _, result in loop.attempt(context.partition_keys, build_one):
             account = warehouse.names.get(result.account)
-            yield materialization(result, table_uri=warehouse.database.uri_of(mart.table), account=account)
+            yield materialization(result, database_uri=warehouse.database.uri, account=account)
             yield from evaluations(context.instance, result)
         loop.fail_partitions(f"partitions of {mart.name} were not built")
         yield from outputs(context)
@@ -185,7 +185,7 @@ def column_lineage(mart: Mart, placement: Placement = WHOLE) -> dg.TableColumnLi
     )
 
 
-def materialization(build: Build, *, table_uri: str, account: KnownAccount | None = None) -> dg.AssetMaterialization:
+def materialization(build: Build, *, database_uri: str, account: KnownAccount | None = None) -> dg.AssetMaterialization:
     """Return the materialization of a built partition, with its chart.
 
     Args:
@@ -201,7 +201,7 @@ def materialization(build: Build, *, table_uri: str, account: KnownAccount | Non
             "chart": dg.MetadataValue.md(draw(build, account)),
             "dagster/partition_row_count": build.rows,
             "dagster/table_name": mart.table,
-            "dagster/uri": table_uri,
+            "dagster/uri": database_uri,
             "rows": build.rows,
             "loads": dg.MetadataValue.json(dict(build.loads)),
             "parameters": dg.MetadataValue.json(dict(build.parameters)),

@@ -90,16 +90,16 @@ class Database:
         options = "&".join(f"{name}={quote(given, safe='')}" for name, given in texts.items())
         return f"{target.render_as_string()}?{options}" if options else target.render_as_string()
 
-    def uri_of(self, table: str) -> str:
-        """Return the URI of a table, without a user: `postgres://host:port/database/schema/table`.
+    @property
+    def uri(self) -> str:
+        """The URI of the database, without a user: `postgres://host:port/database`.
 
-        A server that is reached through a socket has no host in it. Tables of the Dagster UI break lines at slashes.
+        A server that is reached through a socket has no host in it.
         """
         url = self.engine.url
         hosts = url.host or url.query.get("host") or "localhost"
         host = hosts if isinstance(hosts, str) else hosts[0]
-        server = "" if host.startswith("/") else f"{host}:{url.port or _PORT}"
-        return f"postgres://{server}/{url.database}/{table.replace('.', '/')}"
+        return f"postgres://{'' if host.startswith('/') else f'{host}:{url.port or _PORT}'}/{url.database}"
 
     def migrate(self, *, to: str = _HEAD) -> None:
         """Bring the schemas to today's version; processes that start together wait for one another.

@@ -165,14 +165,14 @@ def test_each_connection_uses_its_own_upstream_without_settings(
         OF_BEN: "ben",
     }
     assert installed.run_january(ORDERS).success
-    endpoints = {
-        record.partition_key: record.asset_materialization.metadata["endpoint"].value
+    upstreams = {
+        record.partition_key: record.asset_materialization.metadata["upstream"].value
         for record in installed.instance.fetch_materializations(asset_key(ORDERS), limit=10).records
         if record.asset_materialization is not None
     }
-    assert endpoints == {
-        f"{OF_ANA}|2026-01-01": f"{installed.upstreams['ana'].url}/api/sales/orders",
-        f"{OF_BEN}|2026-01-01": f"{installed.upstreams['ben'].url}/api/sales/orders",
+    assert upstreams == {
+        f"{OF_ANA}|2026-01-01": f"{installed.upstreams['ana'].url}/api",
+        f"{OF_BEN}|2026-01-01": f"{installed.upstreams['ben'].url}/api",
     }
     assert installed.evaluations()[0].passed
 

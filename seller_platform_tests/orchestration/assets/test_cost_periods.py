@@ -78,7 +78,7 @@ def test_the_costs_of_each_account_are_loaded_and_reported_separately(shop: Plat
         metadata = _latest(shop, key)
         assert (metadata["rows"], metadata["verdict"], metadata["announced_total"]) == (23, "unverifiable", None)
         assert metadata["notes"] == {"products": 45, "unknown_products": 22}
-        assert metadata["endpoint"] == f"{shop.upstream.url}/api/cogs/cost-periods"
+        assert metadata["upstream"] == f"{shop.upstream.url}/api"
     evaluated = [each for each in result.get_asset_check_evaluations() if each.asset_key == asset_key(COST_PERIODS)]
     assert len(evaluated) == len(KEYS) * len(checks_of(COST_PERIODS))
     assert all(each.passed for each in evaluated)

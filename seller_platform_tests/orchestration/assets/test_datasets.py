@@ -61,9 +61,9 @@ def test_a_run_over_a_range_reports_every_partition_separately(platform: Platfor
     assert (january["rows"], january["announced_total"], january["verdict"]) == (10, 10, "match")
     assert february["dagster/partition_row_count"] == 703
     assert february["pages"] > 1
-    assert february["endpoint"] == f"{platform.upstream.url}/api/sales/orders"
+    assert february["upstream"] == f"{platform.upstream.url}/api"
     assert february["dagster/table_name"] == "seller.orders"
-    assert february["dagster/uri"] == platform.database.uri_of("seller.orders")
+    assert february["dagster/uri"] == platform.database.uri
     assert january["load_id"] != february["load_id"]
     assert january["digest"] != february["digest"]
 
@@ -76,7 +76,8 @@ def test_a_partition_and_a_run_of_one_account_have_its_title_country_and_currenc
 
     facts = _latest(platform, ORDERS, key)
     assert (facts["account_title"], facts["country"], facts["currency"]) == ("Down Under", "AU", "AUD")
-    assert all(len(str(word)) <= 44 for word in facts.values() if isinstance(word, str) and "/" not in word)
+    texts = {name: value for name, value in facts.items() if isinstance(value, str)}
+    assert {name: text for name, text in texts.items() if max(map(len, text.split())) > 44} == {}
     tags = [platform.instance.get_run_by_id(run.run_id).tags.get(ACCOUNT_TITLE_TAG) for run in (one, both)]  # type: ignore[union-attr]
     assert tags == ["Down_Under.AU.AUD", None]
 

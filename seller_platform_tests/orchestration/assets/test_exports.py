@@ -69,7 +69,8 @@ def test_every_month_becomes_a_file_and_an_event_of_its_own(platform: Platform, 
     assert (table.num_rows, sum(table["order_total"].to_pylist(), Decimal())) == tuple(stored)
     facts = _facts(platform, ORDERS, str(partition_key(KEYS[0], MONTHS[1])))
     assert (facts["rows"], facts["dagster/partition_row_count"], facts["files_replaced"]) == (703, 703, 1)
-    assert facts["dagster/uri"].startswith("file://")
+    assert facts["path"].startswith("month=2026-02")
+    assert facts["account_title"] == 'Ünïcode & "Sons" [EU]'
     assert len(platform.instance.get_materialized_partitions(export_key(ORDERS))) == len(files)
 
 

@@ -158,7 +158,7 @@ def test_a_run_over_a_range_reports_each_partition_with_chart_and_checks(marts: 
     assert marts.instance.get_materialized_partitions(mart_key(PROFIT)) == partitions
     january, empty = (_facts(marts, PROFIT, str(partition_key("S1.US", month))) for month in (JANUARY, FEBRUARY))
     assert (january["rows"], january["dagster/partition_row_count"], empty["rows"]) == (1, 1, 0)
-    assert january["dagster/uri"] == marts.database.uri_of(PROFIT.table)
+    assert january["dagster/uri"] == marts.database.uri
     assert january["chart"].startswith(
         "![Sales and profit by day, S1.US, January 2026, XXX per day: Product sales from"
     )

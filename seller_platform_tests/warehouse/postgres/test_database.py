@@ -1,4 +1,4 @@
-"""Tests the URI of a table."""
+"""Tests the URI of a database."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from seller_platform.warehouse.postgres.database import Database
 @pytest.mark.parametrize(
     ("url", "uri"),
     [
-        ("postgresql://me:canary@db.example:6432/warehouse", "postgres://db.example:6432/warehouse/seller/orders"),
-        ("postgresql://me:canary@db.example/warehouse", "postgres://db.example:5432/warehouse/seller/orders"),
-        ("postgresql://me:canary@/warehouse?host=/run/pg", "postgres:///warehouse/seller/orders"),
-        ("postgresql://me@/warehouse?host=one&host=two&password=canary", "postgres://one:5432/warehouse/seller/orders"),
+        ("postgresql://me:canary@db.example:6432/warehouse", "postgres://db.example:6432/warehouse"),
+        ("postgresql://me:canary@db.example/warehouse", "postgres://db.example:5432/warehouse"),
+        ("postgresql://me:canary@/warehouse?host=/run/pg", "postgres:///warehouse"),
+        ("postgresql://me@/warehouse?host=one&host=two&password=canary", "postgres://one:5432/warehouse"),
     ],
 )
-def test_the_uri_of_a_table_names_server_and_database_but_no_user(url: str, uri: str) -> None:
+def test_the_uri_of_a_database_names_server_and_database_but_no_user(url: str, uri: str) -> None:
     with Database(url) as database:
-        assert database.uri_of("seller.orders") == uri
+        assert database.uri == uri
