@@ -79,8 +79,7 @@ class SellerPlatformScaffolder(dg.Scaffolder):
 
 def _day(context: dg.ResolutionContext, written: str | None) -> date | None:
     """Return the day of an attribute, such as "2025-01-01"."""
-    day = context.resolve_value(written)  # type: ignore[arg-type]  # any value is resolved, or none
-    return None if day is None else date.fromisoformat(str(day))
+    return None if written is None else date.fromisoformat(context.resolve_value(written, as_type=str))
 
 
 @dg.scaffold_with(SellerPlatformScaffolder)

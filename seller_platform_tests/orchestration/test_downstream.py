@@ -10,8 +10,13 @@ import pyarrow as pa
 import pytest
 
 from seller_platform.contract import Window, dataset_named
+from seller_platform.dagster import (
+    IO_MANAGER_KEY,
+    WarehouseIOManager,
+    seller_asset_specs,
+    seller_month_partitions,
+)
 from seller_platform.errors import NotLoadedError, ReadOnlyAssetError, UnknownRelationError
-from seller_platform.orchestration.downstream import IO_MANAGER_KEY, WarehouseIOManager, seller_asset_specs
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.marts import mart_named
@@ -131,6 +136,29 @@ def test_our_assets_are_declared_with_their_own_keys_and_partitions() -> None:
     assert set(external) == {key for key in own if key.path[0] in ("seller", "marts")}
     assert [key for key in external if external[key].partitions_def != own[key].partitions_def] == []
     assert [key for key in external if external[key].group_name != own[key].group_name] == []
+
+
+def test_partitions_of_another_instance_are_read_from_the_warehouse(loaded: Platform) -> None:
+    specs = {spec.key: spec for spec in seller_asset_specs(database_url=loaded.database.url, same_instance=False)}
+
+    months = specs[dg.AssetKey(["seller", "orders"])].partitions_def
+    accounts = specs[dg.AssetKey(["seller", "inventory"])].partitions_def
+    assert accounts == dg.StaticPartitionsDefinition(KEYS)
+    assert months == seller_month_partitions(database_url=loaded.database.url, same_instance=False)
+    assert months is not None
+    assert months.get_partition_keys()[0] == f"{KEYS[0]}|{HISTORY_START:%Y-%m-01}"
+
+
+def test_an_asset_of_another_instance_reads_a_mounted_projects_rows(loaded: Platform) -> None:
+    specs = seller_asset_specs(database_url=loaded.database.url, same_instance=False, key_prefix=["shop"])
+    resources = {IO_MANAGER_KEY: WarehouseIOManager(database_url=loaded.database.url)}
+    defs = dg.Definitions(assets=specs, resources=resources)
+
+    with dg.DagsterInstance.ephemeral() as other:
+        frame = defs.load_asset_value(["shop", "seller", "orders"], partition_key=FEBRUARY, instance=other)
+
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == 703
 
 
 def test_the_io_manager_refuses_to_write_and_to_read_other_assets(loaded: Platform) -> None:

@@ -60,7 +60,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
                 dagster.enter_context(
                     running(name, command, {"DAGSTER_HOME": dagster_folder}, stack.home / f"{name}.log")
                 )
-                for name, command in _dagster(stack.home, address).items()
+                for name, command in dagster_commands(stack.home, address).items()
             ]
             await_answer(f"{address}/server_info", programs[-1], unless=ended)
             output.line(f"Dagster UI        {address}")
@@ -89,7 +89,7 @@ def _prepare(stack: LocalStack, output: Output) -> str:
         return str(dagster_home(installation.settings.home))
 
 
-def _dagster(home: Path, address: str) -> dict[str, list[str]]:
+def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:
     """Return the commands of a Dagster deployment, separate so that one failure ends no other."""
     host, port = address.removeprefix("http://").split(":")
     code_port = str(free_port())

@@ -1,0 +1,343 @@
+"""Tests our definitions as a component of another project: names, choices, and the keys of events."""
+
+from collections.abc import Set
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster.components.testing import create_defs_folder_sandbox
+from pydantic import ValidationError
+
+from seller_platform.contract import DATASETS, dataset_named
+from seller_platform.errors import InvalidComponentError
+from seller_platform.orchestration.component import SellerPlatformComponent
+from seller_platform.orchestration.partitions import account_partitions, add_accounts, partition_key
+from seller_platform.orchestration.placement import Placement
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_connection
+from seller_platform.warehouse.marts import MARTS
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.platform import HISTORY_START, MONTHS, Platform
+
+KEYS = sorted(independent_upstream.KEYS.values())
+PREFIX = ["shop", "market"]
+
+
+def _settings(**values: Any) -> Settings:
+    return read_settings().model_copy(update=values)
+
+
+def _definitions(**attributes: Any) -> dg.Definitions:
+    return SellerPlatformComponent(**attributes).definitions(_settings(export_dir=Path("exports")), HISTORY_START)
+
+
+def _keys(definitions: dg.Definitions) -> set[str]:
+    return {key.to_user_string() for key in definitions.resolve_asset_graph().materializable_asset_keys}
+
+
+@pytest.fixture(scope="module")
+def plain() -> dg.Definitions:
+    return _definitions()
+
+
+@pytest.fixture(scope="module")
+def mounted() -> dg.Definitions:
+    return _definitions(key_prefix=PREFIX, group="market", owners=["team:shop"], schedules=False)
+
+
+def test_assets_and_checks_are_the_same_under_a_prefix(plain: dg.Definitions, mounted: dg.Definitions) -> None:
+    own, others = plain.resolve_asset_graph(), mounted.resolve_asset_graph()
+
+    def prefixed(keys: Any) -> set[dg.AssetKey]:
+        return {key.with_prefix(PREFIX) for key in keys}
+
+    assert set(others.get_all_asset_keys()) == prefixed(own.get_all_asset_keys())
+    assert {(key.asset_key, key.name) for key in others.asset_check_keys} == {
+        (key.asset_key.with_prefix(PREFIX), key.name) for key in own.asset_check_keys
+    }
+    for key in own.get_all_asset_keys():
+        node, other = own.get(key), others.get(key.with_prefix(PREFIX))
+        assert other.parent_keys == prefixed(node.parent_keys)
+        assert (other.group_name, other.owners) == ("market", ["team:shop"])
+        assert (other.partitions_def, other.tags, other.kinds) == (node.partitions_def, node.tags, node.kinds)
+
+
+def test_automation_and_jobs_are_the_same_under_a_prefix(plain: dg.Definitions, mounted: dg.Definitions) -> None:
+    own, others = plain.get_repository_def(), mounted.get_repository_def()
+
+    def named(repository: dg.RepositoryDefinition) -> tuple[set[str], set[str]]:
+        return {each.name for each in repository.schedule_defs}, {each.name for each in repository.sensor_defs}
+
+    assert named(others) == tuple({f"shop_market_{name}" for name in names} for names in named(own))
+    assert {"shop_market_request_reports", "shop_market_write_costs"} <= {each.name for each in others.get_all_jobs()}
+    assert {each.default_status for each in others.schedule_defs} == {dg.DefaultScheduleStatus.STOPPED}
+
+
+def test_sensors_and_schedules_target_the_prefixed_assets(mounted: dg.Definitions) -> None:
+    repository, graph = mounted.get_repository_def(), mounted.resolve_asset_graph()
+
+    def assets_of(job: str) -> Set[dg.AssetKey]:
+        return repository.get_job(job).asset_layer.selected_asset_keys
+
+    sensors = {
+        each.name: each.asset_selection.resolve(graph)
+        if each.asset_selection is not None
+        else {key for target in each.targets for key in assets_of(target.job_name)}
+        for each in repository.sensor_defs
+    }
+    schedules = {each.name: assets_of(each.job_name) for each in repository.schedule_defs}
+
+    assert {name for name, keys in sensors.items() if keys} == {
+        f"shop_market_{name}"
+        for name in ("discover_accounts", "report_jobs", "marts_follow_their_inputs", "exports_follow_their_inputs")
+    }
+    assert {name for name, keys in schedules.items() if not keys} == {"shop_market_request_reports_daily"}
+    for keys in (*sensors.values(), *schedules.values()):
+        assert all(list(key.path[:2]) == PREFIX for key in keys)
+
+
+def _selections(condition: Any) -> list[dg.AssetSelection]:
+    """Return the selections of dependencies in a condition."""
+    own = getattr(condition, "allow_selection", None)
+    below = [each for child in condition.children for each in _selections(child)]
+    return below if own is None else [own, *below]
+
+
+def test_conditions_and_lineage_name_the_prefixed_assets(mounted: dg.Definitions) -> None:
+    graph = mounted.resolve_asset_graph()
+    nodes = [graph.get(key) for key in graph.materializable_asset_keys]
+    conditioned = [node for node in nodes if node.automation_condition is not None]
+
+    assert {node.key.path[2] for node in conditioned} == {"marts", "export"}
+    for node in conditioned:
+        selections = _selections(node.automation_condition)
+        assert selections
+        assert all(selection.resolve(graph) <= node.parent_keys for selection in selections)
+        assert any(selection.resolve(graph) for selection in selections)
+        lineage = node.metadata.get("dagster/column_lineage")
+        deps = lineage.deps_by_column.values() if lineage is not None else ()
+        assert {dep.asset_key for columns in deps for dep in columns} <= node.parent_keys
+
+
+def test_marts_without_one_of_their_inputs_are_left_out() -> None:
+    chosen = ["daily_product_sales", "inventory", "warehouse_stock"]
+    names = {"accounts", *chosen}
+
+    keys = _keys(_definitions(datasets=chosen))
+
+    complete = {mart.name for mart in MARTS if {each.dataset.name for each in mart.inputs} <= names}
+    assert complete
+    assert {key for key in keys if key.startswith("seller/")} == {f"seller/{name}" for name in names}
+    assert {key for key in keys if key.startswith("marts/")} == {f"marts/{name}" for name in complete}
+    assert {key for key in keys if key.startswith("export/")} == {f"export/{name}" for name in chosen}
+
+
+def test_only_chosen_datasets_have_jobs_schedules_and_sensors() -> None:
+    repository = _definitions(datasets=["orders"], alerts=False).get_repository_def()
+
+    assert {each.name for each in repository.schedule_defs} == {"refresh_sales", "reread_sales"}
+    assert {each.name for each in repository.sensor_defs} == {"discover_accounts", "exports_follow_their_inputs"}
+    assert not {"request_reports", "write_costs"} & {each.name for each in repository.get_all_jobs()}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"datasets": ["order"]}, r"datasets: there is no dataset 'order'; choose of accounts, orders, .*defs\.yaml"),
+        ({"datasets": ["cost_periods"]}, "datasets: cost_periods are read for each SKU of inventory; add inventory"),
+        (
+            {"translation": lambda spec, _: spec.replace_attributes(key="mine")},
+            "translation: the key of .* cannot be changed; set key_prefix instead",
+        ),
+    ],
+)
+def test_attributes_that_cannot_be_used_are_refused(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidComponentError, match=message):
+        _definitions(**attributes)
+
+
+def test_a_prefix_that_is_no_name_and_an_owner_that_is_none_are_refused() -> None:
+    with pytest.raises(ValidationError, match="'a b' is no part of a key; use letters, digits and underscores"):
+        SellerPlatformComponent(key_prefix=["a b"])
+    with pytest.raises(ValidationError, match="'shop' is no owner; write an e-mail address or team:NAME"):
+        SellerPlatformComponent(owners=["shop"])
+
+
+def test_a_component_of_one_connection_has_its_own_pool_and_tag() -> None:
+    orders = dg.AssetKey(["seller", "orders"])
+
+    def facts(**attributes: Any) -> tuple[set[str | None], dict[str, str]]:
+        definitions = _definitions(**attributes)
+        op = definitions.resolve_assets_def(orders).op
+        return {op.pool}, {name: value for name, value in op.tags.items() if name.startswith("seller_platform/")}
+
+    assert facts() == ({"seller_api"}, {})
+    assert facts(connections=["eu", "us"]) == ({"seller_api"}, {})
+    assert facts(connections=["eu"]) == ({"seller_api_eu"}, {"seller_platform/connection": "eu"})
+
+
+def test_steps_that_call_the_api_are_in_the_pool_and_others_are_not(plain: dg.Definitions) -> None:
+    graph = plain.resolve_asset_graph()
+    pools = {key: graph.get(key).pools for key in graph.materializable_asset_keys}
+
+    assert {key.path[0] for key, names in pools.items() if names == {"seller_api"}} == {"seller"}
+    assert {key.path[0] for key, names in pools.items() if not names} == {"marts", "export"}
+    jobs = {job.name: job for job in plain.get_repository_def().get_all_jobs()}
+    for name in ("request_reports", "write_costs"):
+        assert {node.definition.pool for node in jobs[name].graph.nodes} == {"seller_api"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")  # in Dagster
+def test_attributes_of_yaml_are_read() -> None:
+    written = """
+type: seller_platform.SellerPlatformComponent
+attributes:
+  key_prefix: [shop]
+  history_start: 2026-02-01
+  datasets: [orders]
+  schedules: false
+  translation:
+    tags: {source: "{{ spec.key.path[-1] }}"}
+    metadata: {team: shop}
+"""
+    with create_defs_folder_sandbox(project_name="foreign_yaml") as sandbox:
+        folder = sandbox.defs_folder_path / "market"
+        folder.mkdir()
+        (folder / "defs.yaml").write_text(written)
+        with sandbox.load_component_and_build_defs(defs_path=folder) as (component, definitions):
+            spec = definitions.resolve_asset_graph().get(dg.AssetKey(["shop", "seller", "orders"]))
+
+    assert isinstance(component, SellerPlatformComponent)
+    assert component.history_start == date(2026, 2, 1)
+    assert spec.tags["source"] == "orders"
+    assert spec.metadata["team"] == "shop"
+    assert "2026-02-01" in str(spec.partitions_def)
+
+
+def _materialize(
+    platform: Platform, definitions: dg.Definitions, keys: list[str], partition: str = ""
+) -> dg.ExecuteInProcessResult:
+    ends = {f"dagster/asset_partition_range_{end}": partition for end in ("start", "end") if partition}
+    return dg.materialize(
+        [each for each in definitions.assets or () if isinstance(each, dg.AssetsDefinition)],
+        selection=dg.AssetSelection.assets(*(dg.AssetKey([*PREFIX, *key.split("/")]) for key in keys)),
+        instance=platform.instance,
+        resources=platform.resources,
+        tags=ends,
+        raise_on_error=False,
+    )
+
+
+def test_events_of_a_mounted_project_have_its_keys(
+    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    component = SellerPlatformComponent(key_prefix=PREFIX, group="market")
+    definitions = component.definitions(_settings(export_dir=tmp_path / "files"), HISTORY_START)
+    month = partition_key(KEYS[0], MONTHS[1])
+    steps: list[tuple[list[str], str]] = [
+        (["seller/accounts"], ""),
+        (["seller/orders", "seller/daily_product_sales", "seller/transactions"], month),
+        (["seller/inventory"], KEYS[0]),
+        (["marts/account_profit_daily"], month),
+        (["export/orders"], month),
+    ]
+
+    results = [_materialize(platform, definitions, keys, first) for keys, first in steps]
+
+    for (keys, partition), result in zip(steps, results, strict=True):
+        assert result.success, keys
+        expected = {dg.AssetKey([*PREFIX, *key.split("/")]) for key in keys}
+        assert {event.asset_key for event in result.get_asset_materialization_events()} == expected
+        evaluations = result.get_asset_check_evaluations()
+        assert {each.asset_key for each in evaluations} <= expected
+        assert all(each.target_materialization_data is not None for each in evaluations)
+        for key in expected:
+            stored = platform.instance.get_materialized_partitions(key)
+            assert stored == ({str(partition)} if partition else set())
+
+
+def test_held_and_missing_slices_are_reported_under_the_prefix(platform: Platform) -> None:
+    definitions = SellerPlatformComponent(key_prefix=PREFIX).definitions(_settings(), HISTORY_START)
+    month = partition_key(KEYS[0], MONTHS[1])
+    assert _materialize(platform, definitions, ["seller/accounts"]).success
+    platform.upstream.missing = (dataset_named("sales_by_date").path,)
+    platform.upstream.accounts = []
+
+    not_offered = _materialize(platform, definitions, ["seller/sales_by_date"], month)
+    held = _materialize(platform, definitions, ["seller/accounts"])
+
+    (observed,) = (event for event in not_offered.all_events if event.is_asset_observation)
+    assert observed.asset_key == dg.AssetKey([*PREFIX, "seller", "sales_by_date"])
+    evaluations = held.get_asset_check_evaluations()
+    assert [each.check_name for each in evaluations if not each.passed] == ["reading_is_plausible"]
+    assert {each.asset_key for each in evaluations} == {dg.AssetKey([*PREFIX, "seller", "accounts"])}
+
+
+def test_only_named_accounts_get_partitions_and_slices(platform: Platform) -> None:
+    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]])
+    definitions = component.definitions(_settings(), HISTORY_START)
+
+    result = _materialize(platform, definitions, ["seller/accounts"])
+
+    assert result.success
+    assert account_partitions(platform.instance, "shop_market_selected_accounts") == [KEYS[1]]
+    assert account_partitions(platform.instance) == []
+
+
+def test_a_schedule_requests_only_the_chosen_slices(platform: Platform, database_url: str, tmp_path: Path) -> None:
+    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]], datasets=["orders"])
+    definitions = component.definitions(_settings(), HISTORY_START)
+    assert platform.discover().success
+    schedule = definitions.resolve_schedule_def("shop_market_refresh_sales")
+
+    with (
+        postgres_instance(database_url, tmp_path) as instance,
+        dg.build_schedule_context(
+            instance,
+            scheduled_execution_time=datetime(2026, 3, 10, 11, tzinfo=UTC),
+            resources={"warehouse": WarehouseResource(database_url=database_url)},
+        ) as context,
+    ):
+        add_accounts(instance, KEYS, "shop_market_selected_accounts")
+        requests = schedule.evaluate_tick(context).run_requests or []
+
+    assert requests
+    for request in requests:
+        assert request.asset_selection == [dg.AssetKey([*PREFIX, "seller", "orders"])]
+        assert request.tags["seller_platform/account"] == KEYS[1]
+
+
+def test_only_named_connections_are_read(platform: Platform) -> None:
+    save_connection(platform.database, KnownConnection("other", "http://127.0.0.1:1", "http://127.0.0.1:1", "client"))
+    component = SellerPlatformComponent(key_prefix=PREFIX, connections=["default"])
+    definitions = component.definitions(_settings(), HISTORY_START)
+
+    result = _materialize(platform, definitions, ["seller/accounts"])
+
+    assert result.success
+    (event,) = result.get_asset_materialization_events()
+    assert event.step_materialization_data.materialization.metadata["connection"].value == "default"
+    assert "other" not in str([each.description for each in result.get_asset_check_evaluations()])
+
+
+@pytest.mark.parametrize(
+    ("placement", "name"),
+    [
+        (Placement(), "accounts"),
+        (Placement(key_prefix=("eu",)), "accounts"),
+        (Placement(connections=frozenset({"eu"})), "selected_accounts"),
+        (Placement(key_prefix=("eu",), accounts=frozenset({"A1.DE"})), "eu_selected_accounts"),
+    ],
+)
+def test_chosen_accounts_have_partitions_of_their_own(placement: Placement, name: str) -> None:
+    assert placement.accounts_name == name
+
+
+def test_every_dataset_can_be_mounted_alone() -> None:
+    for dataset in DATASETS:
+        names = [dataset.name, "inventory"] if dataset.name == "cost_periods" else [dataset.name]
+        assert f"seller/{dataset.name}" in _keys(_definitions(datasets=names))
