@@ -834,7 +834,7 @@ class AuthorizationDeniedError(SellerPlatformError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"authorisation failed: {reason}", with_step=True)
+        super().__init__(f"authorisation failed: {reason.rstrip('.')}", with_step=True)
 
 
 class UpstreamError(SellerPlatformError):
@@ -1204,6 +1204,19 @@ class ReadingHeldError(CheckFailedError):
             f"with `seller-platform accept {load_id}`, or wait: each refresh reads the slice again, and after three "
             "that say the same, 20 hours apart, it is published"
         )
+
+
+class InputCheckFailedError(CheckFailedError):
+    """A partition of a mart was not built, because a check of an input's partition has failed."""
+
+    next_step = (
+        "Load the input's partition again, or execute its checks again after a correction; the mart is built once they "
+        "pass."
+    )
+
+    def __init__(self, check: str, asset: str, partition: str, reason: str) -> None:
+        self.check, self.asset, self.partition = check, asset, partition
+        super().__init__(f"not built: {check} of {asset} {partition} failed: {reason.rstrip('.')}", with_step=True)
 
 
 class SlicesFailedError(SellerPlatformError):

@@ -22,6 +22,7 @@ from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
 from seller_platform.orchestration.assets.exports import export_definitions
+from seller_platform.orchestration.assets.freshness import freshness_definitions
 from seller_platform.orchestration.assets.marts import mart_definitions
 from seller_platform.orchestration.assets.reports import report_definitions
 from seller_platform.orchestration.automation.schedules import schedule_definitions
@@ -183,6 +184,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 ),
                 discovery_definitions(placement=placement),
                 mart_definitions(history_start, placement, datasets),
+                freshness_definitions(placement, datasets=[each for each in REFRESHED if each in datasets]),
                 export_definitions(history_start, settings.export_dir, placement, datasets),
                 schedule_definitions(
                     history_start, [each for each in REFRESHED if each in datasets], placement, running=running

@@ -11,9 +11,9 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.remote_origin import InProcessCodeLocationOrigin
-from dagster._core.test_utils import InProcessTestWorkspaceLoadTarget
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster._time import get_current_timestamp
 
@@ -75,10 +75,9 @@ class Backfills:
         for _ in range(_MOST_ITERATIONS):
             errors = [error for error in execute_backfill_iteration(self.workspace, _LOG) if error]
             assert not errors, errors
-            backfill = self.instance.get_backfill(number)
-            assert backfill is not None
-            if backfill.status is not BulkActionStatus.REQUESTED:
+            if self._backfill(number).status is not BulkActionStatus.REQUESTED:
                 break
+        backfill = self._backfill(number)
         failed = backfill.get_asset_backfill_data(graph).failed_and_downstream_subset
         return Backfill(
             backfill.status.value,
@@ -89,6 +88,11 @@ class Backfills:
                 for key in failed.asset_keys
             },
         )
+
+    def _backfill(self, number: str) -> PartitionBackfill:
+        backfill = self.instance.get_backfill(number)
+        assert backfill is not None
+        return backfill
 
 
 _NUMBERS = count(1)
@@ -105,7 +109,7 @@ def backfills(database_url: str, folder: Path) -> Iterator[Backfills]:
     with (
         postgres_instance(database_url, folder, _RUNS_HERE) as instance,
         WorkspaceProcessContext(
-            instance, InProcessTestWorkspaceLoadTarget(InProcessCodeLocationOrigin(target))
+            instance, InProcessWorkspaceLoadTarget(InProcessCodeLocationOrigin(target))
         ) as workspace,
     ):
         yield Backfills(instance, workspace)

@@ -249,7 +249,7 @@ def _failures_to_report(reader: EventReader, run: dg.DagsterRun, record: EventLo
 
 def _is_reported(evaluation: dg.AssetCheckEvaluation) -> bool:
     """Return whether a failed check is reported. If its slice could not be stored or is held, the run reports it."""
-    return evaluation.target_materialization_data is not None and REPORTED_BY_RUN not in evaluation.metadata
+    return REPORTED_BY_RUN not in evaluation.metadata
 
 
 def _add_retries_given_up(reader: EventReader, alerts: Alerts) -> None:

@@ -88,7 +88,6 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
         dataset,
         None,
         placement,
-        description=dataset.doc,
         check_specs=[*check_specs(dataset, None, placement), authorized],
         execute_checks=execute_checks,
     )

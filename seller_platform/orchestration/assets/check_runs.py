@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from typing import TypeAlias
 
 import dagster as dg
 
@@ -24,7 +25,7 @@ from seller_platform.orchestration.assets.checks import (
     together,
 )
 from seller_platform.orchestration.assets.events import CheckRun, judged
-from seller_platform.orchestration.instance.check_results import passed_partitions
+from seller_platform.orchestration.instance.check_results import judged_partitions
 from seller_platform.orchestration.partitions import partition_key, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
@@ -34,78 +35,99 @@ from seller_platform.warehouse.loads.refusals import refusals
 from seller_platform.warehouse.loads.slices import held_error
 from seller_platform.warehouse.postgres.database import Database
 
-Results = Iterable[tuple[str, Mapping[str, Judgement]]]
+CheckContext: TypeAlias = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
+
+Results: TypeAlias = Iterable[tuple[str, Mapping[str, Judgement]]]
 """The results of a partition by the names of the checks."""
 
 _NAMED_PARTITIONS = 5
 _HELD = ReadingHeldError.__name__
 
 
-def check_run_of(dataset: Dataset) -> CheckRun:
+def check_run_of(dataset: Dataset, partitions: dg.PartitionsDefinition[str]) -> CheckRun:
     """Return the function that evaluates a dataset's checks from its stored rows and receipts."""
 
     def execute(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         chosen = chosen_partitions(context)
         parts = None if chosen is None else [read_partition_key(key) for key in chosen]
-        yield from reported(context, context.assets_def.key, chosen, _results(warehouse.database, dataset, parts))
+        results = _results(warehouse.database, dataset, parts)
+        yield from reported(context, context.assets_def.key, partitions, results, chosen=chosen)
 
     return execute
 
 
-def chosen_partitions(context: dg.AssetExecutionContext) -> Sequence[str] | None:
+def chosen_partitions(context: CheckContext) -> Sequence[str] | None:
     """Return the partitions of a run; None for a run without a partition."""
     is_partitioned = context.has_partition_key or context.has_partition_key_range
     return context.partition_keys if is_partitioned else None
 
 
-def passed_in(context: dg.AssetExecutionContext) -> Mapping[str, frozenset[str]]:
+def passed_in(context: CheckContext, partitions: dg.PartitionsDefinition[str]) -> Mapping[str, frozenset[str]]:
     """Return the partitions whose newest evaluation passed, of each check that a run has chosen."""
-    checks = sorted(context.selected_asset_check_keys)
-    return passed_partitions(context.instance, checks, context.assets_def.partitions_def)
+    states = judged_partitions(context.instance, sorted(context.selected_asset_check_keys), partitions)
+    return {name: state.passed for name, state in states.items()}
 
 
 def reported(
-    context: dg.AssetExecutionContext, key: dg.AssetKey, chosen: Sequence[str] | None, results: Results
+    context: CheckContext,
+    key: dg.AssetKey,
+    partitions: dg.PartitionsDefinition[str],
+    results: Results,
+    *,
+    chosen: Sequence[str] | None,
+    repeats_failures: bool = True,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the evaluations of the checks that a run has chosen.
 
     Args:
+        partitions: The partitions of the checks.
+        results: The results of the chosen partitions.
         chosen: The partitions of the run; None for all.
+        repeats_failures: Of all partitions, whether those that failed before are reported again.
     """
-    checks = {check.name: check for check in context.selected_asset_check_keys}
     if chosen is None:
-        yield from _reported_of_all(context, key, checks, results)
+        states = judged_partitions(context.instance, sorted(context.selected_asset_check_keys), partitions)
+        known_failures = {name: frozenset() if repeats_failures else state.failed for name, state in states.items()}
+        passed = {name: state.passed for name, state in states.items()}
+        yield from _reported_of_all(context, key, passed, known_failures, results)
         return
+    names = {check.name for check in context.selected_asset_check_keys}
     without_rows = dict.fromkeys(chosen)
     for partition, of_checks in results:
         without_rows.pop(partition, None)
         target = judged(context.instance, key, partition)
-        for name in checks.keys() & of_checks.keys():
+        for name in names & of_checks.keys():
             yield of_checks[name].evaluation(key, name, target, partition)
     for partition in without_rows:
         context.log.warning("%s of %s was never loaded: there is nothing to check.", key.to_user_string(), partition)
 
 
 def _reported_of_all(
-    context: dg.AssetExecutionContext, key: dg.AssetKey, checks: Mapping[str, dg.AssetCheckKey], results: Results
+    context: CheckContext,
+    key: dg.AssetKey,
+    passed: Mapping[str, frozenset[str]],
+    known_failures: Mapping[str, frozenset[str]],
+    results: Results,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    passed = passed_in(context)
     counts: Counter[str] = Counter()
     failed: dict[str, list[str]] = defaultdict(list)
     severities: dict[str, set[dg.AssetCheckSeverity]] = defaultdict(set)
     changed: Counter[str] = Counter()
     for partition, of_checks in results:
-        for name in checks.keys() & of_checks.keys():
+        news: dict[str, Judgement] = {}
+        for name in passed.keys() & of_checks.keys():
             judgement = of_checks[name]
             counts[name] += 1
             if not judgement.passed:
                 failed[name].append(partition)
                 severities[name].add(judgement.severity)
-            elif partition in passed[name]:
-                continue
-            changed[name] += 1
-            yield judgement.evaluation(key, name, judged(context.instance, key, partition), partition)
-    for name in sorted(checks):
+            if partition not in (passed if judgement.passed else known_failures)[name]:
+                changed[name] += 1
+                news[name] = judgement
+        target = judged(context.instance, key, partition) if news else None
+        for name, judgement in news.items():
+            yield judgement.evaluation(key, name, target, partition)
+    for name in sorted(passed):
         named = ", ".join(failed[name][:_NAMED_PARTITIONS])
         more = len(failed[name]) - _NAMED_PARTITIONS
         reason = f" {len(failed[name])} failed: {named}{f' and {more} more' if more > 0 else ''}." if named else ""

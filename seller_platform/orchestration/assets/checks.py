@@ -446,5 +446,5 @@ def evaluations_of_failure(
     """Yield the failed evaluation of the check to which an error belongs, if any."""
     for check in checks_of(dataset):
         if check.error is not None and isinstance(error, check.error):
-            judgement = Judgement(passed=False, description=str(error))
+            judgement = Judgement(passed=False, description=str(error), metadata={REPORTED_BY_RUN: True})
             yield judgement.evaluation(asset_key(dataset), check.name, target, partition)

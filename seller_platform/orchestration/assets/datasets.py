@@ -50,16 +50,16 @@ def asset_for(dataset: Dataset, history_start: date, placement: Placement = WHOL
     others, and is named at the end.
     """
     partitions = partitions_for(dataset, history_start, placement.account_partitions)
+    assert partitions is not None, f"{dataset.name} has no slices of accounts"
 
     @dataset_asset(
         dataset,
         partitions,
         placement,
-        description=dataset.doc,
         # For outages of Dagster's storage; slices that failed end in a Failure that forbids retries.
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         check_specs=check_specs(dataset, partitions, placement),
-        execute_checks=check_run_of(dataset),
+        execute_checks=check_run_of(dataset, partitions),
     )
     def land(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource
@@ -146,7 +146,7 @@ def report_results(
             loop.add(str(key), RefusedForAccountError(request.account, error), subject=str(request))
             continue
         context.log.warning("%s", error)
-        yield materialization_of_nothing(asset_key(dataset), key, str(error), **{NOT_OFFERED: str(error)})
+        yield materialization_of_nothing(asset_key(dataset), key, str(error), metadata={NOT_OFFERED: str(error)})
     loop.fail_partitions(f"partitions of {dataset.name} were not loaded")
     yield from outputs(context)
 

@@ -6,6 +6,7 @@ partition the same metadata.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import dagster as dg
@@ -38,6 +39,8 @@ NO_VALUE: Any = dg.Nothing
 """The type of an output that no IO manager stores; `dagster.asset` takes it, although its annotation does not."""
 
 _DIGITS_SHOWN = 12
+_OF_NOTHING = MappingProxyType({"dagster/data_version": NOTHING_STORED})
+_NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 ROW_COUNT_CHECK = "row_count_matches_total"
 
@@ -60,18 +63,20 @@ def dataset_asset(
     partitions: dg.PartitionsDefinition[str] | None,
     placement: Placement = WHOLE,
     *,
+    description: str | None = None,
     deps: Sequence[dg.AssetKey] = (),
     **options: Any,
 ) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
     """Return the decorator of a dataset's asset, whose function yields events and then `outputs`.
 
     Args:
+        description: What the asset does; by default what a row of the dataset is.
         options: Further arguments of `checkable_asset`.
     """
     spec = dg.AssetSpec(
         placement.asset_key(dataset),
         deps=deps,
-        description=options.pop("description"),
+        description=description or dataset.doc,
         group_name=placement.group_of(dataset.area),
         kinds={"postgres"},
         metadata={
@@ -85,7 +90,11 @@ def dataset_asset(
 
 
 def checkable_asset(
-    spec: dg.AssetSpec, *, check_specs: Sequence[dg.AssetCheckSpec], execute_checks: CheckRun, **options: Any
+    spec: dg.AssetSpec,
+    *,
+    check_specs: Sequence[dg.AssetCheckSpec] = (),
+    execute_checks: CheckRun = lambda _context, _warehouse: iter(()),
+    **options: Any,
 ) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
     """Return the decorator of an asset whose checks can be executed without it.
 
@@ -141,7 +150,7 @@ def events_of(key: dg.AssetKey, instance: dg.DagsterInstance, events: Iterable[A
             yield event
 
 
-def outputs(context: dg.AssetExecutionContext) -> Iterator[dg.Output[None]]:
+def outputs(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Iterator[dg.Output[None]]:
     """Yield the outputs of a step that has reported its partitions and their checks by events.
 
     Later steps of the run wait for the output of an asset, and Dagster expects one of each check.
@@ -194,13 +203,18 @@ def materialization(
 
 
 def materialization_of_nothing(
-    key: dg.AssetKey, partition: str, reason: str, **metadata: str
+    key: dg.AssetKey,
+    partition: str,
+    reason: str,
+    *,
+    tags: Mapping[str, str] = _OF_NOTHING,
+    metadata: Mapping[str, str] = _NO_METADATA,
 ) -> dg.AssetMaterialization:
     """Return the materialization of a partition for which there is nothing to store, with the reason."""
     return dg.AssetMaterialization(
         asset_key=key,
         partition=partition,
-        tags={"dagster/data_version": NOTHING_STORED, **partition_tags(partition)},
+        tags={**tags, **partition_tags(partition)},
         metadata={"dagster/partition_row_count": 0, "rows": 0, NOTHING_STORED: reason, **metadata},
     )
 

@@ -3,7 +3,7 @@
 They exist only if SELLER_PLATFORM_EXPORT_DIR names the folder. Every machine that runs them must have it mounted.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +28,7 @@ from seller_platform.orchestration.assets.marts import marts_of
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
+from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
 from seller_platform.orchestration.partitions import (
     account_months,
     backfill_policy_of,
@@ -36,6 +37,7 @@ from seller_platform.orchestration.partitions import (
 )
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.orchestration.tags import NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.marts import MARTS, Mart
 from seller_platform.warehouse.marts.tables import mart_table_for
@@ -46,6 +48,7 @@ if TYPE_CHECKING:  # pyarrow takes a while to import, and only runs of these ass
 
 GROUP = "export"
 SENSOR = "exports_follow_their_inputs"
+_VERSION_DIGITS = 12
 
 Source: TypeAlias = Dataset | Mart
 
@@ -103,13 +106,14 @@ def export_asset(
     """
     partitions = exported_partitions(source, history_start, placement)
     asset, source_key = placement.key(export_key(source)), placement.key(dg.AssetKey(source.table.split(".")))
-    followed = dg.AssetSelection.assets(source_key)
+    version, followed = version_of(source), [source_key]
     table = table_for(source) if isinstance(source, Dataset) else mart_table_for(source)
     pieces = "a single one" if partitions is None else "one for each slice"
 
     @dg.asset(
         key=asset,
         description=f"Parquet files of {source_key.to_user_string()}, {pieces}. {source.doc}",
+        code_version=version,
         group_name=placement.group_of(GROUP),
         kinds={"parquet"},
         metadata={
@@ -129,17 +133,22 @@ def export_asset(
         # Its import takes a while.
         from seller_platform.warehouse.readers.parquet import export_partition
 
+        versions = input_versions(context.instance, followed)
+
         def write(key: str | None) -> dg.AssetMaterialization:
             account, month = (None, None) if key is None else read_partition_key(key)
+            before = newest_event(context.instance)
             try:
                 exported = export_partition(warehouse.database, source, account, month, folder)
             except NotLoadedError:
                 reason = None if key is None else reason_nothing_is_stored(context.instance, source_key, key)
                 if key is None or reason is None:
                     raise
-                return materialization_of_nothing(export_key(source), key, reason)
+                tags = provenance_tags(NOTHING_STORED, version, versions, before)
+                return materialization_of_nothing(asset, key, reason, tags=tags)
             known = None if account is None else warehouse.names.get(account)
-            return materialization(source, key, exported, known)
+            tags = provenance_tags(digest_of(exported), version, versions, before)
+            return materialization(source, key, exported, tags, known)
 
         loop = PartitionLoop(context.log, f"{source.name} of ")
         keys: Sequence[str | None] = (None,) if partitions is None else context.partition_keys
@@ -151,18 +160,37 @@ def export_asset(
     return export
 
 
+def version_of(source: Source) -> str:
+    """Return a digest of what decides the content of files: the columns."""
+    columns = [(column.name, column.kind.name) for column in source.columns]
+    return sha256(repr(columns).encode()).hexdigest()[:_VERSION_DIGITS]
+
+
+def digest_of(exported: Sequence["Exported"]) -> str:
+    """Return the digest of the rows of all files of a partition."""
+    if len(exported) == 1:
+        return exported[0].digest
+    digests = "\n".join(f"{file.path.parent.name} {file.digest}" for file in exported)
+    return sha256(digests.encode()).hexdigest()
+
+
 def materialization(
-    source: Source, partition: str | None, exported: Sequence["Exported"], account: KnownAccount | None = None
+    source: Source,
+    partition: str | None,
+    exported: Sequence["Exported"],
+    tags: Mapping[str, str],
+    account: KnownAccount | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the materialization of a partition whose files have the stored rows."""
-    newest, version = exported[-1], exported[-1].digest
-    if len(exported) > 1:
-        digests = "\n".join(f"{file.path.parent.name} {file.digest}" for file in exported)
-        version = sha256(digests.encode()).hexdigest()
+    """Return the materialization of a partition whose files have the stored rows.
+
+    Args:
+        tags: What it was computed from, as `provenance_tags` returns it.
+    """
+    newest = exported[-1]
     return dg.AssetMaterialization(
         asset_key=export_key(source),
         partition=partition,
-        tags={"dagster/data_version": version, **partition_tags(partition)},
+        tags={**tags, **partition_tags(partition)},
         metadata={
             **account_metadata(account),
             **({} if partition is None else {"dagster/partition_row_count": newest.rows}),

@@ -1,16 +1,19 @@
 """One asset for each mart, and the sensor that requests those whose inputs changed."""
 
-from collections.abc import Collection, Iterator
-from datetime import date
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
 
+from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, Slicing, Window
+from seller_platform.errors import InputCheckFailedError
 from seller_platform.orchestration.account_names import account_metadata, subject_of
 from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
-from seller_platform.orchestration.assets.checks import Judgement
+from seller_platform.orchestration.assets.checks import Judgement, checks_of
 from seller_platform.orchestration.assets.events import (
     checkable_asset,
     judged,
@@ -22,7 +25,9 @@ from seller_platform.orchestration.assets.events import (
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
+from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
 from seller_platform.orchestration.failures import foreseen
+from seller_platform.orchestration.instance.check_results import failed_evaluations
 from seller_platform.orchestration.partitions import (
     ACCOUNT,
     MONTH,
@@ -39,6 +44,9 @@ from seller_platform.warehouse.marts.tables import mart_table_for
 
 GROUP = "marts"
 SENSOR = "marts_follow_their_inputs"
+
+# Marts of whole accounts read the sales of 90 days. In a monthly mart every month that it reads may be the reason.
+_MONTHS_THAT_BLOCK = 4
 
 _UNCHANGED = Judgement(passed=True, description="Neither rows nor inputs changed since the partition was built.")
 
@@ -83,6 +91,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
     spec = dg.AssetSpec(
         key,
         description=mart.doc,
+        code_version=mart.version,
         group_name=placement.group_of(GROUP),
         kinds={"postgres", "sql"},
         metadata=definition_metadata(mart, placement),
@@ -97,7 +106,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
     def execute_checks(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> Iterator[object]:
         chosen = chosen_partitions(context)
         parts = None if chosen is None else [read_partition_key(key) for key in chosen]
-        passed = frozenset[str]() if chosen else frozenset.intersection(*passed_in(context).values())
+        passed = frozenset[str]() if chosen else frozenset.intersection(*passed_in(context, partitions).values())
         unchanged = {check.name: _UNCHANGED for check in mart.all_checks}
 
         def is_passed(account: str, window: Window | None) -> bool:
@@ -114,7 +123,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
             )
             for each in recheck(warehouse.database, mart, parts, skips=is_passed)
         )
-        yield from reported(context, key, chosen, results)
+        yield from reported(context, key, partitions, results, chosen=chosen)
 
     @checkable_asset(
         spec,
@@ -133,16 +142,24 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
         with foreseen():
             parameters = chosen_parameters(mart, context.op_execution_context.op_config or {})
 
-        def build_one(key: str) -> Build:
+        versions = input_versions(context.instance, [placement.asset_key(each.dataset) for each in mart.inputs])
+        blocked = failed_inputs(context.instance, mart, context.partition_keys, utc_now().date(), placement)
+
+        def build_one(key: str) -> tuple[Build, int]:
+            if key in blocked:
+                raise blocked[key]
             account, month = read_partition_key(key)
-            return build_partition(
+            before = newest_event(context.instance)
+            build = build_partition(
                 warehouse.database, mart, account, month, parameters=parameters, run_id=context.run.run_id
             )
+            return build, before
 
         loop = PartitionLoop(context.log, f"{mart.name} of ")
-        for _, result in loop.attempt(context.partition_keys, build_one):
+        for _, (result, before) in loop.attempt(context.partition_keys, build_one):
             account = warehouse.names.get(result.account)
-            yield materialization(result, database_uri=warehouse.database.uri, account=account)
+            tags = provenance_tags(result.digest.hex(), mart.version, versions, before)
+            yield materialization(result, tags, database_uri=warehouse.database.uri, account=account)
             yield from evaluations(context.instance, result)
         loop.fail_partitions(f"partitions of {mart.name} were not built")
         yield from outputs(context)
@@ -158,7 +175,52 @@ def follows(mart: Mart, placement: Placement = WHOLE) -> dg.AutomationCondition[
     return follows_inputs(
         followed=_keys(placement, (each for each in mart.inputs if each.dataset.slicing is not Slicing.CONNECTION)),
         required=_keys(placement, (each for each in mart.inputs if each.required)),
+        needs_checks=True,
+        checks_within=None if mart.is_monthly else _MONTHS_THAT_BLOCK * timedelta(days=31),
     )
+
+
+def failed_inputs(
+    instance: dg.DagsterInstance, mart: Mart, partitions: Sequence[str], today: date, placement: Placement = WHOLE
+) -> dict[str, InputCheckFailedError]:
+    """Return the partitions of a mart that must not be built, because a blocking check of an input failed.
+
+    The newest evaluations count. A mart of whole accounts reads no month that is older than three.
+    """
+    errors: dict[str, InputCheckFailedError] = {}
+    for source in mart.inputs:
+        dataset = source.dataset
+        if dataset.slicing is Slicing.CONNECTION:
+            continue
+        asset = placement.asset_key(dataset)
+        checks = [dg.AssetCheckKey(asset, each.name) for each in checks_of(dataset) if each.is_blocking]
+        read_by: dict[str, list[str]] = defaultdict(list)
+        for partition in partitions:
+            for key in _read_partitions(source, partition, today):
+                read_by[key].append(partition)
+        for failed in failed_evaluations(instance, checks, list(read_by)):
+            key = failed.partition or ""
+            error = InputCheckFailedError(
+                failed.check_name, failed.asset_key.to_user_string(), key, failed.description or "no reason is given"
+            )
+            errors = dict.fromkeys(read_by[key], error) | errors
+    return errors
+
+
+def _read_partitions(source: Input, partition: str, today: date) -> Iterator[str]:
+    """Yield the partitions of an input that a mart's partition is computed from."""
+    account, month = read_partition_key(partition)
+    if not source.dataset.is_dated:
+        yield partition_key(account, None)
+        return
+    if month is None:
+        last = Window.month_of(today)
+        first = Window.month_of(last.start - (_MONTHS_THAT_BLOCK - 1) * timedelta(days=28)).start
+        days = Window(first, last.end)
+    else:
+        days = source.days_read(month)
+    for each in days.months():
+        yield partition_key(account, each)
 
 
 def definition_metadata(mart: Mart, placement: Placement = WHOLE) -> dict[str, object]:
@@ -185,17 +247,20 @@ def column_lineage(mart: Mart, placement: Placement = WHOLE) -> dg.TableColumnLi
     )
 
 
-def materialization(build: Build, *, database_uri: str, account: KnownAccount | None = None) -> dg.AssetMaterialization:
+def materialization(
+    build: Build, tags: Mapping[str, str], *, database_uri: str, account: KnownAccount | None = None
+) -> dg.AssetMaterialization:
     """Return the materialization of a built partition, with its chart.
 
     Args:
+        tags: What it was computed from, as `provenance_tags` returns it.
         account: The account of the partition, if it is known.
     """
     mart, partition = build.mart, partition_key(build.account, build.window)
     return dg.AssetMaterialization(
         asset_key=mart_key(mart),
         partition=partition,
-        tags={"dagster/data_version": build.digest.hex(), **partition_tags(partition)},
+        tags={**tags, **partition_tags(partition)},
         metadata={
             **account_metadata(account),
             "chart": dg.MetadataValue.md(draw(build, account)),
@@ -301,5 +366,5 @@ def _mapping(mart: Mart, source: Input) -> dg.PartitionMapping | None:
     )
 
 
-def _keys(placement: Placement, inputs: Iterator[Input]) -> dg.AssetSelection:
-    return dg.AssetSelection.assets(*(placement.asset_key(each.dataset) for each in inputs))
+def _keys(placement: Placement, inputs: Iterator[Input]) -> list[dg.AssetKey]:
+    return [placement.asset_key(each.dataset) for each in inputs]

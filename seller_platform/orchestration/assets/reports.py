@@ -171,6 +171,7 @@ def _request_job(clock: Clock, placement: Placement) -> dg.JobDefinition:
 
 def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg.AssetsDefinition:
     partitions = partitions_for(REPORT_ROWS, history_start, placement.account_partitions)
+    assert partitions is not None, f"{REPORT_ROWS.name} has no slices of accounts"
 
     @dataset_asset(
         REPORT_ROWS,
@@ -179,7 +180,7 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
         description=f"{REPORT_ROWS.doc} A run loads every report of its accounts that is ready; without "
         "one it reports what is stored.",
         check_specs=check_specs(REPORT_ROWS, partitions, placement),
-        execute_checks=check_run_of(REPORT_ROWS),
+        execute_checks=check_run_of(REPORT_ROWS, partitions),
     )
     def report_rows(
         context: dg.AssetExecutionContext, warehouse: WarehouseResource, seller_api: SellerApiResource

@@ -6,4 +6,5 @@
 - `runs`: runs over ranges of partitions
 - `pruning`: the daily job that deletes what is old
 - `conditions`: automation conditions of marts and exports
+- `provenance`: what a materialization was computed from
 """

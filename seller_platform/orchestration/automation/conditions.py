@@ -1,43 +1,191 @@
 """The automation condition of partitions that follow their inputs, and its sensor."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
+from seller_platform.orchestration.automation.provenance import (
+    changed_partitions,
+    code_version_of,
+    read_after,
+    stored_with_other_code,
+)
+
 SECONDS_BETWEEN_TICKS = 30
+_RECORDS_AT_ONCE = 500
+
+Context = dg.AutomationContext[dg.AssetKey]
+Result = dg.AutomationResult[dg.AssetKey]
 
 
-def follows_inputs(*, followed: dg.AssetSelection, required: dg.AssetSelection) -> dg.AutomationCondition[Any]:
-    """Return the condition that requests a partition when its inputs are loaded or change.
+class InputsChanged(dg.AutomationCondition[dg.AssetKey]):
+    """True for partitions with an input whose data version has changed since the last tick.
+
+    Unlike `any_deps_match(data_version_changed())` it looks only at partitions of inputs that have new events, which
+    takes no time where nothing was loaded.
+    """
+
+    def __init__(self, followed: Iterable[dg.AssetKey]) -> None:
+        """Keep the inputs to look at."""
+        self._followed = tuple(followed)
+
+    @property
+    def name(self) -> str:
+        """The name in the UI."""
+        return "inputs_changed"
+
+    def evaluate(self, context: Context) -> Result:
+        """Return the partitions."""
+        changed, last = context.get_empty_subset(), context.previous_max_storage_id
+        if context.previous_evaluation_time is not None:
+            for key in self._followed:
+                keys = changed_partitions(
+                    context.asset_graph_view.instance, key, after=last or 0, until=context.max_storage_id
+                )
+                if keys:
+                    inputs = context.asset_graph_view.get_full_subset(key=key)
+                    inputs = inputs.compute_intersection_with_partition_keys(keys)
+                    changed = changed.compute_union(inputs.compute_child_subset(context.key))
+        return dg.AutomationResult(context, context.candidate_subset.compute_intersection(changed))
+
+
+class WasBuiltOfCurrentInputs(dg.AutomationCondition[dg.AssetKey]):
+    """True for partitions built since the last tick, with today's code, of inputs that have not changed since.
+
+    A build that had read its inputs before they changed does not count.
+    """
+
+    def __init__(self, followed: Iterable[dg.AssetKey]) -> None:
+        """Keep the inputs to look at."""
+        self._followed = tuple(followed)
+
+    @property
+    def name(self) -> str:
+        """The name in the UI."""
+        return "was_built_of_current_inputs"
+
+    def evaluate(self, context: Context) -> Result:
+        """Return the partitions."""
+        view, code_version = context.asset_graph_view, context.asset_graph.get(context.key).code_version
+        built: dict[int, set[str]] = {}
+        if context.previous_evaluation_time is not None:
+            for partition, tags in self._newest_builds(context):
+                pointer = read_after(tags, self._followed)
+                if pointer is not None and code_version_of(tags) == code_version:
+                    built.setdefault(pointer, set()).add(partition)
+        current = context.get_empty_subset()
+        for pointer, partitions in built.items():
+            subset = context.candidate_subset.compute_intersection_with_partition_keys(partitions)
+            for key in self._followed:
+                inputs = subset.compute_parent_subset(key)
+                changed = changed_partitions(
+                    view.instance,
+                    key,
+                    after=pointer,
+                    until=context.max_storage_id,
+                    among={str(each) for each in inputs.expensively_compute_partition_keys()},
+                )
+                if changed:
+                    inputs = inputs.compute_intersection_with_partition_keys(changed)
+                    subset = subset.compute_difference(inputs.compute_child_subset(context.key))
+            current = current.compute_union(subset)
+        return dg.AutomationResult(context, current)
+
+    def _newest_builds(self, context: Context) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield each partition that was built since the last tick, with the tags of its newest build."""
+        of_tick = dg.AssetRecordsFilter(
+            asset_key=context.key,
+            after_storage_id=context.previous_max_storage_id,
+            before_storage_id=None if context.max_storage_id is None else context.max_storage_id + 1,
+        )
+        seen: set[str] = set()
+        cursor, has_more = None, True
+        while has_more:
+            page = context.asset_graph_view.instance.fetch_materializations(
+                of_tick, limit=_RECORDS_AT_ONCE, cursor=cursor
+            )
+            cursor, has_more = page.cursor, page.has_more
+            for record in page.records:
+                event = record.asset_materialization
+                if event is not None and event.partition is not None and event.partition not in seen:
+                    seen.add(event.partition)
+                    yield event.partition, dict(event.tags or {})
+
+
+class WasBuiltWithOtherCode(dg.AutomationCondition[dg.AssetKey]):
+    """True once after each change of the code version, for partitions that are stored with another one."""
+
+    @property
+    def name(self) -> str:
+        """The name in the UI."""
+        return "was_built_with_other_code"
+
+    def evaluate(self, context: Context) -> Result:
+        """Return the partitions."""
+        code_version, outdated = context.asset_graph.get(context.key).code_version, context.get_empty_subset()
+        if code_version is not None and context.cursor != code_version:
+            stored = stored_with_other_code(context.asset_graph_view.instance, context.key, code_version)
+            outdated = context.candidate_subset.compute_intersection_with_partition_keys(stored)
+        return dg.AutomationResult(context, outdated, cursor=code_version)
+
+
+def follows_inputs(
+    *,
+    followed: Sequence[dg.AssetKey],
+    required: Sequence[dg.AssetKey],
+    needs_checks: bool = False,
+    checks_within: timedelta | None = None,
+) -> dg.AutomationCondition[Any]:
+    """Return the condition that requests a partition when its inputs are loaded or change, or its code changes.
 
     A partition is first requested once all its required inputs are loaded. An input that is loaded again without a
-    change keeps its data version and requests nothing. A partition that failed waits until an input changes.
+    change keeps its data version and requests nothing. Nor does a change that a build has read already, whoever
+    requested it. A partition that failed is requested once more, and then waits until an input changes: it may have
+    failed because another step of its run did.
 
-    A change is handled only by a run requested after it: a run that was already under way may have read the old rows.
+    A change is handled only by a build that began after it: one that was already under way may have read the old rows.
 
     Args:
         followed: The inputs whose changes request a partition.
         required: The inputs without which a partition cannot be made.
+        needs_checks: Whether blocking checks of the followed inputs must not have failed. A partition whose run failed
+            for that is requested once they pass.
+        checks_within: Of inputs by month, only partitions within this time before the end of the newest count.
     """
     condition = dg.AutomationCondition
-    is_new = condition.missing() & ~condition.execution_failed()
-    changes = condition.any_deps_match(condition.data_version_changed()).allow(followed)
-    has_changed = changes.since((condition.newly_requested() | condition.initial_evaluation()) & ~changes)
-    lacks_inputs = condition.any_deps_match(condition.missing()).allow(required)
-    are_loading = condition.any_deps_match(condition.in_progress()).allow(followed)
-    return ((is_new | has_changed) & ~lacks_inputs & ~are_loading & ~condition.in_progress()).with_label(
-        "follows its inputs"
-    )
+    inputs, requested = dg.AssetSelection.assets(*followed), condition.newly_requested()
+    changed, is_current = InputsChanged(followed), WasBuiltOfCurrentInputs(followed)
+    lacks_inputs = condition.any_deps_match(condition.missing()).allow(dg.AssetSelection.assets(*required))
+    are_loading = condition.any_deps_match(condition.in_progress()).allow(inputs)
+    became_ready = (condition.missing() & ~lacks_inputs).newly_true().since(requested)
+    is_new = condition.missing() & (~condition.execution_failed() | became_ready)
+    has_changed = changed.since(((requested | condition.initial_evaluation()) & ~changed) | is_current)
+    has_other_code = WasBuiltWithOtherCode().since(requested | is_current)
+    is_due, has_to_wait = is_new | has_changed | has_other_code, lacks_inputs | are_loading | condition.in_progress()
+    if needs_checks:
+        failed: dg.AutomationCondition[Any] = condition.any_checks_match(condition.check_failed(), blocking_only=True)
+        if checks_within is not None:
+            failed &= condition.in_latest_time_window(checks_within)
+        is_blocked = condition.any_deps_match(failed).allow(inputs)
+        was_freed = (~is_blocked).newly_true().since(requested | condition.initial_evaluation())
+        is_due, has_to_wait = is_due | (was_freed & condition.execution_failed()), has_to_wait | is_blocked
+    return (is_due & ~has_to_wait).with_label("follows its inputs")
 
 
 def following_sensor(
     name: str, *, target: dg.AssetSelection, description: str
 ) -> dg.AutomationConditionSensorDefinition:
-    """Return the sensor that evaluates the automation conditions of assets."""
+    """Return the sensor that evaluates the automation conditions of assets.
+
+    It does so in the code location, because Dagster's daemon knows only Dagster's own conditions.
+    """
     return dg.AutomationConditionSensorDefinition(
         name,
         target=target,
         description=description,
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
         default_status=dg.DefaultSensorStatus.RUNNING,
+        use_user_code_server=True,
     )

@@ -1,6 +1,7 @@
-"""The newest results of partitioned checks: which partitions passed, and why others failed."""
+"""The newest results of partitioned checks: which partitions passed or failed, and why."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from dagster import AssetCheckEvaluation, AssetCheckKey, DagsterInstance, PartitionsDefinition
 from dagster._core.definitions.partitions.context import partition_loading_context
@@ -9,20 +10,32 @@ from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus,
     AssetCheckExecutionResolvedStatus,
 )
+from dagster._core.storage.asset_check_state import AssetCheckState
 
-_PASSED = AssetCheckExecutionResolvedStatus.SUCCEEDED
+_State = AssetCheckExecutionResolvedStatus
 
 
-def passed_partitions(
-    instance: DagsterInstance, checks: Iterable[AssetCheckKey], partitions: PartitionsDefinition[str] | None
-) -> Mapping[str, frozenset[str]]:
-    """Return the partitions of which each check, by its name, has passed for the newest materialization."""
+@dataclass(frozen=True)
+class JudgedPartitions:
+    """The partitions whose newest evaluation of a check passed or failed, for the newest materialization."""
+
+    passed: frozenset[str]
+    failed: frozenset[str]
+
+
+def judged_partitions(
+    instance: DagsterInstance, checks: Iterable[AssetCheckKey], partitions: PartitionsDefinition[str]
+) -> Mapping[str, JudgedPartitions]:
+    """Return which partitions of each check, by its name, passed and failed."""
+
+    def keys(state: AssetCheckState, status: _State) -> frozenset[str]:
+        subset = state.subsets.get(status)
+        return frozenset() if subset is None else frozenset(subset.subset_value.get_partition_keys())
+
     with partition_loading_context(dynamic_partitions_store=instance):
         states = instance.event_log_storage.get_asset_check_state([(check, partitions) for check in checks])
         return {
-            check.name: frozenset(state.subsets[_PASSED].subset_value.get_partition_keys())
-            if partitions is not None and _PASSED in state.subsets
-            else frozenset()
+            check.name: JudgedPartitions(keys(state, _State.SUCCEEDED), keys(state, _State.FAILED))
             for check, state in states.items()
         }
 

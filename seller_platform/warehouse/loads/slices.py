@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, RowMapping, func, insert, select, text
+from sqlalchemy import Connection, func, insert, select, text
 
 from seller_platform.contract import Dataset, Slicing, Window, dataset_named
 from seller_platform.contract.datasets.costs import COST_PERIODS
@@ -96,7 +96,7 @@ class Receipt:
         return "reverts_load" in (self.notes or {})
 
     @classmethod
-    def of(cls, row: RowMapping) -> Self:
+    def of(cls, row: Mapping[Any, Any]) -> Self:
         """Return the receipt of a row of `platform.loads`."""
         values: dict[str, Any] = dict(row)
         values["window"] = Window(values.pop("window_start"), values.pop("window_end"))

@@ -1,8 +1,10 @@
 """What a mart is: a table that is computed from datasets and declared once."""
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from hashlib import sha256
 from typing import TypeAlias
 
 from psycopg import sql
@@ -12,6 +14,9 @@ from seller_platform.contract import Dataset, Kind, Window
 MARTS_SCHEMA = "marts"
 
 Query: TypeAlias = sql.SQL | sql.Composed
+
+_COMMENT = re.compile(r"--[^\n]*")
+_VERSION_DIGITS = 12
 
 _DUPLICATES = """
 SELECT {key}, count(*) AS rows FROM {table} WHERE {inside} GROUP BY {key} HAVING count(*) > 1
@@ -172,6 +177,15 @@ class Mart:
     @property
     def table(self) -> str:
         return f"{MARTS_SCHEMA}.{self.name}"
+
+    @property
+    def version(self) -> str:
+        """A digest of what decides the rows: columns, inputs, parameters and query, without spaces and descriptions."""
+        columns = [(each.name, each.kind.name, each.key, each.nullable) for each in self.columns]
+        inputs = [(each.dataset.name, each.months_before, each.months_after) for each in self.inputs]
+        parameters = [(each.name, each.default) for each in self.parameters]
+        query = " ".join(_COMMENT.sub("", self.query.as_string(None)).split())
+        return sha256(repr((columns, inputs, parameters, self.day, query)).encode()).hexdigest()[:_VERSION_DIGITS]
 
     @property
     def identifier(self) -> sql.Identifier:

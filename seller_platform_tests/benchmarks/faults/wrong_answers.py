@@ -25,7 +25,7 @@ from sqlalchemy import text
 from seller_platform.contract import LISTS, Account, Column, Dataset, Kind, Window
 from seller_platform.errors import ImplausibleReadingError, SellerPlatformError
 from seller_platform.ingest.loads.slices import load_slice
-from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.checks import judgements
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.slices import Receipt
@@ -210,7 +210,7 @@ def plant(database: Database, *, answers: int, seed: int) -> list[Figure]:
             if bench.content(dataset, key) != before:
                 unseen.append(f"{kind} of {dataset.name}: rows changed in spite of {type(error).__name__}")
             continue
-        red = [check.name for check in checks_of(dataset) if not check.judge(dataset, receipt).passed]
+        red = [check.name for check, judgement in judgements(dataset, receipt) if not judgement.passed]
         is_same = bench.content(dataset, key) == before and not receipt.changed
         ends["unchanged" if is_same else f"published, {', '.join(red) or 'unseen'}"] += 1
         if not is_same and not red:

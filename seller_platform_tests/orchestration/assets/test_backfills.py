@@ -1,14 +1,24 @@
-"""Tests backfills of all assets together: lists, reports, costs, marts and exports."""
+"""Tests backfills of all assets together (lists, reports, costs, marts, exports), and what is requested after them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
+from dagster_graphql.test.utils import execute_dagster_graphql
 
-from seller_platform.contract import Window
-from seller_platform.orchestration.partitions import partition_key
+from seller_platform.contract import Window, dataset_named
+from seller_platform.orchestration.assets.exports import GROUP as EXPORTS
+from seller_platform.orchestration.assets.exports import export_key
+from seller_platform.orchestration.assets.marts import GROUP as MART_GROUP
+from seller_platform.orchestration.assets.marts import mart_key
+from seller_platform.orchestration.partitions import asset_key, partition_key
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.marts import mart_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support import independent_upstream
@@ -26,15 +36,34 @@ pytestmark = [
 THIS_MONTH = Window.month_of(datetime.now(UTC).date())
 LAST_MONTH = Window.month_of(THIS_MONTH.start - timedelta(days=1))
 KEYS = sorted(independent_upstream.KEYS.values())
-MONTHS = {str(partition_key(key, month)) for key in KEYS for month in (LAST_MONTH, THIS_MONTH)}
+PROFIT, TRANSACTIONS = mart_named("account_profit_daily"), dataset_named("transactions")
+_STALE = """
+query ($asset: AssetKeyInput!, $partition: String!) {
+  assetNodeOrError(assetKey: $asset) {
+    ... on AssetNode {
+      staleStatus(partition: $partition)
+      staleCauses(partition: $partition) { category reason }
+    }
+  }
+}
+"""
+_SECONDS = count()  # Dagster caches the partitions of a moment
 
 
 @dataclass
 class Desk:
-    """An installation whose assets are all in one code location."""
+    """An installation whose assets are all in one code location.
+
+    Attributes:
+        first: The end of its first backfill, of everything.
+        requested: What the sensors requested after it.
+    """
 
     platform: Platform
     backfills: Backfills
+    first: Backfill
+    requested: dict[str, set[str]]
+    cursor: Any = None
 
     @property
     def instance(self) -> dg.DagsterInstance:
@@ -44,7 +73,7 @@ class Desk:
         """Return the partitions of each asset, sorted; a single None for an asset without partitions."""
         graph = self.backfills.workspace.create_request_context().asset_graph
         return {
-            key.to_user_string(): sorted(definition.get_partition_keys(dynamic_partitions_store=self.instance))
+            key.to_user_string(): [*sorted(definition.get_partition_keys(dynamic_partitions_store=self.instance))]
             if (definition := graph.get(key).partitions_def)
             else [None]
             for key in graph.executable_asset_keys
@@ -61,6 +90,36 @@ class Desk:
             for key in graph.executable_asset_keys
         }
 
+    def tick(self) -> dict[str, set[str]]:
+        """Evaluate the conditions of marts and exports as their sensors do, and return what is requested."""
+        from seller_platform.orchestration.definitions import definitions_for
+
+        result = dg.evaluate_automation_conditions(
+            definitions_for(read_settings()),
+            instance=self.instance,
+            asset_selection=dg.AssetSelection.groups(MART_GROUP, EXPORTS),
+            cursor=self.cursor,
+            evaluation_time=datetime.now(UTC) + timedelta(milliseconds=next(_SECONDS)),
+        )
+        self.cursor = result.cursor
+        keys = (found.key for found in result.results)
+        requested = {key.to_user_string(): set(map(str, result.get_requested_partitions(key))) for key in keys}
+        return {name: partitions for name, partitions in requested.items() if partitions}
+
+    def stale(self, partition: str) -> tuple[str, set[str]]:
+        """Return what the UI says about a partition of a mart: whether it is stale, and why."""
+        variables = {"asset": {"path": mart_key(PROFIT).path}, "partition": partition}
+        answer = execute_dagster_graphql(self.backfills.workspace.create_request_context(), _STALE, variables).data
+        node = answer["assetNodeOrError"]
+        return node["staleStatus"], {cause["category"] for cause in node["staleCauses"]}
+
+    def newest(self, key: dg.AssetKey, partition: str) -> dg.AssetMaterialization:
+        """Return the newest materialization of a partition."""
+        of = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
+        event = self.instance.fetch_materializations(of, limit=1).records[0].asset_materialization
+        assert event is not None
+        return event
+
 
 @pytest.fixture(scope="module")
 def desk(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
@@ -75,15 +134,74 @@ def desk(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytes
         variables.setenv("SELLER_API_CLIENT_SECRET", independent_upstream.CLIENT_SECRET)
         with backfills(url, home) as launched, open_platform(database, url, home, launched.instance) as platform:
             platform.upstream.issue_lasting_tokens()
+            platform.upstream.missing = ("/sales/statistics-dashboard",)
             platform.discover()
-            yield Desk(platform, launched)
+            desk = Desk(platform, launched, Backfill("", {}), {})
+            assert desk.tick() == {}
+            desk.first = launched.run()
+            desk.requested = desk.tick()
+            yield desk
     databases.take_back(name)
 
 
 def test_a_backfill_of_everything_succeeds_and_reports_each_partition_once(desk: Desk) -> None:
-    desk.platform.upstream.missing = ("/sales/statistics-dashboard",)
+    assert desk.first == Backfill("COMPLETED_SUCCESS", {})
+    assert desk.materialized() == {**desk.partitions(), "seller/accounts": [None, None]}  # it was discovered before
+
+
+def test_a_backfill_that_built_marts_and_exports_is_followed_by_no_run(desk: Desk) -> None:
+    assert desk.requested == {}
+
+
+def test_a_partition_that_is_not_offered_says_so_and_has_no_file(desk: Desk, tmp_path: Path) -> None:
+    dataset, partition = dataset_named("sales_by_date"), partition_key(KEYS[0], LAST_MONTH)
+
+    stored, exported = (desk.newest(key(dataset), partition).metadata for key in (asset_key, export_key))
+
+    sentence = "sales_by_date: the upstream does not offer /sales/statistics-dashboard"
+    assert str(stored["not_offered"].value).startswith(sentence)
+    assert str(exported["nothing_stored"].value).startswith(sentence)
+    assert exported["rows"].value == 0
+
+
+def test_a_partition_of_another_definition_is_shown_as_stale_and_built_once_more(desk: Desk) -> None:
+    partition, other = (str(partition_key(key, LAST_MONTH)) for key in KEYS)
+    built = desk.newest(mart_key(PROFIT), partition)
+    tags = {
+        **(built.tags or {}),
+        "dagster/code_version": "before",
+        "dagster/data_version": f"{(built.tags or {})['dagster/data_version'].partition('.')[0]}.before",
+    }
+    desk.instance.report_runless_asset_event(
+        dg.AssetMaterialization(mart_key(PROFIT), partition=built.partition, tags=tags)
+    )
+    after_upgrade = Desk(desk.platform, desk.backfills, desk.first, {})
+
+    stale, current = desk.stale(partition), desk.stale(other)
+    requested, again = after_upgrade.tick(), after_upgrade.tick()
+
+    assert (stale, current) == (("STALE", {"CODE"}), ("FRESH", set()))
+    assert (requested, again) == ({mart_key(PROFIT).to_user_string(): {partition}}, {})
+
+
+def test_a_backfill_with_a_failed_partition_names_it_and_what_needs_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, lost = desk.platform.upstream.page, str(partition_key(KEYS[0], LAST_MONTH))
+
+    def page(path: str, query: dict[str, str]) -> Any:
+        is_lost = path == TRANSACTIONS.path and query["start_date"][:7] == f"{LAST_MONTH.start:%Y-%m}"
+        is_lost = is_lost and independent_upstream.KEYS[query["seller_id"]] == KEYS[0]
+        return None if is_lost else honest(path, query)
+
+    monkeypatch.setattr(desk.platform.upstream, "page", page)
+    desk.tick()
 
     result = desk.backfills.run()
+    requested = desk.tick()
 
-    assert result == Backfill("COMPLETED_SUCCESS", {})
-    assert desk.materialized() == {**desk.partitions(), "seller/accounts": [None, None]}  # it was discovered before
+    assert result.status == "COMPLETED_FAILED"
+    assert result.failed["seller/transactions"] == {lost}
+    assert result.failed.keys() >= {"marts/account_profit_daily", "export/transactions"}
+    assert {name for name in result.failed if name.startswith("seller/")} == {"seller/transactions"}
+    assert requested == {}, "everything is stored, and nothing changed"

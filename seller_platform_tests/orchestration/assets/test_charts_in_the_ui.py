@@ -37,7 +37,8 @@ def webserver(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         add_accounts(instance, [ACCOUNT])
-        instance.report_runless_asset_event(materialization(_march(), database_uri="postgres://db/x", account=NAMED))
+        march = materialization(_march(), {}, database_uri="postgres://db/x", account=NAMED)
+        instance.report_runless_asset_event(march)
     port = free_port()
     variables = environment(tmp_path / "home", DAGSTER_HOME=str(tmp_path), SELLER_PLATFORM_HISTORY_START="2026-01-01")
     command = [str(Path(sys.executable).with_name("dagster-webserver")), "-h", "127.0.0.1", "-p", str(port)]

@@ -36,6 +36,7 @@ class CheckRuns:
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
+        self.cursor: Any = None
         self.definitions = dg.Definitions(
             assets=[
                 platform.assets["accounts"],
@@ -63,6 +64,17 @@ class CheckRuns:
         assert not [event for event in result.all_events if event.is_step_materialization]
         assert not self._planned_only(result)
         return result.get_asset_check_evaluations()
+
+    def tick(self) -> set[str]:
+        """Evaluate the condition of the mart as its sensor does, and return the partitions that are requested."""
+        result = dg.evaluate_automation_conditions(
+            self.definitions,
+            instance=self.platform.instance,
+            asset_selection=dg.AssetSelection.assets(mart_key(PROFIT)),
+            cursor=self.cursor,
+        )
+        self.cursor = result.cursor
+        return {str(key) for key in result.get_requested_partitions(mart_key(PROFIT))}
 
     def change(self, statement: str) -> None:
         with self.platform.database.begin() as connection:
@@ -169,6 +181,40 @@ def test_a_run_without_a_partition_reports_what_is_new_and_sums_up_the_rest(runs
     assert _metadata(failed, partition=None)["failed_partitions"] == 1
     assert _by_partition(restored) == {JANUARY: True, None: True}
     assert _by_partition(unchanged) == {None: True}
+
+
+def test_a_mart_is_not_built_from_a_partition_whose_check_failed_until_it_passes(
+    runs: CheckRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, honest = [asset_key(DAILY), asset_key(TRANSACTIONS)], independent_upstream._page
+
+    def lying(*arguments: Any, **options: Any) -> dict[str, Any]:
+        answer = honest(*arguments, **options)
+        return {**answer, "total": str(int(answer["total"].replace(",", "")) + 1)}
+
+    runs.tick()
+    monkeypatch.setattr(independent_upstream, "_page", lying)
+    runs.load(asset_key(TRANSACTIONS), last=JANUARY)
+    monkeypatch.undo()
+    blocked = runs.load(mart_key(PROFIT), last=FEBRUARY)
+    requested_while_blocked = runs.tick()
+    runs.load(*inputs, last=JANUARY)
+    requested_after = runs.tick()
+    free = runs.load(mart_key(PROFIT), last=JANUARY)
+
+    failure = next(event for event in blocked.all_events if event.is_step_failure).step_failure_data
+    assert failure.user_failure_data is not None
+    metadata = {name: value.value for name, value in failure.user_failure_data.metadata.items()}
+    assert set(metadata) == {JANUARY, "exit_code"}
+    assert str(metadata[JANUARY]).startswith(
+        f"not built: row_count_matches_total of seller/transactions {JANUARY} failed: mismatch: 3 rows were stored, "
+        "the list announced 4. Load the input's partition again"
+    )
+    assert {event.partition for event in blocked.all_events if event.is_step_materialization} == {FEBRUARY}
+    assert requested_while_blocked == set()
+    assert requested_after == {JANUARY}
+    assert free.success
+    assert runs.tick() == set()
 
 
 def test_a_mart_changed_by_hand_fails_its_checks(runs: CheckRuns) -> None:

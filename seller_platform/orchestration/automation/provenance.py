@@ -1,0 +1,121 @@
+"""What a materialization was computed from, in the tags that Dagster writes for results.
+
+A materialization names the newest event that was stored before its inputs were read. An input whose rows changed later
+has a newer event with another data version.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import dagster as dg
+
+# Dagster's own tags: with them its UI shows partitions as outdated. It writes them for results only, which would give
+# all partitions of a run the same; they have no public names.
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_IS_USER_PROVIDED_TAG,
+    DATA_VERSION_TAG,
+    NULL_EVENT_POINTER,
+    extract_data_version_from_entry,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
+
+_UNKNOWN = "unknown"
+
+
+def newest_event(instance: dg.DagsterInstance) -> int:
+    """Return the number of the newest event; read it before the inputs."""
+    # Dagster has no public name for it.
+    return instance.event_log_storage.get_maximum_record_id() or 0
+
+
+def input_versions(instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey]) -> dict[dg.AssetKey, str]:
+    """Return the data version of the newest materialization of each asset."""
+    versions = {}
+    for key in keys:
+        event = instance.get_latest_materialization_event(key)
+        version = extract_data_version_from_entry(event) if event else None
+        versions[key] = version.value if version else _UNKNOWN
+    return versions
+
+
+def provenance_tags(
+    rows_version: str, code_version: str, versions: Mapping[dg.AssetKey, str], read_after: int
+) -> dict[str, str]:
+    """Return the tags of a materialization.
+
+    Args:
+        rows_version: The version of the rows; the data version says which code computed them, too.
+        versions: The data version of each input.
+        read_after: The newest event that was stored before the inputs were read.
+    """
+    pointer = str(read_after) if read_after else NULL_EVENT_POINTER
+    return {
+        DATA_VERSION_TAG: f"{rows_version}.{code_version}",
+        DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
+        CODE_VERSION_TAG: code_version,
+        **{get_input_data_version_tag(key): version for key, version in versions.items()},
+        **{get_input_event_pointer_tag(key): pointer for key in versions},
+    }
+
+
+def read_after(tags: Mapping[str, str], inputs: Iterable[dg.AssetKey]) -> int | None:
+    """Return the newest event before the inputs of a materialization were read; None if its tags do not say."""
+    pointers = [tags.get(get_input_event_pointer_tag(key)) for key in inputs]
+    if any(pointer is None for pointer in pointers):
+        return None
+    return min((0 if pointer == NULL_EVENT_POINTER else int(pointer or 0) for pointer in pointers), default=None)
+
+
+def code_version_of(tags: Mapping[str, str]) -> str | None:
+    """Return the code version with which a materialization was computed."""
+    return tags.get(CODE_VERSION_TAG)
+
+
+def stored_with_other_code(instance: dg.DagsterInstance, key: dg.AssetKey, code_version: str) -> set[str]:
+    """Return the partitions whose newest materialization was computed with another code version."""
+    newest = _data_versions(instance, key)
+    return {partition for partition, version in newest.items() if not version.endswith(f".{code_version}")}
+
+
+def changed_partitions(
+    instance: dg.DagsterInstance,
+    key: dg.AssetKey,
+    *,
+    after: int,
+    until: int | None,
+    among: Collection[str] | None = None,
+) -> set[str]:
+    """Return the partitions of an asset whose data version changed between two events.
+
+    Args:
+        after: The number of the first event.
+        until: The number of the last event; None for the newest.
+        among: The partitions to consider; None for all.
+    """
+    if among is not None and not among:
+        return set()
+    newer = _data_versions(instance, key, None if among is None else list(among), after, until)
+    if not newer:
+        return set()
+    before = _data_versions(instance, key, list(newer), None, after)
+    return {partition for partition, version in newer.items() if before.get(partition) != version}
+
+
+def _data_versions(
+    instance: dg.DagsterInstance,
+    key: dg.AssetKey,
+    partitions: Sequence[str] | None = None,
+    after: int | None = None,
+    until: int | None = None,
+) -> dict[str, str]:
+    # One query for all partitions; the public way is a query for each.
+    tags = instance.event_log_storage.get_latest_tags_by_partition(
+        key,
+        dg.DagsterEventType.ASSET_MATERIALIZATION,
+        [DATA_VERSION_TAG],
+        asset_partitions=partitions,
+        after_cursor=after,
+        before_cursor=None if until is None else until + 1,
+    )
+    return {partition: of_partition[DATA_VERSION_TAG] for partition, of_partition in tags.items()}

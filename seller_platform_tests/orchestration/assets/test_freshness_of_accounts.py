@@ -1,0 +1,198 @@
+"""Tests that an account that is not read fails the check of its freshness, and no other account does."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import REFRESHED, Dataset, Window, dataset_named
+from seller_platform.orchestration.alerting.causes import Alerts
+from seller_platform.orchestration.alerting.event_log import EventReader, read_checks
+from seller_platform.orchestration.assets.freshness import FRESHNESS, SENSOR, check_name_of, freshness_definitions
+from seller_platform.orchestration.partitions import add_accounts
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.postgres.database import Database
+
+ORDERS, INVENTORY, BY_DATE = (dataset_named(name) for name in ("orders", "inventory", "sales_by_date"))
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+TODAY = Window(date(2026, 3, 10), date(2026, 3, 11))
+MARCH_SO_FAR = Window(date(2026, 3, 1), date(2026, 3, 11))
+US, JP = "A1.US", "A2.JP"
+
+
+class Freshness:
+    """Accounts with readings, and the sensor over them."""
+
+    def __init__(
+        self, database: Database, url: str, instance: dg.DagsterInstance, datasets: tuple[Dataset, ...]
+    ) -> None:
+        self.database, self.instance, self.now = database, instance, NOON
+        self.resources = {"warehouse": WarehouseResource(database_url=url)}
+        self.definitions = dg.Definitions.merge(
+            freshness_definitions(datasets=datasets, clock=lambda: self.now), dg.Definitions(resources=self.resources)
+        )
+
+    def discover(self, key: str, zone: str, seen: datetime) -> None:
+        with self.database.begin() as connection:
+            connection.execute(
+                text(
+                    "INSERT INTO platform.connections (name, base_url, auth_url, client_id) "
+                    "VALUES ('c', 'u', 'u', 'i') ON CONFLICT DO NOTHING"
+                )
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO platform.accounts (key, connection, id, title, timezone, marketplace, seller_id, "
+                    "first_seen_at) VALUES (:key, 'c', 1, :key, :zone, 'M', 'S', :seen)"
+                ),
+                {"key": key, "zone": zone, "seen": seen},
+            )
+        add_accounts(self.instance, [key])
+
+    def read(self, dataset: Dataset, account: str, window: Window, at: datetime, verdict: str = "match") -> None:
+        with self.database.begin() as connection:
+            connection.execute(
+                text(
+                    "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, "
+                    "body_bytes, rows, digest, verdict, changed, started_at, finished_at) VALUES (:dataset, :account, "
+                    ":first, :after, 1, 1, 0, 0, '', :verdict, true, :at, :at)"
+                ),
+                {
+                    "dataset": dataset.name,
+                    "account": account,
+                    "first": window.start,
+                    "after": window.end,
+                    "verdict": verdict,
+                    "at": at,
+                },
+            )
+
+    def tick(self) -> dict[tuple[str, str | None], dg.AssetCheckEvaluation]:
+        """Evaluate the sensor, and return what it reports."""
+        sensor = self.definitions.resolve_sensor_def(SENSOR)
+        with dg.build_sensor_context(instance=self.instance, resources=self.resources) as context:
+            requests = sensor.evaluate_tick(context).run_requests or ()
+        found = [each for request in requests for each in self.execute(request.asset_check_keys or ())]
+        return {(each.check_name, each.partition): each for each in found if each.partition is not None}
+
+    def execute(self, checks: Sequence[dg.AssetCheckKey]) -> Sequence[dg.AssetCheckEvaluation]:
+        """Run checks alone, as the UI and the sensor do."""
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        chosen = job.get_subset(asset_selection=set(), asset_check_selection=set(checks))
+        return chosen.execute_in_process(instance=self.instance).get_asset_check_evaluations()
+
+
+@pytest.fixture
+def freshness(database: Database, database_url: str) -> Iterator["Freshness"]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        opened = Freshness(database, database_url, instance, (ORDERS, INVENTORY, BY_DATE))
+        opened.discover(US, "America/New_York", NOON - timedelta(days=90))
+        opened.discover(JP, "Asia/Tokyo", NOON - timedelta(days=90))
+        for account in (US, JP):
+            opened.read(ORDERS, account, MARCH_SO_FAR, NOON - timedelta(hours=1))
+            opened.read(INVENTORY, account, TODAY, NOON - timedelta(hours=1))
+        yield opened
+
+
+def test_an_account_that_is_not_read_fails_alone_with_its_age_and_recovers(freshness: Freshness) -> None:
+    fresh = freshness.tick()
+    freshness.now = NOON + timedelta(hours=26)
+    freshness.read(ORDERS, JP, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now - timedelta(hours=2))
+    freshness.read(INVENTORY, JP, Window(date(2026, 3, 11), date(2026, 3, 12)), freshness.now - timedelta(hours=2))
+    late = freshness.tick()
+    repeated = freshness.tick()
+    freshness.read(ORDERS, US, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now)
+    recovered = freshness.tick()
+
+    names = {check_name_of(ORDERS), check_name_of(INVENTORY)}
+    assert set(fresh) == {(name, account) for name in names for account in (US, JP)}
+    assert all(each.passed for each in fresh.values())
+    assert set(late) == {(name, US) for name in names}
+    evaluation = late[check_name_of(ORDERS), US]
+    assert not evaluation.passed
+    assert {name: value.value for name, value in evaluation.metadata.items()} == {
+        "age_hours": 27.0,
+        "allowed_hours": 26.0,
+    }
+    assert str(evaluation.description).startswith(
+        "orders of account A1.US was last read at 2026-03-10 11:00 UTC, 27 hours ago; the schedule reads it every day."
+    )
+    assert repeated == {}
+    assert [(key, each.passed) for key, each in recovered.items()] == [((check_name_of(ORDERS), US), True)]
+
+
+def test_a_late_account_is_reported_by_an_alert(freshness: Freshness) -> None:
+    freshness.now = NOON + timedelta(days=3)
+    freshness.tick()
+    alerts = Alerts(0)
+
+    read_checks(EventReader(freshness.instance, datetime.now(UTC) + timedelta(minutes=1), {US, JP}, ()), alerts)
+
+    causes = {subject: cause for cause in alerts.causes.values() for subject in cause.affected}
+    assert set(causes["platform/freshness, orders_is_fresh"].partitions["platform/freshness, orders_is_fresh"]) == {
+        US,
+        JP,
+    }
+    assert "seller-platform sync --account" in causes["platform/freshness, orders_is_fresh"].sentence
+
+
+def test_a_backfill_of_an_old_month_a_held_reading_and_a_revert_do_not_make_an_account_fresh(
+    freshness: Freshness,
+) -> None:
+    freshness.now = NOON + timedelta(hours=30)
+    freshness.read(ORDERS, US, Window(date(2026, 1, 1), date(2026, 2, 1)), freshness.now)
+    freshness.read(ORDERS, JP, Window(date(2026, 3, 1), date(2026, 3, 12)), freshness.now, verdict="held")
+
+    late = freshness.tick()
+
+    assert {account for (name, account), each in late.items() if name == check_name_of(ORDERS) and not each.passed} == {
+        US,
+        JP,
+    }
+
+
+def test_a_new_account_has_a_day_to_be_read_and_a_retired_one_is_not_expected(freshness: Freshness) -> None:
+    freshness.discover("A3.DE", "Europe/Berlin", NOON)
+    new = freshness.tick()
+    freshness.now = NOON + timedelta(hours=30)
+    never_read = freshness.tick()
+    with freshness.database.begin() as connection:
+        connection.execute(text("UPDATE platform.accounts SET retired_at = now() WHERE key = 'A3.DE'"))
+    retired = freshness.tick()
+
+    check = check_name_of(ORDERS)
+    assert new[check, "A3.DE"].passed
+    assert "was never read since the account was discovered" in str(never_read[check, "A3.DE"].description)
+    assert retired[check, "A3.DE"].passed
+    assert "retired" in str(retired[check, "A3.DE"].description)
+
+
+def test_a_computed_dataset_that_the_upstream_does_not_offer_is_not_expected(freshness: Freshness) -> None:
+    before = freshness.tick()
+    freshness.read(BY_DATE, US, MARCH_SO_FAR, NOON - timedelta(days=2, hours=1))
+    freshness.now = NOON
+    offered = freshness.tick()
+
+    assert not [name for name, _ in before if name == check_name_of(BY_DATE)]
+    assert [(key, each.passed) for key, each in offered.items()] == [((check_name_of(BY_DATE), US), False)]
+
+
+def test_the_checks_can_be_executed_at_once(freshness: Freshness) -> None:
+    freshness.now = NOON + timedelta(hours=30)
+
+    reported = freshness.execute([dg.AssetCheckKey(FRESHNESS, check_name_of(ORDERS))])
+
+    evaluations = {each.partition: each for each in reported}
+    assert {partition: each.passed for partition, each in evaluations.items()} == {US: False, JP: False, None: False}
+    assert evaluations[None].metadata["failed_partitions"].value == 2
+
+
+def test_every_refreshed_dataset_has_a_check() -> None:
+    (checks,) = freshness_definitions().asset_checks or ()
+    assert isinstance(checks, dg.AssetChecksDefinition)
+
+    names = {key.name for key in checks.check_keys}
+
+    assert names == {check_name_of(dataset) for dataset in REFRESHED}
