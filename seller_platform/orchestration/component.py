@@ -20,6 +20,7 @@ from seller_platform.errors import InvalidComponentError
 from seller_platform.orchestration.alerting.sensors import alert_definitions
 from seller_platform.orchestration.assets.accounts import discovery_definitions
 from seller_platform.orchestration.assets.cost_periods import cost_definitions
+from seller_platform.orchestration.assets.coverage import coverage_definitions
 from seller_platform.orchestration.assets.datasets import asset_for, freshness_for
 from seller_platform.orchestration.assets.exports import export_definitions
 from seller_platform.orchestration.assets.freshness import freshness_definitions
@@ -191,7 +192,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 ),
             ]
             loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
-            parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
+            parts += [dg.Definitions(jobs=[*loading, accept_job(placement)]), coverage_definitions(placement)]
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
             if REPORT_ROWS in datasets:

@@ -82,7 +82,9 @@ def test_everything_is_whole_despite_broken_answers_and_killed_programs(tmp_path
     with (
         webhook_receiver() as receiver,
         deployment(
-            tmp_path / "a home", "--accounts", "2", "--months", "3", SELLER_PLATFORM_ALERT_WEBHOOK_URL=receiver.url
+            tmp_path / "a home",
+            *("--accounts", "2", "--months", "3", "--no-load"),
+            SELLER_PLATFORM_ALERT_WEBHOOK_URL=receiver.url,
         ) as place,
         open_proxy(place.told["Service"], plan) as between,
     ):
@@ -151,10 +153,11 @@ def _hold_and_accept(place: Deployment, receiver: Receiver) -> tuple[list[str], 
     shown = place.newest_evaluation("seller/orders", "reading_is_plausible")
     (reading,) = document(run(["held", "--json"], shell))["held"]
     assert (reading["dataset"], reading["account"], reading["rows_read"]) == ("orders", account, 0)
-    assert f"`seller-platform accept {reading['load']}`" in shown
+    command = f"`SELLER_PLATFORM_HOME='{place.sandbox}' seller-platform accept {reading['load']}`"
+    assert command in shown
     texts = wait_for(lambda: [each for each in receiver.texts if "no row was read" in each], pause_seconds=1)
     assert len(texts) == 1
-    assert f"`seller-platform accept {reading['load']}`" in texts[0]
+    assert command in texts[0]
 
     accepted = document(run(["accept", str(reading["load"]), "--json"], shell))
     # What depends on the month may fail now, with its own reason; the orders are as the upstream has them.

@@ -2,6 +2,7 @@
 
 - `demo`: the main job, once
 - `dev`: everything until Ctrl-C
+- `preload`: the last month, loaded before the UI of `dev` opens
 - `local_stack`: the sandbox service and the environment that points at it
 - `fill`: fills a service's database
 """

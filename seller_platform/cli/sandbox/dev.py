@@ -10,11 +10,12 @@ from pathlib import Path
 
 import click
 
-from seller_platform.cli.installation import open_installation
+from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
 from seller_platform.cli.sandbox.demo import connect_local_stack
 from seller_platform.cli.sandbox.local_stack import GROUP_TITLE, USER_EMAIL, LocalStack, open_local_stack
+from seller_platform.cli.sandbox.preload import load_last_month
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import read_settings
 
@@ -39,8 +40,17 @@ class ProgramEndedError(SellerPlatformError):
 )
 @click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many generated accounts.")
 @click.option("--months", default=4, show_default=True, type=click.IntRange(1), help="How many months of sales.")
-def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
+@click.option(
+    "--load/--no-load",
+    "loads_last_month",
+    default=True,
+    show_default=True,
+    help="Load the last month and build its marts before the UI opens.",
+)
+def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_month: bool) -> None:
     """Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C.
+
+    The UI opens with the last month of every account. What is loaded stays for the next time.
 
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
@@ -52,22 +62,29 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
     home = read_settings().home
     with open_local_stack(home, output, port=free_port(service_port), accounts=accounts, months=months) as stack:
         os.environ.update(stack.environment)
-        dagster_folder = _prepare(stack, output)
         address = f"http://127.0.0.1:{free_port(port)}"
         os.environ.setdefault("SELLER_PLATFORM_DAGSTER_URL", address)  # for links in alerts
-        with ExitStack() as dagster:
-            programs = [
-                dagster.enter_context(
-                    running(name, command, {"DAGSTER_HOME": dagster_folder}, stack.home / f"{name}.log")
-                )
-                for name, command in dagster_commands(stack.home, address).items()
-            ]
-            await_answer(f"{address}/server_info", programs[-1], unless=ended)
+        with open_installation() as installation, ExitStack() as dagster:
+            dagster_folder = _prepare(installation, stack, output)
+
+            def start(name: str) -> Program:
+                variables = {"DAGSTER_HOME": dagster_folder}
+                return dagster.enter_context(running(name, commands[name], variables, stack.home / f"{name}.log"))
+
+            commands = dagster_commands(stack.home, address)
+            programs = [start("code-location"), start("webserver")]
+            if loads_last_month:
+                for problem in load_last_month(installation, output, is_ending=ended.is_set):
+                    output.say(f"not loaded: {problem}")
+            # Last, so that it does not request the marts that are being built.
+            programs.append(start("daemon"))
+            await_answer(f"{address}/server_info", programs[1], unless=ended)
             output.line(f"Dagster UI        {address}")
             output.line(f"Service           {stack.base_url}")
             output.line(f"Sandbox login     {USER_EMAIL}")
             output.line(f"Sandbox password  {stack.credentials.password}")
             output.line(f"Sandbox group     {GROUP_TITLE}")
+            output.line("In another shell  `seller-platform status`, or any other command that starts like this")
             output.line("Ctrl-C ends everything.")
             while not ended.wait(_LOOK_SECONDS):
                 if stack.server.revive():
@@ -76,17 +93,16 @@ def dev(*, port: int, service_port: int, accounts: int, months: int) -> None:
         output.say("Ended.")
 
 
-def _prepare(stack: LocalStack, output: Output) -> str:
+def _prepare(installation: Installation, stack: LocalStack, output: Output) -> str:
     """Connect to the sandbox, add the accounts' partitions, and return the Dagster home."""
     # Imported here because Dagster takes a second to import, which `--help` does not need.
     from seller_platform.orchestration.instance.home import dagster_home, open_instance
     from seller_platform.orchestration.partitions import add_accounts
 
-    with open_installation() as installation:
-        discovered = connect_local_stack(installation, stack, output)
-        with open_instance(installation.settings.home) as instance:
-            add_accounts(instance, [each.key for each in discovered])
-        return str(dagster_home(installation.settings.home))
+    discovered = connect_local_stack(installation, stack, output)
+    with open_instance(installation.settings.home) as instance:
+        add_accounts(instance, [each.key for each in discovered])
+    return str(dagster_home(installation.settings.home))
 
 
 def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:

@@ -10,5 +10,8 @@
 - `checks`: checks of loads
 - `events`: materializations and evaluations of a partition
 - `partition_loop`: a loop in which one failed partition does not stop the others
+- `coverage`: what is stored of every account
+- `heat_map`: its picture
+- `descriptions`: descriptions of assets
 - `charts`: charts in metadata
 """

@@ -61,7 +61,6 @@ def cost_asset(placement: Placement = WHOLE) -> dg.AssetsDefinition:
         COST_PERIODS,
         placement.account_partitions,
         placement,
-        description=f"{COST_PERIODS.doc} One request for each SKU of the inventory and of the daily sales.",
         deps=[placement.asset_key(dataset_named("inventory"))],
         check_specs=check_specs(COST_PERIODS, placement.account_partitions, placement),
         execute_checks=check_run_of(COST_PERIODS, placement.account_partitions),

@@ -25,6 +25,7 @@ from sqlalchemy.dialects import postgresql
 
 from seller_platform.contract import Dataset
 from seller_platform.orchestration.account_names import account_metadata
+from seller_platform.orchestration.assets.descriptions import describe_dataset
 from seller_platform.orchestration.partitions import asset_key, backfill_policy_of
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
@@ -63,7 +64,6 @@ def dataset_asset(
     partitions: dg.PartitionsDefinition[str] | None,
     placement: Placement = WHOLE,
     *,
-    description: str | None = None,
     deps: Sequence[dg.AssetKey] = (),
     **options: Any,
 ) -> Callable[[Callable[..., Iterator[object]]], dg.AssetsDefinition]:
@@ -76,7 +76,7 @@ def dataset_asset(
     spec = dg.AssetSpec(
         placement.asset_key(dataset),
         deps=deps,
-        description=description or dataset.doc,
+        description=describe_dataset(dataset),
         group_name=placement.group_of(dataset.area),
         kinds={"postgres"},
         metadata={

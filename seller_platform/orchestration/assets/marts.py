@@ -14,6 +14,7 @@ from seller_platform.orchestration.account_names import account_metadata, subjec
 from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
 from seller_platform.orchestration.assets.checks import Judgement, checks_of
+from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import (
     checkable_asset,
     judged,
@@ -90,7 +91,7 @@ def mart_asset(mart: Mart, history_start: date, placement: Placement = WHOLE) ->
 
     spec = dg.AssetSpec(
         key,
-        description=mart.doc,
+        description=describe_mart(mart),
         code_version=mart.version,
         group_name=placement.group_of(GROUP),
         kinds={"postgres", "sql"},

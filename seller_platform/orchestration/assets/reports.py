@@ -177,8 +177,6 @@ def _report_asset(history_start: date, clock: Clock, placement: Placement) -> dg
         REPORT_ROWS,
         partitions,
         placement,
-        description=f"{REPORT_ROWS.doc} A run loads every report of its accounts that is ready; without "
-        "one it reports what is stored.",
         check_specs=check_specs(REPORT_ROWS, partitions, placement),
         execute_checks=check_run_of(REPORT_ROWS, partitions),
     )

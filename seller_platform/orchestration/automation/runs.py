@@ -21,7 +21,8 @@ from seller_platform.warehouse.connections.accounts import KnownAccount
 LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
 _NO_TAGS: Mapping[str, str] = MappingProxyType({})
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+"""The config of runs in this process, whose events are in the UI and not in the terminal."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +176,14 @@ def execute(
         asset_selection=[placement.asset_key(dataset) for dataset in planned.datasets],
         tags={**planned.tags, **tags},
         run_id=planned.run_id,
-        run_config=_QUIET,
+        run_config=QUIET,
         raise_on_error=False,
     )
+    return run_end(result)
+
+
+def run_end(result: dg.ExecuteInProcessResult) -> RunEnd:
+    """Return the failures of a run that ended in this process."""
     failures: dict[str, str] = {}
     exit_codes, not_offered = set(), set()
     for event in result.all_events:

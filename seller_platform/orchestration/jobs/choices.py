@@ -12,6 +12,10 @@ RefreshedName = Enum("RefreshedName", {each.name: each.name for each in REFRESHE
 DatasetName = Enum("DatasetName", {each.name: each.name for each in DATASETS})  # type: ignore[misc]
 """The name of any dataset, as the Launchpad offers it."""
 
+# The Launchpad refuses other values with this name: it lists those that are allowed, as for a `Literal`.
+for _names in (RefreshedName, DatasetName):
+    _names.__name__ = f"Literal{[name.value for name in _names]}"
+
 
 def chosen_datasets(names: Sequence[Enum]) -> tuple[Dataset, ...]:
     """Return the datasets of these names; without names, all that are refreshed."""

@@ -145,7 +145,7 @@ def _load(
     metadata = {
         "slices": len(receipts),
         "rows": sum(receipt.rows for receipt in receipts),
-        "changed_slices": sum(receipt.changed > 0 for receipt in receipts),
+        "changed_slices": sum(receipt.changed for receipt in receipts),
         "runs": dg.MetadataValue.json([end.run_id for end in ends]),
     }
     failures = {name: problem for end in ends for name, problem in end.failures.items()}

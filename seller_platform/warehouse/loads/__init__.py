@@ -10,6 +10,7 @@
 - `history_start`: the first day of history
 - `refusals`: why slices could not be loaded
 - `coverage`: what should be stored, and what is
+- `slice_states`: the state of every slice that should be stored
 - `provenance`: where a stored row came from
 - `retention`: removes old snapshots and receipts
 - `metrics`: measures of the warehouse for Prometheus

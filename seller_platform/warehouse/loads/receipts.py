@@ -88,6 +88,13 @@ def was_loaded(database: Database, dataset: Dataset, account: str, window: Windo
         ).scalar_one()
 
 
+def newest_load(database: Database) -> datetime | None:
+    """Return when the newest load ended; None if there is none."""
+    with database.begin() as connection:
+        newest = select(LOADS.c.finished_at).order_by(LOADS.c.id.desc()).limit(1)
+        return connection.execute(newest).scalar_one_or_none()
+
+
 def upstream_offers(database: Database, dataset: Dataset, account: str) -> bool:
     """Return whether the dataset was ever loaded from the upstream of an account, for this account or for another."""
     own, same = (CONNECTIONS.alias() for _ in range(2))

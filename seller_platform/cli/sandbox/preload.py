@@ -1,0 +1,78 @@
+"""Loads the last month of the sandbox, builds its marts and shows its coverage, before the UI of `dev` opens."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from seller_platform.cli.installation import Installation
+from seller_platform.cli.output import Output
+from seller_platform.contract import REFRESHED, Window
+from seller_platform.contract.datasets.user import ACCOUNTS
+from seller_platform.warehouse.connections.accounts import accounts
+from seller_platform.warehouse.loads.history_start import keep_history_start
+from seller_platform.warehouse.loads.receipts import AccountDay
+from seller_platform.warehouse.marts import MARTS
+
+_DAYS = 30
+
+
+def load_last_month(installation: Installation, output: Output, *, is_ending: Callable[[], bool]) -> Sequence[str]:
+    """Load what is not stored yet of the last 30 days' months, with marts, checks and coverage.
+
+    Slices that an earlier `dev` or `demo` loaded on the same day are not read again.
+
+    Args:
+        is_ending: Whether to leave the rest out.
+
+    Returns:
+        A sentence for each partition that was not loaded or built.
+    """
+    # Imported here because Dagster takes a second to import, which `--help` does not need.
+    from dagster import AssetKey
+
+    from seller_platform.orchestration.assets.coverage import COVERAGE
+    from seller_platform.orchestration.assets.marts import mart_key
+    from seller_platform.orchestration.automation.due import plan_refresh
+    from seller_platform.orchestration.automation.runs import QUIET, PlannedRun, execute, run_end
+    from seller_platform.orchestration.definitions import defs
+    from seller_platform.orchestration.instance.home import open_instance
+    from seller_platform.orchestration.partitions import account_partitions, partition_key
+
+    database, now = installation.database, datetime.now(UTC)
+    days = [AccountDay.at(now, each.key, each.zone_or_utc) for each in accounts(database)]
+    since = max(
+        keep_history_start(database, installation.settings.history_start),
+        (now - timedelta(days=_DAYS)).date().replace(day=1),
+    )
+    months = [Window.month_of(each.start) for each in Window(since, now.date() + timedelta(days=1)).months()]
+    job, problems = defs.resolve_implicit_global_asset_job_def(), dict[str, str]()
+    with open_instance(installation.settings.home) as instance:
+        listed = account_partitions(instance)
+        planned = plan_refresh(database, REFRESHED, days, listed=listed, since=since, scheduled=True)
+        if not planned:
+            return []
+        keys_read = [key for key in listed if key in {day.account for day in days}]
+        first, last = keys_read[0], keys_read[-1]
+
+        def build(keys: Sequence[AssetKey], *ends: str) -> None:
+            names = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+            result = job.execute_in_process(
+                instance=instance,
+                asset_selection=keys,
+                tags=dict(zip(names, ends, strict=False)),
+                run_config=QUIET,
+                raise_on_error=False,
+            )
+            problems.update(run_end(result).failures)
+
+        with output.progress("Loading the last month", len(planned) + 1) as show:
+            for number, run in enumerate([PlannedRun((ACCOUNTS,)), *planned]):
+                show(number)
+                if is_ending():
+                    return []
+                problems.update(execute(run, job, instance).failures)
+        with output.progress("Building the marts", None):
+            monthly = [mart_key(mart) for mart in MARTS if mart.is_monthly]
+            build(monthly, partition_key(first, months[0]), partition_key(last, months[-1]))
+            build([mart_key(mart) for mart in MARTS if not mart.is_monthly], first, last)
+            build([COVERAGE])
+    return [f"{name}: {problem}" for name, problem in problems.items()]

@@ -1,0 +1,105 @@
+"""The asset `platform/coverage`, which shows what is stored of every account, and the schedule that updates it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+
+import dagster as dg
+
+from seller_platform.clocks import Clock, utc_now
+from seller_platform.orchestration.assets.heat_map import heat_map, shown_accounts
+from seller_platform.orchestration.placement import WHOLE, Placement
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.loads.history_start import history_start_in
+from seller_platform.warehouse.loads.receipts import newest_load
+from seller_platform.warehouse.loads.slice_states import SliceState, SliceStates, slice_states
+
+COVERAGE = dg.AssetKey(["platform", "coverage"])
+_GROUP = "platform"
+_HOURLY = "20 * * * *"
+_LINES_SHOWN = 100
+
+_DOC = """
+What is stored of every account, by dataset and month, and how old it is.
+
+The heat map of the last materialization has the accounts with most gaps first. Its numbers are plotted over time:
+`slices_missing` should be 0, and `oldest_hours` at most 26.
+
+**Repair:** backfill the failed and missing partitions of the dataset that has gaps, or launch `backfill_history` for
+the account. A held reading is published by `accept_held`. An hourly schedule updates this asset after loads;
+materialize it to see the state of now.
+"""
+
+
+def coverage_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Definitions:
+    """Return the asset and its schedule; they need the resource `warehouse`."""
+    key = placement.key(COVERAGE)
+
+    @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=_DOC.strip(), kinds={"postgres"})
+    def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:
+        now = clock()
+        since = history_start_in(warehouse.database, read_settings())
+        states = slice_states(warehouse.database, since=since, now=now)
+        return dg.MaterializeResult(metadata=metadata_of(states, now))
+
+    @dg.schedule(
+        _HOURLY,
+        name=placement.name_of("coverage_hourly"),
+        target=dg.AssetSelection.assets(key),
+        description="Shows in platform/coverage what is stored, if anything was loaded since it was last shown.",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        execution_timezone="UTC",
+    )
+    def coverage_hourly(
+        context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource
+    ) -> dg.RunRequest | dg.SkipReason:
+        shown = context.instance.get_latest_materialization_event(key)
+        loaded_at = newest_load(warehouse.database)
+        if loaded_at is None:
+            return dg.SkipReason("nothing was ever loaded")
+        if shown is not None and loaded_at.timestamp() < shown.timestamp:
+            return dg.SkipReason("nothing was loaded since it was last shown")
+        return dg.RunRequest()
+
+    return dg.Definitions(assets=[coverage], schedules=[coverage_hourly])
+
+
+def metadata_of(states: SliceStates, now: datetime) -> dict[str, dg.MetadataValue | int | float]:
+    """Return the heat map, the counts, and the slices that are not loaded."""
+    listed = {account.key for account in states.accounts}
+    pairs = {pair: of_pair for pair, of_pair in states.of_pair.items() if pair[1] in listed}
+    counts = Counter(state for of_pair in pairs.values() for state in of_pair)
+    ages = [(now - moment).total_seconds() / 3600 for pair, moment in states.read_at.items() if pair[1] in listed]
+    problems = sum(counts.values()) - counts[SliceState.LOADED]
+    lines = list(islice(_lines(states), _LINES_SHOWN))
+    return {
+        "heat_map": dg.MetadataValue.md(heat_map(states, now)),
+        "accounts": len(states.accounts),
+        "slices": sum(counts.values()),
+        **{f"slices_{state}": counts[state] for state in SliceState},
+        "oldest_hours": round(max(ages, default=0.0), 1),
+        "not_loaded": dg.MetadataValue.table(lines, _TABLE),
+        "not_loaded_left_out": max(0, problems - len(lines)),
+    }
+
+
+_TABLE = dg.TableSchema([dg.TableColumn(name) for name in ("account", "title", "dataset", "month", "state")])
+
+
+def _lines(states: SliceStates) -> Iterator[dg.TableRecord]:
+    """Yield a line for each slice that is not loaded, of the accounts with most of them first."""
+    for account in shown_accounts(states):
+        for dataset in states.datasets:
+            of_pair = states.of_pair[dataset.name, account.key]
+            months = [f"{month.start:%Y-%m}" for month in states.months] if dataset.is_dated else [""]
+            for month, state in zip(months, of_pair, strict=True):
+                if state is not SliceState.LOADED:
+                    yield dg.TableRecord({
+                        "account": account.key,
+                        "title": account.account.title or "",
+                        "dataset": dataset.name,
+                        "month": month,
+                        "state": state.value,
+                    })  # fmt: skip

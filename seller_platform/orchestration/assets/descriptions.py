@@ -1,0 +1,67 @@
+"""Descriptions of assets in Markdown: what a row and a slice are, how to repair a slice, and a first query."""
+
+from seller_platform.contract import Dataset, Slicing, Source
+from seller_platform.warehouse.marts import Mart
+
+_SLICES = {
+    Slicing.MONTH: "an account and a month. It is replaced whole, and has exactly the rows that the list has.",
+    Slicing.SNAPSHOT: "an account. A load stores the snapshot of today; of each day the last one stays.",
+    Slicing.CONNECTION: "all accounts that a connection lists. There are no partitions.",
+}
+_REPORTS = "an account. A load stores every requested report that is ready."
+
+
+def describe_dataset(dataset: Dataset) -> str:
+    """Return the description of a dataset's asset."""
+    is_report = dataset.source is Source.REPORT
+    if is_report:
+        repair = "launch the job `request_reports` for the account. The sensor `report_jobs` loads each ready report"
+    elif dataset.slicing is Slicing.CONNECTION:
+        repair = "materialize it again. The check `connection_authorized` names the connections to authorise again"
+    else:
+        job = "launch the job `backfill_history`" if dataset.is_dated else "launch the job `refresh_now`"
+        repair = (
+            f"*Materialize*, *Failed and missing*, or {job} for the account. A failed check names the cause; a held "
+            "reading is published by the job `accept_held`"
+        )
+    return _paragraphs(
+        dataset.doc,
+        f"**A partition** is {_REPORTS if is_report else _SLICES[dataset.slicing]} The receipt of each load is in "
+        "`platform.loads`.",
+        f"**Repair:** {repair}.",
+        _query(_dataset_query(dataset)),
+    )
+
+
+def describe_mart(mart: Mart) -> str:
+    """Return the description of a mart's asset."""
+    inputs = ", ".join(f"`{each.dataset.table}`" for each in mart.inputs)
+    partition = "an account and a month" if mart.is_monthly else "an account"
+    since = f"\n  AND {mart.day} >= date_trunc('month', current_date)" if mart.is_monthly else ""
+    return _paragraphs(
+        mart.doc,
+        f"**A partition** is {partition}, computed in one transaction from {inputs}.",
+        "**Repair:** load the inputs that a failed check names; the sensor `marts_follow_their_inputs` builds the "
+        "partition again. *Materialize* builds it at once.",
+        _query(f"SELECT *\nFROM {mart.table}\nWHERE account = 'KEY'{since}\nORDER BY {', '.join(mart.key)}"),
+    )
+
+
+def _dataset_query(dataset: Dataset) -> str:
+    if dataset.slicing is Slicing.CONNECTION:
+        return f"SELECT *\nFROM {dataset.table}"
+    if dataset.is_dated:
+        sums = "".join(f", sum({column.name}) AS {column.name}" for column in dataset.money[:1])
+        since = "WHERE local_day >= current_date - 30"
+        days = "account, local_day"
+        return f"SELECT {days}, count(*) AS rows{sums}\nFROM {dataset.table}\n{since}\nGROUP BY {days}\nORDER BY {days}"
+    newest = f"SELECT account, max(local_day) FROM {dataset.table} GROUP BY account"  # noqa: S608  # the contract's name
+    return f"SELECT *\nFROM {dataset.table}\nWHERE (account, local_day) IN ({newest})"
+
+
+def _query(sql: str) -> str:
+    return f"**A first query:**\n\n```sql\n{sql}\nLIMIT 100;\n```"
+
+
+def _paragraphs(*paragraphs: str) -> str:
+    return "\n\n".join(paragraphs)

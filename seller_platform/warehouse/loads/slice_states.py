@@ -1,0 +1,139 @@
+"""The state of every slice that should be stored: by dataset and account, and of dated datasets by month."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy import text
+
+from seller_platform.contract import REFRESHED, Dataset, Slicing, Window
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
+from seller_platform.warehouse.loads.receipts import open_holds
+from seller_platform.warehouse.loads.refusals import refusals
+from seller_platform.warehouse.postgres.database import Database
+
+LATE_AFTER = timedelta(hours=26)
+"""A refresh a day, and two hours for its runs."""
+
+
+class SliceState(StrEnum):
+    """Whether a slice is stored, from good to bad."""
+
+    LOADED = "loaded"
+    LATE = "late"
+    INCOMPLETE = "incomplete"
+    MISSING = "missing"
+    MISMATCHED = "mismatched"
+    HELD = "held"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class SliceStates:
+    """The states of all slices that should be stored.
+
+    Attributes:
+        accounts: The accounts that are listed today.
+        datasets: The datasets that are refreshed, dated ones first. Those that no upstream offers are left out.
+        months: The months of history, oldest first.
+        of_pair: The states of a dataset's name and an account's key: one for each month, or one for a snapshot.
+        read_at: When any slice of such a pair was last read.
+    """
+
+    accounts: Sequence[KnownAccount]
+    datasets: Sequence[Dataset]
+    months: Sequence[Window]
+    of_pair: Mapping[tuple[str, str], Sequence[SliceState]]
+    read_at: Mapping[tuple[str, str], datetime]
+
+    def problems_of(self, account: str) -> int:
+        """Return how many slices of an account are not loaded as they should be."""
+        pairs = ((dataset.name, account) for dataset in self.datasets)
+        return sum(state is not SliceState.LOADED for pair in pairs for state in self.of_pair[pair])
+
+
+_STORED = text("""
+    SELECT dataset, account, month, has_mismatch, read_at,
+           (SELECT coalesce(sum(upper(part) - lower(part)), 0)
+            FROM unnest(datemultirange(daterange(greatest(month, CAST(:since AS date)), greatest(
+                month, CAST(:since AS date), least(CAST(month + interval '1 month' AS date), CAST(:until AS date))
+            ))) - days) AS part) AS missing_days
+    FROM (
+        SELECT dataset, account, CAST(date_trunc('month', window_start) AS date) AS month,
+               range_agg(daterange(window_start, window_end)) AS days,
+               bool_or(verdict = 'mismatch') AS has_mismatch, max(finished_at) AS read_at
+        FROM (
+            SELECT DISTINCT ON (dataset, account, window_start, window_end)
+                   dataset, account, window_start, window_end, verdict, finished_at
+            FROM platform.loads
+            WHERE verdict <> 'held' AND dataset = ANY(CAST(:datasets AS text[]))
+            ORDER BY dataset, account, window_start, window_end, id DESC
+        ) AS newest
+        GROUP BY 1, 2, 3
+    ) AS stored
+    ORDER BY dataset, account, month
+""")
+
+
+def slice_states(database: Database, *, since: date, now: datetime) -> SliceStates:
+    """Return the state of every slice that should be stored, of the accounts that are listed today.
+
+    Days count as missing when a daily refresh should have brought them.
+
+    Args:
+        since: The first day of history.
+    """
+    listed = accounts(database)
+    until = (now.astimezone(UTC) - LATE_AFTER).date()
+    newest_day = max(now.astimezone(UTC).date(), since)
+    months = [Window.month_of(each.start) for each in Window(since, newest_day + timedelta(days=1)).months()]
+    position = {month.start: number for number, month in enumerate(months)}
+    by_name = {dataset.name: dataset for dataset in REFRESHED}
+    stored: dict[tuple[str, str], list[SliceState]] = {}
+    read_at: dict[tuple[str, str], datetime] = {}
+    with database.begin() as connection:
+        bound = {"since": since, "until": until, "datasets": list(by_name)}
+        for row in connection.execute(_STORED, bound):
+            pair = (row.dataset, row.account)
+            read_at[pair] = max(row.read_at, read_at.get(pair, row.read_at))
+            dataset = by_name[row.dataset]
+            state = _state(dataset, row.missing_days, has_mismatch=row.has_mismatch, age=now - row.read_at)
+            if dataset.slicing is not Slicing.MONTH:
+                stored[pair] = [state]  # the newest comes last
+            elif row.month in position:
+                stored.setdefault(pair, [SliceState.MISSING] * len(months))[position[row.month]] = state
+    offered = {name for name, _ in stored}
+    datasets = [each for each in REFRESHED if not each.is_computed or each.name in offered]
+    datasets.sort(key=lambda dataset: not dataset.is_dated)
+    for dataset in datasets:
+        for account in listed:
+            slices = len(months) if dataset.is_dated else 1
+            stored.setdefault((dataset.name, account.key), [SliceState.MISSING] * slices)
+    _mark(database, stored, position)
+    return SliceStates(listed, datasets, months, stored, read_at)
+
+
+def _state(dataset: Dataset, missing_days: int, *, has_mismatch: bool, age: timedelta) -> SliceState:
+    if has_mismatch:
+        return SliceState.MISMATCHED
+    if dataset.is_dated:
+        return SliceState.INCOMPLETE if missing_days else SliceState.LOADED
+    return SliceState.LATE if age > LATE_AFTER else SliceState.LOADED
+
+
+def _mark(database: Database, stored: dict[tuple[str, str], list[SliceState]], position: Mapping[date, int]) -> None:
+    """Mark the slices that were refused when they were last tried, and those of which a reading is held."""
+    marks = [
+        (pair, refusal.month, SliceState.HELD if refusal.error == "ReadingHeldError" else SliceState.FAILED)
+        for pair, of_pair in refusals(database).items()
+        for refusal in of_pair
+    ]
+    holds = open_holds(database)
+    marks += [((each.dataset, each.account), f"{each.window.start:%Y-%m}", SliceState.HELD) for each in holds]
+    number_of = {f"{month:%Y-%m}": number for month, number in position.items()}
+    for pair, month, state in marks:
+        states = stored.get(pair, [])
+        number = 0 if len(states) == 1 else number_of.get(month)
+        if states and number is not None:
+            states[number] = state

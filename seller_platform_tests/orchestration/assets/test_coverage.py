@@ -1,0 +1,137 @@
+"""Tests the asset of coverage, its heat map and its schedule."""
+
+import re
+from base64 import b64decode
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import REFRESHED, Account, Window, dataset_named
+from seller_platform.errors import UpstreamUnavailableError
+from seller_platform.orchestration.assets.coverage import COVERAGE, coverage_definitions, metadata_of
+from seller_platform.orchestration.assets.heat_map import MOST_ACCOUNTS
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.history_start import keep_history_start
+from seller_platform.warehouse.loads.refusals import keep_refusal
+from seller_platform.warehouse.loads.slice_states import SliceState, slice_states
+from seller_platform.warehouse.postgres.database import Database
+
+ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")
+SINCE, NOW = date(2026, 1, 1), datetime(2026, 3, 20, 12, tzinfo=UTC)
+MONTHS = [date(2026, month, 1) for month in (1, 2, 3)]
+OFFERED = [dataset for dataset in REFRESHED if not dataset.is_computed]
+
+
+def _accounts(database: Database, count: int) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    listed = [
+        (f"S{number:04d}.US", Account(number, f"Shop <{number}> \x07", "US", "USD", "America/New_York", "US", "S"))
+        for number in range(count)
+    ]
+    save_accounts(database, "default", listed)
+    keep_history_start(database, SINCE)
+
+
+def _load(database: Database, dataset: str, first: date, last: date, *, at: datetime, verdict: str = "match") -> None:
+    """Store a receipt of these days, the last one included, for every account."""
+    statement = """
+        INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, rows,
+                                    digest, verdict, changed, started_at, finished_at, notes)
+        SELECT :dataset, key, :first, :after, 1, 1, 1, 1, '\\x01', :verdict, false, :at, :at, '{}'
+        FROM platform.accounts
+    """
+    bound = {"dataset": dataset, "first": first, "after": last + timedelta(days=1), "at": at, "verdict": verdict}
+    with database.begin() as connection:
+        connection.execute(text(statement), bound)
+
+
+def _svg(metadata: Mapping[str, Any]) -> str:
+    encoded = re.search(r"base64,([^)]+)\)", metadata["heat_map"].value)
+    assert encoded is not None
+    return b64decode(encoded[1]).decode()
+
+
+def test_every_slice_has_a_state(database: Database) -> None:
+    _accounts(database, 1)
+    _load(database, "orders", date(2026, 1, 1), date(2026, 1, 31), at=NOW)
+    _load(database, "orders", date(2026, 2, 1), date(2026, 2, 20), at=NOW)
+    _load(database, "orders", date(2026, 3, 1), date(2026, 3, 18), at=NOW)
+    _load(database, "transactions", date(2026, 2, 1), date(2026, 2, 28), at=NOW, verdict="mismatch")
+    _load(database, "warehouse_stock", date(2026, 3, 1), date(2026, 3, 1), at=NOW - timedelta(days=19))
+    _load(database, "inventory", date(2026, 3, 20), date(2026, 3, 20), at=NOW)
+    error = UpstreamUnavailableError("GET /sales/transactions", "no answer", attempts=6)
+    march = Window.month_of(MONTHS[2])
+    keep_refusal(database, dataset_named("transactions"), "S0000.US", march, error, run_id=None)
+
+    states = slice_states(database, since=SINCE, now=NOW)
+
+    assert [month.start for month in states.months] == MONTHS
+    assert [dataset.name for dataset in states.datasets if dataset.is_computed] == []
+    assert {name: list(of_pair) for (name, _), of_pair in states.of_pair.items()} == {
+        "orders": ["loaded", "incomplete", "loaded"],
+        "transactions": ["missing", "mismatched", "failed"],
+        "daily_product_sales": ["missing"] * 3,
+        "inventory": ["loaded"],
+        "warehouse_stock": ["late"],
+        "inbound_shipments": ["missing"],
+        "notifications": ["missing"],
+        "cost_periods": ["missing"],
+    }
+
+
+def test_the_heat_map_of_many_accounts_shows_the_worst_and_says_what_it_leaves_out(database: Database) -> None:
+    _accounts(database, 60)
+    for dataset in OFFERED:
+        _load(database, dataset.name, MONTHS[2] if dataset.is_dated else NOW.date(), NOW.date(), at=NOW)
+    with database.begin() as connection:
+        connection.execute(text("DELETE FROM platform.loads WHERE dataset = 'orders' AND account = 'S0059.US'"))
+
+    metadata: Mapping[str, Any] = metadata_of(slice_states(database, since=MONTHS[2], now=NOW), NOW)
+    svg = _svg(metadata)
+
+    assert metadata["accounts"] == 60
+    assert "60 accounts, 1 with slices that are not loaded" in metadata["heat_map"].value
+    assert f"The {MOST_ACCOUNTS} with most such slices are shown; 20 are left out, 0 of them" in svg
+    assert len(svg) < 200_000
+    ET.fromstring(svg)  # our own SVG
+    assert svg.index("Shop &lt;59&gt;") < svg.index("Shop &lt;0&gt;")
+
+
+def test_the_asset_shows_numbers_and_names_what_is_missing(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    _accounts(database, 2)
+    resources = {"warehouse": WarehouseResource(database_url=database_url)}
+    definitions = dg.Definitions.merge(coverage_definitions(clock=lambda: NOW), dg.Definitions(resources=resources))
+    schedule = definitions.resolve_schedule_def("coverage_hourly")
+
+    def tick(instance: dg.DagsterInstance) -> int:
+        with dg.build_schedule_context(instance, scheduled_execution_time=NOW, resources=resources) as context:
+            return len(schedule.evaluate_tick(context).run_requests or [])
+
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        before = tick(instance)
+        _load(database, "orders", date(2026, 3, 1), date(2026, 3, 19), at=NOW)
+        due = tick(instance)
+        job = definitions.resolve_implicit_global_asset_job_def()
+        assert job.execute_in_process(instance=instance).success
+        afterwards = tick(instance)
+        event = instance.get_latest_materialization_event(COVERAGE)
+
+    assert (before, due, afterwards) == (0, 1, 0)
+    assert event is not None
+    assert event.asset_materialization is not None
+    metadata: dict[str, Any] = {name: each.value for name, each in event.asset_materialization.metadata.items()}
+    slices = 2 * sum(3 if dataset.is_dated else 1 for dataset in OFFERED)
+    assert (metadata["accounts"], metadata["slices"], metadata["slices_loaded"]) == (2, slices, 2)
+    assert metadata["slices_missing"] == slices - 2
+    assert sum(metadata[f"slices_{state}"] for state in SliceState) == slices
+    assert len(metadata["not_loaded"].records) == slices - 2

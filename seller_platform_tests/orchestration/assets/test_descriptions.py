@@ -1,0 +1,30 @@
+"""Tests that descriptions of assets have a first query that PostgreSQL runs."""
+
+import re
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import DATASETS
+from seller_platform.orchestration.assets.descriptions import describe_dataset, describe_mart
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.postgres.database import Database
+
+
+def test_every_description_explains_a_partition_and_its_repair_and_has_a_query_that_runs(database: Database) -> None:
+    described = {each.name: describe_dataset(each) for each in DATASETS} | {m.name: describe_mart(m) for m in MARTS}
+
+    for name, description in described.items():
+        query = re.search(r"```sql\n(.+?)```", description, re.DOTALL)
+        assert query is not None, name
+        assert "**A partition** is" in description, name
+        assert "**Repair:**" in description, name
+        with database.begin() as connection:
+            assert connection.execute(text(query[1])).all() == [], name
+
+
+@pytest.mark.parametrize("mart", MARTS, ids=lambda mart: mart.name)
+def test_the_description_of_a_mart_names_its_inputs(mart: object) -> None:
+    description = describe_mart(mart)  # type: ignore[arg-type]
+
+    assert all(each.dataset.table in description for each in mart.inputs)  # type: ignore[attr-defined]
