@@ -184,7 +184,8 @@ def _on(status: str) -> str:
 
 
 def _sentence(text: str | None) -> str:
-    return " ".join((text or "").split()).replace("|", "\\|")
+    """Return the first paragraph of a text as a line of a table."""
+    return " ".join((text or "").partition("\n\n")[0].split()).replace("|", "\\|")
 
 
 def _listed(names: Sequence[str]) -> str:

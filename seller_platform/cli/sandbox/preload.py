@@ -9,7 +9,7 @@ from seller_platform.contract import REFRESHED, Window
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import keep_history_start
-from seller_platform.warehouse.loads.receipts import AccountDay
+from seller_platform.warehouse.loads.receipts import AccountDay, pairs_read
 from seller_platform.warehouse.marts import MARTS
 
 _DAYS = 30
@@ -47,7 +47,9 @@ def load_last_month(installation: Installation, output: Output, *, is_ending: Ca
     job, problems = defs.resolve_implicit_global_asset_job_def(), dict[str, str]()
     with open_instance(installation.settings.home) as instance:
         listed = account_partitions(instance)
-        planned = plan_refresh(database, REFRESHED, days, listed=listed, since=since, scheduled=True)
+        # As by a schedule, which reads nothing twice on a day; but a schedule asks for few rows of what is new to it.
+        is_known = bool(pairs_read(database, REFRESHED))
+        planned = plan_refresh(database, REFRESHED, days, listed=listed, since=since, scheduled=is_known)
         if not planned:
             return []
         keys_read = [key for key in listed if key in {day.account for day in days}]

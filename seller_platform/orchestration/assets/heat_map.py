@@ -18,6 +18,7 @@ _WIDTH, _ROW, _TOP, _BOTTOM = 900, 18, 128, 40
 _LABELS, _AGE, _GAP = 200, 60, 8
 _SNAPSHOT = 14
 _LONGEST_LABEL = 32
+_FLAT, _STEEP = -20, -65
 # They differ in lightness, too, for readers who see no difference in hue.
 COLOURS = {
     SliceState.LOADED: "#0f766e",
@@ -89,7 +90,8 @@ def _parts(states: SliceStates, shown: Sequence[KnownAccount], now: datetime, he
     columns = list(_columns(states.datasets, len(months)))
     for column in columns:
         left = column.left + (column.cell * (len(months) if column.dataset.is_dated else 1)) / 2
-        yield _text(left, _TOP - 24, column.dataset.name, turned=True)
+        angle = _FLAT if column.dataset.is_dated else _STEEP
+        yield _text(left, _TOP - (24 if column.dataset.is_dated else 8), column.dataset.name, angle=angle)
         if column.dataset.is_dated and months:
             yield _text(column.left, _TOP - 8, f"{months[0].start:%y-%m}", size=8)
     yield _text(_WIDTH - 20, _TOP - 8, "oldest", anchor="end", size=9)
@@ -150,9 +152,9 @@ def _age(states: SliceStates, account: str, now: datetime) -> str:
 
 
 def _text(
-    x: float, y: float, text: str, *, anchor: str = "start", colour: str = _MUTED, size: int = 11, turned: bool = False
+    x: float, y: float, text: str, *, anchor: str = "start", colour: str = _MUTED, size: int = 11, angle: int = 0
 ) -> str:
-    turn = f" transform='rotate(-32 {x:.1f} {y:.1f})'" if turned else ""
+    turn = f" transform='rotate({angle} {x:.1f} {y:.1f})'" if angle else ""
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' fill='{colour}' text-anchor='{anchor}' font-size='{size}'{turn}>"
         f"{escape(_printable(text))}</text>"
