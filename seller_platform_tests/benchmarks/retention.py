@@ -120,7 +120,7 @@ def main() -> None:
                 receipt, key = receipt_of(dataset, accounts[0], month), partition_key(accounts[0], month)
                 instance.report_runless_asset_event(
                     materialization(
-                        dataset, receipt, partition=key, endpoint_url="http://a/x", table_uri="postgres://x"
+                        dataset, receipt, partition=key, endpoint_url="http://a", database_uri="postgres://x"
                     )
                 )
                 for evaluation in evaluations(instance, dataset, receipt, key):

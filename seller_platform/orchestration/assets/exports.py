@@ -118,7 +118,7 @@ def export_asset(
         kinds={"parquet"},
         metadata={
             "dagster/column_schema": table_schema(table),
-            "dagster/uri": (folder / source.name).as_uri(),
+            "dagster/uri": (folder / source.name).absolute().as_uri(),
             "folder": dg.MetadataValue.path(folder / source.name),
             "files_of_all": dg.MetadataValue.path(folder / source.name / "**" / "*.parquet"),
         },

@@ -11,7 +11,7 @@ from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAY
 _NIGHTLY = "0 4 * * *"
 
 
-@dg.op(name="prune", description="Deletes old snapshots, receipts, and events and runs of Dagster.")
+@dg.op(name="delete_old", description="Deletes old snapshots, receipts, and events and runs of Dagster.")
 def prune_all(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
     # It imports dagster-postgres and Alembic, which the definitions do without.
     from seller_platform.orchestration.instance.retention import prune_instance
