@@ -164,7 +164,7 @@ def test_a_partition_that_is_not_offered_says_so_and_has_no_file(desk: Desk, tmp
     assert exported["rows"].value == 0
 
 
-def test_a_partition_of_another_definition_is_shown_as_stale_and_built_once_more(desk: Desk) -> None:
+def test_a_partition_of_another_definition_is_stale_and_built_once_more(desk: Desk) -> None:
     partition, other = (str(partition_key(key, LAST_MONTH)) for key in KEYS)
     built = desk.newest(mart_key(PROFIT), partition)
     tags = {
