@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from sqlalchemy import text
 
-from seller_platform.contract import REFRESHED, Dataset, Slicing, Window
+from seller_platform.contract import REFRESHED, Dataset, Slicing, Window, dataset_named
+from seller_platform.errors import ReadingHeldError
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import refusals
@@ -54,25 +55,31 @@ class SliceStates:
 
 
 _STORED = text("""
-    SELECT dataset, account, month, has_mismatch, read_at,
+    SELECT dataset, account, month, read_at,
            (SELECT coalesce(sum(upper(part) - lower(part)), 0)
             FROM unnest(datemultirange(daterange(greatest(month, CAST(:since AS date)), greatest(
                 month, CAST(:since AS date), least(CAST(month + interval '1 month' AS date), CAST(:until AS date))
             ))) - days) AS part) AS missing_days
     FROM (
         SELECT dataset, account, CAST(date_trunc('month', window_start) AS date) AS month,
-               range_agg(daterange(window_start, window_end)) AS days,
-               bool_or(verdict = 'mismatch') AS has_mismatch, max(finished_at) AS read_at
-        FROM (
-            SELECT DISTINCT ON (dataset, account, window_start, window_end)
-                   dataset, account, window_start, window_end, verdict, finished_at
-            FROM platform.loads
-            WHERE verdict <> 'held' AND dataset = ANY(CAST(:datasets AS text[]))
-            ORDER BY dataset, account, window_start, window_end, id DESC
-        ) AS newest
+               range_agg(daterange(window_start, window_end)) AS days, max(finished_at) AS read_at
+        FROM platform.loads
+        WHERE verdict <> 'held' AND dataset = ANY(CAST(:datasets AS text[]))
         GROUP BY 1, 2, 3
     ) AS stored
     ORDER BY dataset, account, month
+""")
+
+# Readings whose rows do not add up to the announced total, and of which no later one covers the days.
+_MISMATCHED = text("""
+    SELECT DISTINCT dataset, account, to_char(window_start, 'YYYY-MM')
+    FROM platform.loads AS load
+    WHERE verdict = 'mismatch' AND NOT EXISTS (
+        SELECT FROM platform.loads AS later
+        WHERE later.dataset = load.dataset AND later.account = load.account AND later.id > load.id
+          AND later.verdict NOT IN ('held', 'mismatch')
+          AND later.window_start <= load.window_start AND later.window_end >= load.window_end
+    )
 """)
 
 
@@ -94,11 +101,12 @@ def slice_states(database: Database, *, since: date, now: datetime) -> SliceStat
     read_at: dict[tuple[str, str], datetime] = {}
     with database.begin() as connection:
         bound = {"since": since, "until": until, "datasets": list(by_name)}
+        mismatched = connection.execute(_MISMATCHED).tuples().all()
         for row in connection.execute(_STORED, bound):
             pair = (row.dataset, row.account)
             read_at[pair] = max(row.read_at, read_at.get(pair, row.read_at))
             dataset = by_name[row.dataset]
-            state = _state(dataset, row.missing_days, has_mismatch=row.has_mismatch, age=now - row.read_at)
+            state = _state(dataset, row.missing_days, age=now - row.read_at)
             if dataset.slicing is not Slicing.MONTH:
                 stored[pair] = [state]  # the newest comes last
             elif row.month in position:
@@ -110,30 +118,36 @@ def slice_states(database: Database, *, since: date, now: datetime) -> SliceStat
         for account in listed:
             slices = len(months) if dataset.is_dated else 1
             stored.setdefault((dataset.name, account.key), [SliceState.MISSING] * slices)
-    _mark(database, stored, position)
+    marks = [((dataset, account), month, SliceState.MISMATCHED) for dataset, account, month in mismatched]
+    _mark(stored, [*marks, *_refused(database)], months)
     return SliceStates(listed, datasets, months, stored, read_at)
 
 
-def _state(dataset: Dataset, missing_days: int, *, has_mismatch: bool, age: timedelta) -> SliceState:
-    if has_mismatch:
-        return SliceState.MISMATCHED
+def _state(dataset: Dataset, missing_days: int, *, age: timedelta) -> SliceState:
     if dataset.is_dated:
         return SliceState.INCOMPLETE if missing_days else SliceState.LOADED
     return SliceState.LATE if age > LATE_AFTER else SliceState.LOADED
 
 
-def _mark(database: Database, stored: dict[tuple[str, str], list[SliceState]], position: Mapping[date, int]) -> None:
-    """Mark the slices that were refused when they were last tried, and those of which a reading is held."""
-    marks = [
-        (pair, refusal.month, SliceState.HELD if refusal.error == "ReadingHeldError" else SliceState.FAILED)
+_Mark = tuple[tuple[str, str], str, SliceState]
+
+
+def _refused(database: Database) -> list[_Mark]:
+    """Return the slices that failed when they were last tried, and those of which a reading is held."""
+    failed = [
+        (pair, refusal.month, SliceState.HELD if refusal.error == ReadingHeldError.__name__ else SliceState.FAILED)
         for pair, of_pair in refusals(database).items()
         for refusal in of_pair
     ]
     holds = open_holds(database)
-    marks += [((each.dataset, each.account), f"{each.window.start:%Y-%m}", SliceState.HELD) for each in holds]
-    number_of = {f"{month:%Y-%m}": number for month, number in position.items()}
+    return failed + [((each.dataset, each.account), f"{each.window.start:%Y-%m}", SliceState.HELD) for each in holds]
+
+
+def _mark(stored: Mapping[tuple[str, str], list[SliceState]], marks: Sequence[_Mark], months: Sequence[Window]) -> None:
+    """Replace the states of slices, which are named by their month. Of a snapshot the month does not matter."""
+    number_of = {f"{month.start:%Y-%m}": number for number, month in enumerate(months)}
     for pair, month, state in marks:
         states = stored.get(pair, [])
-        number = 0 if len(states) == 1 else number_of.get(month)
+        number = number_of.get(month) if dataset_named(pair[0]).is_dated else 0
         if states and number is not None:
             states[number] = state

@@ -86,7 +86,7 @@ def test_every_slice_has_a_state(database: Database) -> None:
     }
 
 
-def test_the_heat_map_of_many_accounts_shows_the_worst_and_says_what_it_leaves_out(database: Database) -> None:
+def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(database: Database) -> None:
     _accounts(database, 60)
     for dataset in OFFERED:
         _load(database, dataset.name, MONTHS[2] if dataset.is_dated else NOW.date(), NOW.date(), at=NOW)

@@ -11,7 +11,7 @@ from seller_platform.warehouse.marts import MARTS
 from seller_platform.warehouse.postgres.database import Database
 
 
-def test_every_description_explains_a_partition_and_its_repair_and_has_a_query_that_runs(database: Database) -> None:
+def test_every_description_has_a_partition_a_repair_and_a_query_that_runs(database: Database) -> None:
     described = {each.name: describe_dataset(each) for each in DATASETS} | {m.name: describe_mart(m) for m in MARTS}
 
     for name, description in described.items():

@@ -83,7 +83,7 @@ def _environment(**variables: str) -> Iterator[None]:
         yield
 
 
-def test_a_backfill_loads_months_of_an_account_that_is_named_by_its_title(desk: Desk) -> None:
+def test_a_backfill_loads_months_of_an_account_by_its_title(desk: Desk) -> None:
     result = desk.backfill(
         from_month="2026-02", to_month="2026-02", accounts=['Ünïcode & "Sons" [EU]'], datasets=["orders", "inventory"]
     )
@@ -110,7 +110,7 @@ def test_a_backfill_from_an_earlier_month_lets_history_begin_there(desk: Desk) -
         assert connection.execute(text("SELECT first_day FROM platform.history_start")).scalar_one() == december.start
 
 
-def test_a_partition_that_a_backfill_cannot_load_fails_in_its_own_run_and_in_the_job(
+def test_a_partition_that_cannot_be_loaded_fails_in_its_run_and_in_the_job(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = desk.platform.upstream.page
@@ -137,7 +137,7 @@ def test_a_partition_that_a_backfill_cannot_load_fails_in_its_own_run_and_in_the
     }
 
 
-def test_a_refresh_loads_what_is_due_and_says_when_nothing_is(desk: Desk) -> None:
+def test_a_refresh_loads_what_is_due(desk: Desk) -> None:
     result = desk.launch("refresh_now", "refresh", accounts=["Down Under"], datasets=["warehouse_stock"])
 
     assert result.success
@@ -183,7 +183,7 @@ def test_every_field_of_the_launchpad_has_a_description(desk: Desk) -> None:
         assert all(field.description for field in config.config_field.config_type.fields.values()), job
 
 
-def test_held_readings_of_an_account_are_accepted_with_the_name_and_the_reason(desk: Desk) -> None:
+def test_held_readings_are_accepted_with_a_name_and_a_reason(desk: Desk) -> None:
     _hold_february(desk.platform)
     (held,) = open_holds(desk.platform.database)
 
