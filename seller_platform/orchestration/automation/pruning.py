@@ -11,8 +11,8 @@ from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAY
 _NIGHTLY = "0 4 * * *"
 
 
-@dg.op(name="delete_old", description="Deletes old snapshots, receipts, and events and runs of Dagster.")
-def prune_all(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
+@dg.op(description="Deletes old snapshots, receipts, and events and runs of Dagster.")
+def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
     # It imports dagster-postgres and Alembic, which the definitions do without.
     from seller_platform.orchestration.instance.retention import prune_instance
 
@@ -35,7 +35,7 @@ def prune_all(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> N
     "executions of checks that are older than SELLER_PLATFORM_DAGSTER_RETENTION_DAYS. Every partition keeps its state.",
 )
 def prune_job() -> None:
-    prune_all()
+    delete_old()
 
 
 def pruning_definitions() -> dg.Definitions:

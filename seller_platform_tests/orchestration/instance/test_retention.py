@@ -44,7 +44,7 @@ def project(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Othe
         yield opened
 
 
-def test_another_project_shows_its_partitions_and_checks_with_the_storage_alone(project: OtherProject) -> None:
+def test_another_project_shows_partitions_and_checks_with_the_storage(project: OtherProject) -> None:
     for month in MONTHS:
         for shop in ("open", "closed"):
             assert project.materialize(f"{month}|{shop}").success
