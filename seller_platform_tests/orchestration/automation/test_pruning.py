@@ -1,0 +1,44 @@
+"""Tests the daily job that deletes what is old."""
+
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from seller_platform.orchestration.automation.pruning import pruning_definitions
+from seller_platform.orchestration.definitions import definitions_for
+from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.dagster_instance import postgres_instance
+
+
+def test_the_daily_job_deletes_old_events(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    warehouse = WarehouseResource(database_url=database.url)
+    repository = dg.Definitions.merge(
+        pruning_definitions(), dg.Definitions(resources={"warehouse": warehouse})
+    ).get_repository_def()
+    with postgres_instance(database.url, tmp_path) as instance:
+        for rows in (1, 2):
+            instance.report_runless_asset_event(dg.AssetMaterialization("it", metadata={"rows": rows}))
+        with database.begin() as connection:
+            connection.execute(text("UPDATE event_logs SET timestamp = timestamp - interval '31 days'"))
+
+        result = repository.get_job("prune").execute_in_process(instance=instance)
+
+        (kept,) = instance.fetch_materializations(dg.AssetKey("it"), limit=5).records
+    assert result.success
+    assert kept.asset_materialization is not None
+    assert kept.asset_materialization.metadata["rows"].value == 2
+
+
+def test_the_definitions_have_the_job_and_its_schedule() -> None:
+    settings = read_settings().model_copy(update={"history_start": date(2026, 1, 1)})
+
+    repository = definitions_for(settings).get_repository_def()
+
+    assert "prune" in [job.name for job in repository.get_all_jobs()]
+    assert repository.get_schedule_def("prune_daily").default_status is dg.DefaultScheduleStatus.RUNNING
