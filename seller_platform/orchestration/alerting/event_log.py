@@ -18,6 +18,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.errors import connect_command
 from seller_platform.orchestration.alerting.causes import RUN, Alerts, Cause, Failure, cause_of, redacted
 from seller_platform.orchestration.assets.authorization import AUTHORIZED_CHECK
+from seller_platform.orchestration.assets.freshness import FRESHNESS
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import EXIT_CODE, REPORTED_BY_RUN
 
@@ -249,7 +250,11 @@ def _failures_to_report(reader: EventReader, run: dg.DagsterRun, record: EventLo
 
 def _is_reported(evaluation: dg.AssetCheckEvaluation) -> bool:
     """Return whether a failed check is reported. If its slice could not be stored or is held, the run reports it."""
-    return REPORTED_BY_RUN not in evaluation.metadata
+    # The asset of freshness is never materialized.
+    judges_rows = evaluation.target_materialization_data is not None or evaluation.asset_key == reader.placement.key(
+        FRESHNESS
+    )
+    return judges_rows and REPORTED_BY_RUN not in evaluation.metadata
 
 
 def _add_retries_given_up(reader: EventReader, alerts: Alerts) -> None:
