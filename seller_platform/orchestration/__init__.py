@@ -3,12 +3,14 @@
 - `definitions`: everything Dagster loads
 - `component`: the component that mounts them in other projects
 - `assets`: assets and their checks
+- `charts`: charts in metadata
 - `automation`: schedules and planned runs
 - `jobs`: jobs for loads that a person asks for
 - `alerting`: alerts for failed checks and runs
 - `instance`: the Dagster instance
 - `resources`: the warehouse and the API
 - `failures`: failures of a step without a stack trace
+- `account_names`: how an account is named beside its key
 - `placement`: names of definitions in a project, and the accounts that they read
 - `partitions`: accounts, and accounts by month
 - `tags`: names of run tags and metadata

@@ -8,10 +8,12 @@
 - `marts`: one asset for each mart
 - `exports`: Parquet files
 - `checks`: checks of loads
+- `check_runs`: runs of checks without their asset
+- `freshness`: checks that each account is read as often as scheduled
+- `waits`: reports that a run waits for its upstream
+- `run_titles`: the run tag that names the account
 - `events`: materializations and evaluations of a partition
 - `partition_loop`: a loop in which one failed partition does not stop the others
 - `coverage`: what is stored of every account
-- `heat_map`: its picture
 - `descriptions`: descriptions of assets
-- `charts`: charts in metadata
 """

@@ -51,7 +51,8 @@ def check_run_of(dataset: Dataset, partitions: dg.PartitionsDefinition[str]) -> 
         chosen = chosen_partitions(context)
         parts = None if chosen is None else [read_partition_key(key) for key in chosen]
         results = _results(warehouse.database, dataset, parts)
-        yield from reported(context, context.assets_def.key, partitions, results, chosen=chosen)
+        asset = next(iter(context.selected_asset_check_keys)).asset_key
+        yield from reported(context, asset, partitions, results, chosen=chosen)
 
     return execute
 

@@ -8,7 +8,7 @@ from itertools import islice
 import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
-from seller_platform.orchestration.assets.heat_map import heat_map, shown_accounts
+from seller_platform.orchestration.charts.heat_map import heat_map, shown_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings

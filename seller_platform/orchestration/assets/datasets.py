@@ -23,10 +23,10 @@ from seller_platform.orchestration.assets.events import (
     materialization_of_nothing,
     outputs,
 )
-from seller_platform.orchestration.assets.history_charts import with_history_charts
 from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.assets.waits import WaitReports
+from seller_platform.orchestration.charts.history import with_history_charts
 from seller_platform.orchestration.partitions import asset_key, partition_key, partitions_for, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource

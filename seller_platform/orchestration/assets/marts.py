@@ -11,7 +11,6 @@ from seller_platform.clocks import utc_now
 from seller_platform.contract import DATASETS, Dataset, Slicing, Window
 from seller_platform.errors import InputCheckFailedError
 from seller_platform.orchestration.account_names import account_metadata, subject_of
-from seller_platform.orchestration.assets.charts import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.assets.check_runs import chosen_partitions, passed_in, reported
 from seller_platform.orchestration.assets.checks import Judgement, checks_of
 from seller_platform.orchestration.assets.descriptions import describe_mart
@@ -27,6 +26,7 @@ from seller_platform.orchestration.assets.partition_loop import PartitionLoop
 from seller_platform.orchestration.assets.run_titles import tag_with_title
 from seller_platform.orchestration.automation.conditions import following_sensor, follows_inputs
 from seller_platform.orchestration.automation.provenance import input_versions, newest_event, provenance_tags
+from seller_platform.orchestration.charts.figures import Figure, bar_chart, line_chart, markdown_image
 from seller_platform.orchestration.failures import foreseen
 from seller_platform.orchestration.instance.check_results import failed_evaluations
 from seller_platform.orchestration.partitions import (

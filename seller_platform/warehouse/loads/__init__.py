@@ -15,5 +15,7 @@
 - `retention`: removes old snapshots and receipts
 - `metrics`: measures of the warehouse for Prometheus
 - `fingerprints`: digests of stored rows
+- `recounts`: counts of the rows that are stored now
+- `freshness`: the last reading of each dataset and account
 - `products`: the products of an account
 """

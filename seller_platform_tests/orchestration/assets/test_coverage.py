@@ -15,7 +15,7 @@ from sqlalchemy import text
 from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import UpstreamUnavailableError
 from seller_platform.orchestration.assets.coverage import COVERAGE, coverage_definitions, metadata_of
-from seller_platform.orchestration.assets.heat_map import MOST_ACCOUNTS
+from seller_platform.orchestration.charts.heat_map import MOST_ACCOUNTS
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.history_start import keep_history_start

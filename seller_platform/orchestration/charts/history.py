@@ -11,7 +11,7 @@ import dagster as dg
 from seller_platform.contract import Dataset, Window
 from seller_platform.ingest.loads.slices import SliceResult
 from seller_platform.orchestration.account_names import AccountNames, subject_of
-from seller_platform.orchestration.assets.charts import Figure, line_chart, markdown_image
+from seller_platform.orchestration.charts.figures import Figure, line_chart, markdown_image
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.tags import HISTORY_CHART
 from seller_platform.warehouse.history.volumes import rows_by_month

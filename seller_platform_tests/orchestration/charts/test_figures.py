@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seller_platform.orchestration.assets.charts import (
+from seller_platform.orchestration.charts.figures import (
     Figure,
     Value,
     alternative_text,
