@@ -54,6 +54,7 @@ def test_a_stored_cursor_of_the_alert_sensors_is_read_and_kept() -> None:
                 "last_seen": "2026-03-10T03:00:00Z",
                 "partitions": {"seller/orders": {"S1.US|2026-03-01": 6}},
                 "struck": {"seller/orders": 1},
+                "examples": "",
             }
         },
         "letters": [

@@ -14,7 +14,7 @@ from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT
 from seller_platform.service.monitoring.prometheus import metrics_page
 from seller_platform.warehouse.connections.grants import Grants
-from seller_platform.warehouse.loads.metrics import account_counts, load_measures
+from seller_platform.warehouse.monitoring.metrics import account_counts, load_measures
 
 _LABELS = ("dataset", "account")
 

@@ -11,8 +11,8 @@ from seller_platform.cli.output import Output, json_option
 from seller_platform.contract import REFRESHED
 from seller_platform.warehouse.connections.grants import Grants
 from seller_platform.warehouse.history.settledness import settledness
-from seller_platform.warehouse.loads.coverage import Coverage, CoverageState, coverage
 from seller_platform.warehouse.loads.history_start import history_start_in
+from seller_platform.warehouse.monitoring.coverage import Coverage, CoverageState, coverage
 
 _COLUMNS = (
     "dataset",

@@ -192,7 +192,8 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 ),
             ]
             loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
-            parts += [dg.Definitions(jobs=[*loading, accept_job(placement)]), coverage_definitions(placement)]
+            parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
+            parts.append(coverage_definitions(placement, schedules=running))
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
             if REPORT_ROWS in datasets:

@@ -4,10 +4,11 @@
 - `schema`: the tables
 - `migrations`: numbered changes of the tables
 - `connections`: accounts, grants and secrets
-- `loads`: slices, receipts and coverage
+- `loads`: slices and receipts
 - `sums`: sums of stored rows, kept for statistics
 - `jobs`: report jobs and cost plans
 - `marts`: tables computed from the datasets
 - `history`: what was stored before, and since when
+- `monitoring`: what is stored, and how old it is
 - `readers`: stored rows, read back
 """

@@ -18,7 +18,7 @@ from seller_platform.orchestration.assets.checks import checks_of
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
-from seller_platform.warehouse.loads.freshness import last_readings
+from seller_platform.warehouse.monitoring.freshness import last_readings
 from seller_platform.warehouse.postgres.database import Database, driver_of
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.interface import fill

@@ -133,14 +133,18 @@ def test_marts_without_one_of_their_inputs_are_left_out() -> None:
     assert complete
     assert {key for key in keys if key.startswith("seller/")} == {f"seller/{name}" for name in names}
     assert {key for key in keys if key.startswith("marts/")} == {f"marts/{name}" for name in complete}
-    assert {key for key in keys if key.startswith("export/")} == {f"export/{name}" for name in chosen}
+    assert {key for key in keys if key.startswith("export/")} == {f"export/{name}" for name in names | complete}
 
 
 def test_only_chosen_datasets_have_jobs_schedules_and_sensors() -> None:
     repository = _definitions(datasets=["orders"], alerts=False).get_repository_def()
 
-    assert {each.name for each in repository.schedule_defs} == {"refresh_sales", "reread_sales"}
-    assert {each.name for each in repository.sensor_defs} == {"discover_accounts", "exports_follow_their_inputs"}
+    assert {each.name for each in repository.schedule_defs} == {"refresh_sales", "reread_sales", "coverage_hourly"}
+    assert {each.name for each in repository.sensor_defs} == {
+        "discover_accounts",
+        "exports_follow_their_inputs",
+        "freshness_of_accounts",
+    }
     assert not {"request_reports", "write_costs"} & {each.name for each in repository.get_all_jobs()}
 
 
@@ -185,7 +189,7 @@ def test_steps_that_call_the_api_are_in_the_pool_and_others_are_not(plain: dg.De
     pools = {key: graph.get(key).pools for key in graph.materializable_asset_keys}
 
     assert {key.path[0] for key, names in pools.items() if names == {"seller_api"}} == {"seller"}
-    assert {key.path[0] for key, names in pools.items() if not names} == {"marts", "export"}
+    assert {key.path[0] for key, names in pools.items() if not names} == {"marts", "export", "platform"}
     jobs = {job.name: job for job in plain.get_repository_def().get_all_jobs()}
     for name in ("request_reports", "write_costs"):
         assert {node.definition.pool for node in jobs[name].graph.nodes} == {"seller_api"}  # type: ignore[attr-defined]
@@ -270,8 +274,8 @@ def test_held_and_missing_slices_are_reported_under_the_prefix(platform: Platfor
     not_offered = _materialize(platform, definitions, ["seller/sales_by_date"], month)
     held = _materialize(platform, definitions, ["seller/accounts"])
 
-    (observed,) = (event for event in not_offered.all_events if event.is_asset_observation)
-    assert observed.asset_key == dg.AssetKey([*PREFIX, "seller", "sales_by_date"])
+    (reported,) = not_offered.get_asset_materialization_events()
+    assert reported.asset_key == dg.AssetKey([*PREFIX, "seller", "sales_by_date"])
     evaluations = held.get_asset_check_evaluations()
     assert [each.check_name for each in evaluations if not each.passed] == ["reading_is_plausible"]
     assert {each.asset_key for each in evaluations} == {dg.AssetKey([*PREFIX, "seller", "accounts"])}

@@ -21,7 +21,7 @@ from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, JudgedM
 from seller_platform.orchestration.partitions import asset_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
-from seller_platform.warehouse.loads.recounts import StoredRows
+from seller_platform.warehouse.loads.recounts import RowCounts
 from seller_platform.warehouse.loads.slices import Receipt, held_error
 
 # A settled month may still be corrected by a few rows; a larger share than this is reported.
@@ -68,13 +68,13 @@ class SliceCheck:
 
     name: str
     doc: str
-    judge: Callable[[Dataset, Receipt, StoredRows], Judgement]
+    judge: Callable[[Dataset, Receipt, RowCounts], Judgement]
     applies_to: Callable[[Dataset], bool] = lambda _: True
     error: type[SellerPlatformError] | None = None
     is_blocking: bool = False
 
 
-def _row_count(_: Dataset, receipt: Receipt, stored: StoredRows) -> Judgement:
+def _row_count(_: Dataset, receipt: Receipt, stored: RowCounts) -> Judgement:
     announced = "no total was announced" if receipt.announced is None else f"the list announced {receipt.announced}"
     lost = stored.rows - receipt.rows
     description = f"{receipt.verdict}: {stored.rows} rows were stored, {announced}."
@@ -95,7 +95,7 @@ def _row_count(_: Dataset, receipt: Receipt, stored: StoredRows) -> Judgement:
     )
 
 
-def _held_still(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
+def _held_still(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgement:
     notes = receipt.notes or {}
     attempts = notes.get("attempts", 1)
     if "moved" in notes:
@@ -115,7 +115,7 @@ def _held_still(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
     )
 
 
-def _keys_are_unique(dataset: Dataset, _: Receipt, stored: StoredRows) -> Judgement:
+def _keys_are_unique(dataset: Dataset, _: Receipt, stored: RowCounts) -> Judgement:
     key = ", ".join(dataset.key)
     metadata = {"duplicate_keys": stored.duplicate_keys, "rows": stored.rows}
     if stored.duplicate_keys:
@@ -129,7 +129,7 @@ def _keys_are_unique(dataset: Dataset, _: Receipt, stored: StoredRows) -> Judgem
     return Judgement(passed=True, description=f"No two rows have the same key ({key}).", metadata=metadata)
 
 
-def _keys_are_present(dataset: Dataset, receipt: Receipt, stored: StoredRows) -> Judgement:
+def _keys_are_present(dataset: Dataset, receipt: Receipt, stored: RowCounts) -> Judgement:
     key = ", ".join(dataset.key)
     metadata = {"missing_keys": stored.missing_keys, "rows": stored.rows}
     if not stored.missing_keys:
@@ -154,7 +154,7 @@ def _keys_are_present(dataset: Dataset, receipt: Receipt, stored: StoredRows) ->
     )
 
 
-def _fields_are_known(dataset: Dataset, receipt: Receipt, _: StoredRows) -> Judgement:
+def _fields_are_known(dataset: Dataset, receipt: Receipt, _: RowCounts) -> Judgement:
     unknown = (receipt.notes or {}).get("unknown_fields", [])
     metadata = {"unknown": len(unknown), "unknown_fields": list(unknown)}
     if unknown:
@@ -168,7 +168,7 @@ def _fields_are_known(dataset: Dataset, receipt: Receipt, _: StoredRows) -> Judg
     return Judgement(passed=True, description="Every field is declared and has the declared kind.", metadata=metadata)
 
 
-def _accounts_are_usable(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
+def _accounts_are_usable(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgement:
     unusable = (receipt.notes or {}).get("unusable_accounts", {})
     metadata = {"unusable": len(unusable), "accounts": receipt.rows, "unusable_accounts": dict(unusable)}
     if not unusable:
@@ -182,7 +182,7 @@ def _accounts_are_usable(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgem
     )
 
 
-def _restatement_is_small(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
+def _restatement_is_small(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgement:
     def judgement(description: str, percent: Mapping[str, Decimal], *, passed: bool = True) -> Judgement:
         most = max(percent.values(), default=Decimal(0))
         by_sum = {name: float(round(value, 2)) for name, value in percent.items()}
@@ -212,7 +212,7 @@ def _restatement_is_small(_: Dataset, receipt: Receipt, __: StoredRows) -> Judge
     )
 
 
-def _reading_is_plausible(_: Dataset, receipt: Receipt, stored: StoredRows) -> Judgement:
+def _reading_is_plausible(_: Dataset, receipt: Receipt, stored: RowCounts) -> Judgement:
     accepted = (receipt.notes or {}).get("accepted")
     description = "The reading does not contradict the stored rows."
     if accepted:
@@ -223,7 +223,7 @@ def _reading_is_plausible(_: Dataset, receipt: Receipt, stored: StoredRows) -> J
     return Judgement(passed=True, description=description, metadata={"rows_stored": stored.rows, "held": 0})
 
 
-def _volume_is_expected(_: Dataset, receipt: Receipt, __: StoredRows) -> Judgement:
+def _volume_is_expected(_: Dataset, receipt: Receipt, __: RowCounts) -> Judgement:
     unusual = (receipt.notes or {}).get("unusual_days") or {}
     metadata = {"unusual_days": len(unusual)}
     if not unusual:
@@ -326,14 +326,14 @@ def check_specs(
 
 
 def judgements(
-    dataset: Dataset, receipt: Receipt, stored: StoredRows | None = None
+    dataset: Dataset, receipt: Receipt, stored: RowCounts | None = None
 ) -> Iterator[tuple[SliceCheck, Judgement]]:
     """Yield the result of each check for a slice.
 
     Args:
         stored: The rows that are stored now; None for those that the load stored.
     """
-    rows = stored or StoredRows.of(receipt)
+    rows = stored or RowCounts.of(receipt)
     for check in checks_of(dataset):
         judgement = check.judge(dataset, receipt, rows)
         yield check, replace(judgement, metadata={"load_id": str(receipt.id), **judgement.metadata})
@@ -377,7 +377,7 @@ def evaluations_of_connections(
     held: Mapping[str, Receipt],
     *,
     reported_by_run: bool,
-    stored: Mapping[str, StoredRows] = MappingProxyType({}),
+    stored: Mapping[str, RowCounts] = MappingProxyType({}),
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the checks' evaluations of a list without partitions, one for all connections together.
 

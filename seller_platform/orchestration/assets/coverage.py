@@ -14,7 +14,7 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.receipts import newest_load
-from seller_platform.warehouse.loads.slice_states import SliceState, SliceStates, slice_states
+from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates, slice_states
 
 COVERAGE = dg.AssetKey(["platform", "coverage"])
 _GROUP = "platform"
@@ -33,8 +33,14 @@ materialize it to see the state of now.
 """
 
 
-def coverage_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now) -> dg.Definitions:
-    """Return the asset and its schedule; they need the resource `warehouse`."""
+def coverage_definitions(
+    placement: Placement = WHOLE, *, clock: Clock = utc_now, schedules: bool = True
+) -> dg.Definitions:
+    """Return the asset and its schedule; they need the resource `warehouse`.
+
+    Args:
+        schedules: Whether the schedule is on when it is first loaded.
+    """
     key = placement.key(COVERAGE)
 
     @dg.asset(key=key, group_name=placement.group_of(_GROUP), description=_DOC.strip(), kinds={"postgres"})
@@ -49,7 +55,7 @@ def coverage_definitions(placement: Placement = WHOLE, *, clock: Clock = utc_now
         name=placement.name_of("coverage_hourly"),
         target=dg.AssetSelection.assets(key),
         description="Shows in platform/coverage what is stored, if anything was loaded since it was last shown.",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        default_status=dg.DefaultScheduleStatus.RUNNING if schedules else dg.DefaultScheduleStatus.STOPPED,
         execution_timezone="UTC",
     )
     def coverage_hourly(

@@ -20,7 +20,7 @@ from seller_platform.orchestration.instance.check_results import judged_partitio
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.warehouse.loads.freshness import LastReading, last_readings
+from seller_platform.warehouse.monitoring.freshness import LastReading, last_readings
 from seller_platform.warehouse.postgres.database import Database
 
 FRESHNESS = dg.AssetKey(["platform", "freshness"])

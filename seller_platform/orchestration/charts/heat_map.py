@@ -9,7 +9,7 @@ from itertools import groupby
 
 from seller_platform.contract import Dataset
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.loads.slice_states import SliceState, SliceStates
+from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates
 
 MOST_ACCOUNTS = 40
 MOST_MONTHS = 36

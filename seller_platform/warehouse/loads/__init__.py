@@ -9,13 +9,9 @@
 - `receipts`: the receipt of each load
 - `history_start`: the first day of history
 - `refusals`: why slices could not be loaded
-- `coverage`: what should be stored, and what is
-- `slice_states`: the state of every slice that should be stored
 - `provenance`: where a stored row came from
 - `retention`: removes old snapshots and receipts
-- `metrics`: measures of the warehouse for Prometheus
 - `fingerprints`: digests of stored rows
 - `recounts`: counts of the rows that are stored now
-- `freshness`: the last reading of each dataset and account
 - `products`: the products of an account
 """

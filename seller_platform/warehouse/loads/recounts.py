@@ -16,7 +16,7 @@ Part = tuple[str, Window | None]
 
 
 @dataclass(frozen=True)
-class StoredRows:
+class RowCounts:
     """The rows of a slice.
 
     Attributes:
@@ -29,7 +29,7 @@ class StoredRows:
     duplicate_keys: int
 
     @classmethod
-    def of(cls, receipt: Receipt) -> "StoredRows":
+    def of(cls, receipt: Receipt) -> "RowCounts":
         """Return the rows as a load stored them."""
         notes = receipt.notes or {}
         missing = notes.get("null_keys", {"rows": 0})["rows"]
@@ -63,7 +63,7 @@ _REPORT = sql.SQL("loads.notes ->> 'report_id'")
 
 def recounted(
     database: Database, dataset: Dataset, parts: Sequence[Part] | None = None
-) -> Iterator[tuple[Receipt, StoredRows]]:
+) -> Iterator[tuple[Receipt, RowCounts]]:
     """Yield the newest published load of each part, with the rows that are stored now of its days.
 
     Of a report, each one that was loaded is a part of its account. One statement counts all parts.
@@ -100,5 +100,5 @@ def recounted(
     }
     with database.begin() as connection, driver_of(connection).cursor(row_factory=dict_row) as cursor:
         for row in cursor.execute(statement, bound):
-            stored = StoredRows(row.pop("stored_rows"), row.pop("missing_keys"), row.pop("duplicates"))
+            stored = RowCounts(row.pop("stored_rows"), row.pop("missing_keys"), row.pop("duplicates"))
             yield Receipt.of(row), stored

@@ -266,7 +266,7 @@ def test_no_error_of_httpx_leaves_the_floor() -> None:
             api.get("/user/me")
 
 
-def test_waits_are_reported_with_the_attempt_and_the_times_once_they_take_long() -> None:
+def test_long_waits_are_reported_with_the_attempt_and_the_times() -> None:
     waits: list[Wait] = []
 
     api = api_of(lambda request: httpx.Response(503, headers={"Retry-After": "4"}), attempts=4)

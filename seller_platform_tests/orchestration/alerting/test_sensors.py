@@ -218,7 +218,7 @@ def test_a_cause_of_many_partitions_is_resolved_once_when_none_is_failed(shop: S
     assert sorted(text.splitlines()[0] for text in shop.receiver.texts[2:]) == ["Resolved: seller/orders"] * 2
 
 
-def test_a_run_that_crashed_is_resolved_when_all_its_partitions_are_materialized(shop: Shop) -> None:
+def test_a_crashed_run_is_resolved_when_its_partitions_are_materialized(shop: Shop) -> None:
     shop.crashes = True
     shop.run("orders", KEYS[:2])
     shop.tick("run_failures")
@@ -231,7 +231,7 @@ def test_a_run_that_crashed_is_resolved_when_all_its_partitions_are_materialized
     assert shop.tick("run_failures") == "no cause is open"
 
 
-def test_a_failed_check_of_many_partitions_is_resolved_when_it_passes_for_all(shop: Shop) -> None:
+def test_a_check_that_failed_is_resolved_when_it_passes_everywhere(shop: Shop) -> None:
     shop.checks = dict.fromkeys(KEYS[:14], "The keys are not unique.")
     shop.run("orders", KEYS)
     shop.tick("check_failures")

@@ -137,7 +137,7 @@ def test_a_run_of_one_partition_evaluates_the_chosen_checks_with_numbers(runs: C
     assert (numbers["rows"], numbers["announced"], numbers["difference"]) == (3, 3, 0)
 
 
-def test_a_row_deleted_by_hand_fails_the_check_of_its_partition_until_it_is_loaded_again(runs: CheckRuns) -> None:
+def test_a_row_deleted_by_hand_fails_its_check_until_the_next_load(runs: CheckRuns) -> None:
     runs.change(
         f"DELETE FROM seller.transactions WHERE ctid = (SELECT min(ctid) FROM seller.transactions WHERE account = "
         f"'{KEYS[0]}' AND local_day < '2026-02-01')"
@@ -157,7 +157,7 @@ def test_a_row_deleted_by_hand_fails_the_check_of_its_partition_until_it_is_load
     assert _by_partition(repaired) == {JANUARY: True}
 
 
-def test_a_run_without_a_partition_reports_what_is_new_and_sums_up_the_rest(runs: CheckRuns) -> None:
+def test_a_run_without_a_partition_reports_news_and_sums_up_the_rest(runs: CheckRuns) -> None:
     names = [check.name for check in checks_of(DAILY)]
     runs.change(
         f"INSERT INTO seller.daily_product_sales SELECT * FROM seller.daily_product_sales WHERE account = '{KEYS[0]}' "
@@ -183,9 +183,7 @@ def test_a_run_without_a_partition_reports_what_is_new_and_sums_up_the_rest(runs
     assert _by_partition(unchanged) == {None: True}
 
 
-def test_a_mart_is_not_built_from_a_partition_whose_check_failed_until_it_passes(
-    runs: CheckRuns, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mart_waits_until_the_check_of_its_input_passes(runs: CheckRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs, honest = [asset_key(DAILY), asset_key(TRANSACTIONS)], independent_upstream._page
 
     def lying(*arguments: Any, **options: Any) -> dict[str, Any]:

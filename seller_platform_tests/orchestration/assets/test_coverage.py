@@ -20,7 +20,7 @@ from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.history_start import keep_history_start
 from seller_platform.warehouse.loads.refusals import keep_refusal
-from seller_platform.warehouse.loads.slice_states import SliceState, slice_states
+from seller_platform.warehouse.monitoring.slice_states import SliceState, slice_states
 from seller_platform.warehouse.postgres.database import Database
 
 ORDERS, STOCK = dataset_named("orders"), dataset_named("warehouse_stock")

@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from seller_platform.contract import DATASETS, LISTS, Dataset, Slicing, dataset_named
 from seller_platform.orchestration.assets.checks import checks_of
+from seller_platform.orchestration.assets.descriptions import describe_dataset
 from seller_platform.orchestration.assets.events import ROW_COUNT_CHECK, table_schema
 from seller_platform.orchestration.partitions import asset_key, partition_key
 from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG, CHANGED, HISTORY_CHART, NOT_OFFERED, REFRESH_TAG
@@ -68,7 +69,7 @@ def test_a_run_over_a_range_reports_every_partition_separately(platform: Platfor
     assert january["digest"] != february["digest"]
 
 
-def test_a_partition_and_a_run_of_one_account_have_its_title_country_and_currency(platform: Platform) -> None:
+def test_partitions_and_runs_have_title_country_and_currency(platform: Platform) -> None:
     platform.discover()
 
     key = str(partition_key("account-42", MONTHS[0]))
@@ -82,7 +83,7 @@ def test_a_partition_and_a_run_of_one_account_have_its_title_country_and_currenc
     assert tags == ["Down_Under.AU.AUD", None]
 
 
-def test_the_newest_month_of_each_account_has_the_chart_of_the_months_of_this_account_alone(platform: Platform) -> None:
+def test_the_newest_month_has_the_chart_of_its_account_alone(platform: Platform) -> None:
     platform.discover()
 
     platform.months(ORDERS, last=MONTHS[1])
@@ -251,7 +252,7 @@ def test_every_list_has_an_asset_with_columns_check_and_backfill_policy(platform
     spec = asset.get_asset_spec()
 
     assert asset.key.path == ["seller", dataset.name]
-    assert spec.description == dataset.doc
+    assert spec.description == describe_dataset(dataset)
     assert spec.group_name == dataset.area
     assert spec.metadata["dagster/column_schema"] == table_schema(table_for(dataset))
     assert [check.name for check in asset.check_specs] == [check.name for check in checks_of(dataset)]

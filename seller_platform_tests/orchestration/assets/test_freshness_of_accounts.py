@@ -138,7 +138,7 @@ def test_a_late_account_is_reported_by_an_alert(freshness: Freshness) -> None:
     assert "seller-platform sync --account" in causes["platform/freshness, orders_is_fresh"].sentence
 
 
-def test_a_backfill_of_an_old_month_a_held_reading_and_a_revert_do_not_make_an_account_fresh(
+def test_only_a_reading_of_recent_days_makes_an_account_fresh(
     freshness: Freshness,
 ) -> None:
     freshness.now = NOON + timedelta(hours=30)
@@ -153,7 +153,7 @@ def test_a_backfill_of_an_old_month_a_held_reading_and_a_revert_do_not_make_an_a
     }
 
 
-def test_a_new_account_has_a_day_to_be_read_and_a_retired_one_is_not_expected(freshness: Freshness) -> None:
+def test_new_accounts_have_a_day_and_retired_ones_are_not_expected(freshness: Freshness) -> None:
     freshness.discover("A3.DE", "Europe/Berlin", NOON)
     new = freshness.tick()
     freshness.now = NOON + timedelta(hours=30)
@@ -169,7 +169,7 @@ def test_a_new_account_has_a_day_to_be_read_and_a_retired_one_is_not_expected(fr
     assert "retired" in str(retired[check, "A3.DE"].description)
 
 
-def test_a_computed_dataset_that_the_upstream_does_not_offer_is_not_expected(freshness: Freshness) -> None:
+def test_what_the_upstream_does_not_offer_is_not_expected(freshness: Freshness) -> None:
     before = freshness.tick()
     freshness.read(BY_DATE, US, MARCH_SO_FAR, NOON - timedelta(days=2, hours=1))
     freshness.now = NOON

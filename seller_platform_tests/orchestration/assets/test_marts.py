@@ -17,6 +17,7 @@ from seller_platform.contract.datasets.user import ACCOUNTS as LISTED
 from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
+from seller_platform.orchestration.assets.descriptions import describe_mart
 from seller_platform.orchestration.assets.events import partition_tags
 from seller_platform.orchestration.assets.marts import SENSOR, extent, mart_definitions, mart_key
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
@@ -129,7 +130,7 @@ def test_every_mart_is_an_asset_with_columns_lineage_checks_and_condition(marts:
 
     schema, lineage = spec.metadata["dagster/column_schema"], spec.metadata["dagster/column_lineage"]
     assert spec.key.path == ["marts", mart.name]
-    assert (spec.group_name, spec.description) == ("marts", mart.doc)
+    assert (spec.group_name, spec.description) == ("marts", describe_mart(mart))
     assert {"postgres", "sql"} <= set(spec.kinds)
     assert [column.name for column in schema.columns] == [column.name for column in mart_table_for(mart).columns]
     assert all(column.description for column in schema.columns)

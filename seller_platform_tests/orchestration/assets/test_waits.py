@@ -20,7 +20,7 @@ TRANSACTIONS = dataset_named("transactions")
 JANUARY = str(partition_key("account-42", MONTHS[0]))
 
 
-def test_a_run_that_waits_for_a_silent_upstream_says_so_in_its_log_and_as_an_event(
+def test_a_run_that_waits_for_a_silent_upstream_reports_it(
     platform: Platform, database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = threading.Event()

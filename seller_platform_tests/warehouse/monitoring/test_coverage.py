@@ -9,9 +9,9 @@ from seller_platform.contract import REFRESHED, Account, Dataset, Window, datase
 from seller_platform.contract.loads import CountVerdict, LoadFacts
 from seller_platform.errors import CheckFailedError
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
-from seller_platform.warehouse.loads.coverage import coverage
 from seller_platform.warehouse.loads.refusals import forget_refusal, keep_refusal, refusals
 from seller_platform.warehouse.loads.slices import Slice, open_load
+from seller_platform.warehouse.monitoring.coverage import coverage
 from seller_platform.warehouse.postgres.database import Database
 
 TRANSACTIONS, STOCK = dataset_named("transactions"), dataset_named("warehouse_stock")

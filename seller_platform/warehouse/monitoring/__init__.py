@@ -1,0 +1,7 @@
+"""What an operator watches: what is stored, how old it is, and measures for Prometheus.
+
+- `coverage`: what should be stored, and what is
+- `slice_states`: the state of every slice that should be stored
+- `freshness`: the last reading of each dataset and account
+- `metrics`: measures of the warehouse for Prometheus
+"""
