@@ -9,7 +9,8 @@ from seller_platform.orchestration.tags import ACCOUNT_TITLE_TAG
 
 def tag_with_title(context: dg.AssetExecutionContext, warehouse: WarehouseResource) -> None:
     """Tag the run of a step with the name of its account, unless it has the tag or reads several accounts."""
-    if ACCOUNT_TITLE_TAG in context.run.tags:
+    is_partitioned = context.has_partition_key or context.has_partition_key_range
+    if ACCOUNT_TITLE_TAG in context.run.tags or not is_partitioned:
         return
     tags = title_tags(account_of_all(context.partition_keys, warehouse.names))
     if tags:
