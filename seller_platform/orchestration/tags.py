@@ -21,6 +21,9 @@ NOT_OFFERED = "not_offered"
 NOTHING_STORED = "nothing_stored"
 """Metadata of a materialization without a load: the reason why nothing is stored."""
 
+CHANGED_ROWS = "changed"
+"""Metadata of a materialization of a load: whether it changed the stored rows."""
+
 HISTORY_CHART = "rows_by_month"
 """Metadata of an observation: the chart of an account's months."""
 

@@ -29,7 +29,7 @@ from seller_platform.orchestration.assets.descriptions import describe_dataset
 from seller_platform.orchestration.partitions import asset_key, backfill_policy_of
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
-from seller_platform.orchestration.tags import NOTHING_STORED
+from seller_platform.orchestration.tags import CHANGED_ROWS, NOTHING_STORED
 from seller_platform.warehouse.connections.accounts import KnownAccount
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.schema.tables import table_for
@@ -187,7 +187,7 @@ def materialization(
             "announced_total": _or_none(receipt.announced),
             "verdict": receipt.verdict.value,
             "window": str(receipt.window),
-            "changed": receipt.changed,
+            CHANGED_ROWS: receipt.changed,
             "restatement": _or_none(receipt.restatement),
             "notes": _or_none(receipt.notes),
             "pages": receipt.pages,

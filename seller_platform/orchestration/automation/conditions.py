@@ -9,6 +9,7 @@ import dagster as dg
 from seller_platform.orchestration.automation.provenance import (
     changed_partitions,
     code_version_of,
+    has_changed,
     read_after,
     stored_with_other_code,
 )
@@ -21,7 +22,7 @@ Result = dg.AutomationResult[dg.AssetKey]
 
 
 class InputsChanged(dg.AutomationCondition[dg.AssetKey]):
-    """True for partitions with an input whose data version has changed since the last tick.
+    """True for partitions with an input whose rows have changed since the last tick.
 
     Unlike `any_deps_match(data_version_changed())` it looks only at partitions of inputs that have new events, which
     takes no time where nothing was loaded.
@@ -40,12 +41,15 @@ class InputsChanged(dg.AutomationCondition[dg.AssetKey]):
         """Return the partitions."""
         changed, last = context.get_empty_subset(), context.previous_max_storage_id
         if context.previous_evaluation_time is not None:
+            view, until = context.asset_graph_view, context.max_storage_id
             for key in self._followed:
-                keys = changed_partitions(
-                    context.asset_graph_view.instance, key, after=last or 0, until=context.max_storage_id
-                )
+                inputs = view.get_full_subset(key=key)
+                if not context.asset_graph.get(key).is_partitioned:
+                    if has_changed(view.instance, key, after=last or 0, until=until):
+                        changed = changed.compute_union(inputs.compute_child_subset(context.key))
+                    continue
+                keys = changed_partitions(view.instance, key, after=last or 0, until=until)
                 if keys:
-                    inputs = context.asset_graph_view.get_full_subset(key=key)
                     inputs = inputs.compute_intersection_with_partition_keys(keys)
                     changed = changed.compute_union(inputs.compute_child_subset(context.key))
         return dg.AutomationResult(context, context.candidate_subset.compute_intersection(changed))

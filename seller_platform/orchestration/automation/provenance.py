@@ -20,7 +20,10 @@ from dagster._core.definitions.data_version import (
     get_input_event_pointer_tag,
 )
 
+from seller_platform.orchestration.tags import CHANGED_ROWS
+
 _UNKNOWN = "unknown"
+_LOADS = 1_000
 
 
 def newest_event(instance: dg.DagsterInstance) -> int:
@@ -76,6 +79,21 @@ def stored_with_other_code(instance: dg.DagsterInstance, key: dg.AssetKey, code_
     """Return the partitions whose newest materialization was computed with another code version."""
     newest = _data_versions(instance, key)
     return {partition for partition, version in newest.items() if not version.endswith(f".{code_version}")}
+
+
+def has_changed(instance: dg.DagsterInstance, key: dg.AssetKey, *, after: int, until: int | None) -> bool:
+    """Return whether a load changed the rows of an asset without partitions between two events.
+
+    Its data version does not say so: each connection has one of its own.
+
+    Args:
+        after: The number of the first event.
+        until: The number of the last event; None for the newest.
+    """
+    loads = dg.AssetRecordsFilter(key, after_storage_id=after, before_storage_id=None if until is None else until + 1)
+    events = (record.asset_materialization for record in instance.fetch_materializations(loads, limit=_LOADS).records)
+    changes = (event.metadata.get(CHANGED_ROWS) for event in events if event is not None)
+    return any(change is None or bool(change.value) for change in changes)
 
 
 def changed_partitions(

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -18,6 +19,7 @@ from seller_platform.orchestration.assets.accounts import accounts_asset
 from seller_platform.orchestration.assets.cost_periods import cost_asset
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.assets.events import partition_tags
+from seller_platform.orchestration.assets.exports import export_definitions, export_key
 from seller_platform.orchestration.assets.marts import mart_definitions, mart_key
 from seller_platform.orchestration.automation.provenance import newest_event, provenance_tags
 from seller_platform.orchestration.partitions import add_accounts, asset_key, partition_key
@@ -177,6 +179,39 @@ def test_marts_of_another_definition_are_built_once_more(definitions: dg.Definit
         of_mart.end()
 
         assert (requested, again, of_mart.is_requested()) == (True, False, False)
+
+
+def test_files_of_an_asset_without_partitions_follow_loads_that_changed_rows(
+    definitions: dg.Definitions, tmp_path: Path
+) -> None:
+    accounts, files = asset_key(LISTED), export_key(LISTED)
+    exporting = dg.Definitions.merge(definitions, export_definitions(HISTORY_START, tmp_path, datasets=[LISTED]))
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        cursor: Any = None
+
+        def requests() -> int:
+            nonlocal cursor
+            result = dg.evaluate_automation_conditions(
+                exporting,
+                instance=instance,
+                asset_selection=dg.AssetSelection.assets(files),
+                cursor=cursor,
+                evaluation_time=_NOON + timedelta(seconds=next(_SECONDS)),
+            )
+            cursor = result.cursor
+            return result.total_requested
+
+        def load(*, changed: bool) -> int:
+            instance.report_runless_asset_event(dg.AssetMaterialization(accounts, metadata={"changed": changed}))
+            return requests()
+
+        requested = [requests(), load(changed=True)]
+        tags = provenance_tags("1", "1", {accounts: "1"}, newest_event(instance))
+        instance.report_runless_asset_event(dg.AssetMaterialization(files, tags=tags))
+        requested += [requests(), load(changed=False), load(changed=True), requests()]
+
+    assert requested == [0, 1, 0, 0, 1, 0]
 
 
 def test_marts_that_were_not_tried_because_an_input_failed_are_requested(
