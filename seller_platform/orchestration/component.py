@@ -171,6 +171,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
             InvalidComponentError: The attributes contradict each other, or name an unknown dataset.
         """
         datasets, placement = self._datasets(), self._placement()
+        refreshed = [each for each in REFRESHED if each in datasets]
         settings = settings or read_settings()
         history_start = history_start or self.history_start or history_start_of(settings)
         running = self.schedules
@@ -185,15 +186,13 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                 ),
                 discovery_definitions(placement=placement),
                 mart_definitions(history_start, placement, datasets),
-                freshness_definitions(placement, datasets=[each for each in REFRESHED if each in datasets]),
+                freshness_definitions(placement, datasets=refreshed),
                 export_definitions(history_start, settings.export_dir, placement, datasets),
-                schedule_definitions(
-                    history_start, [each for each in REFRESHED if each in datasets], placement, running=running
-                ),
+                schedule_definitions(history_start, refreshed, placement, running=running),
+                coverage_definitions(placement, datasets=refreshed, schedules=running),
             ]
             loading = loading_jobs(history_start, self._asset_job(settings), placement, datasets)
             parts.append(dg.Definitions(jobs=[*loading, accept_job(placement)]))
-            parts.append(coverage_definitions(placement, schedules=running))
             if COST_PERIODS in datasets:
                 parts.append(cost_definitions(placement))
             if REPORT_ROWS in datasets:

@@ -1,17 +1,19 @@
 """The asset `platform/coverage`, which shows what is stored of every account, and the schedule that updates it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
 import dagster as dg
 
 from seller_platform.clocks import Clock, utc_now
+from seller_platform.contract import REFRESHED, Dataset
 from seller_platform.orchestration.charts.heat_map import heat_map, shown_accounts
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.settings import read_settings
+from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.history_start import history_start_in
 from seller_platform.warehouse.loads.receipts import newest_load
 from seller_platform.warehouse.monitoring.slice_states import SliceState, SliceStates, slice_states
@@ -34,11 +36,16 @@ materialize it to see the state of now.
 
 
 def coverage_definitions(
-    placement: Placement = WHOLE, *, clock: Clock = utc_now, schedules: bool = True
+    placement: Placement = WHOLE,
+    *,
+    datasets: Sequence[Dataset] = REFRESHED,
+    schedules: bool = True,
+    clock: Clock = utc_now,
 ) -> dg.Definitions:
     """Return the asset and its schedule; they need the resource `warehouse`.
 
     Args:
+        datasets: The datasets that have assets and are refreshed.
         schedules: Whether the schedule is on when it is first loaded.
     """
     key = placement.key(COVERAGE)
@@ -47,7 +54,8 @@ def coverage_definitions(
     def coverage(warehouse: WarehouseResource) -> dg.MaterializeResult[None]:
         now = clock()
         since = history_start_in(warehouse.database, read_settings())
-        states = slice_states(warehouse.database, since=since, now=now)
+        listed = placement.chosen(accounts(warehouse.database))
+        states = slice_states(warehouse.database, since=since, now=now, refreshed=datasets, listed=listed)
         return dg.MaterializeResult(metadata=metadata_of(states, now))
 
     @dg.schedule(

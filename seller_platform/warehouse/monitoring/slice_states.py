@@ -83,20 +83,29 @@ _MISMATCHED = text("""
 """)
 
 
-def slice_states(database: Database, *, since: date, now: datetime) -> SliceStates:
-    """Return the state of every slice that should be stored, of the accounts that are listed today.
+def slice_states(
+    database: Database,
+    *,
+    since: date,
+    now: datetime,
+    refreshed: Sequence[Dataset] = REFRESHED,
+    listed: Sequence[KnownAccount] | None = None,
+) -> SliceStates:
+    """Return the state of every slice that should be stored.
 
     Days count as missing when a daily refresh should have brought them.
 
     Args:
         since: The first day of history.
+        refreshed: The datasets that are read.
+        listed: The accounts that are read; by default all that are listed today.
     """
-    listed = accounts(database)
+    listed = accounts(database) if listed is None else listed
     until = (now.astimezone(UTC) - LATE_AFTER).date()
     newest_day = max(now.astimezone(UTC).date(), since)
     months = [Window.month_of(each.start) for each in Window(since, newest_day + timedelta(days=1)).months()]
     position = {month.start: number for number, month in enumerate(months)}
-    by_name = {dataset.name: dataset for dataset in REFRESHED}
+    by_name = {dataset.name: dataset for dataset in refreshed}
     stored: dict[tuple[str, str], list[SliceState]] = {}
     read_at: dict[tuple[str, str], datetime] = {}
     with database.begin() as connection:
@@ -112,7 +121,7 @@ def slice_states(database: Database, *, since: date, now: datetime) -> SliceStat
             elif row.month in position:
                 stored.setdefault(pair, [SliceState.MISSING] * len(months))[position[row.month]] = state
     offered = {name for name, _ in stored}
-    datasets = [each for each in REFRESHED if not each.is_computed or each.name in offered]
+    datasets = [each for each in refreshed if not each.is_computed or each.name in offered]
     datasets.sort(key=lambda dataset: not dataset.is_dated)
     for dataset in datasets:
         for account in listed:

@@ -16,6 +16,7 @@ from seller_platform.contract import REFRESHED, Account, Window, dataset_named
 from seller_platform.errors import UpstreamUnavailableError
 from seller_platform.orchestration.assets.coverage import COVERAGE, coverage_definitions, metadata_of
 from seller_platform.orchestration.charts.heat_map import MOST_ACCOUNTS
+from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
 from seller_platform.warehouse.loads.history_start import keep_history_start
@@ -84,6 +85,27 @@ def test_every_slice_has_a_state(database: Database) -> None:
         "notifications": ["missing"],
         "cost_periods": ["missing"],
     }
+
+
+def test_only_the_accounts_and_datasets_of_a_component_count(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELLER_PLATFORM_HOME", str(tmp_path))
+    _accounts(database, 3)
+    placement = Placement(("mp",), accounts=frozenset({"S0001.US"}))
+    resources = dg.Definitions(resources={"warehouse": WarehouseResource(database_url=database_url)})
+    of_component = coverage_definitions(placement, datasets=[STOCK], schedules=False, clock=lambda: NOW)
+    definitions = dg.Definitions.merge(of_component, resources)
+
+    job = definitions.resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        (event,) = job.execute_in_process(instance=instance).get_asset_materialization_events()
+
+    metadata: dict[str, Any] = {name: each.value for name, each in event.materialization.metadata.items()}
+    assert (metadata["accounts"], metadata["slices"], metadata["slices_missing"]) == (1, 1, 1)
+    assert [record.data["account"] for record in metadata["not_loaded"].records] == ["S0001.US"]
+    schedule = definitions.resolve_schedule_def("mp_coverage_hourly")
+    assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
 
 
 def test_the_heat_map_shows_the_worst_accounts_and_says_what_it_leaves_out(database: Database) -> None:
