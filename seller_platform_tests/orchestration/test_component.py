@@ -292,6 +292,36 @@ def test_only_named_accounts_get_partitions_and_slices(platform: Platform) -> No
     assert account_partitions(platform.instance) == []
 
 
+def test_checks_executed_on_all_partitions_leave_other_accounts_of_the_warehouse_out(platform: Platform) -> None:
+    component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]])
+    orders = dg.AssetKey([*PREFIX, "seller", "orders"])
+    month = partition_key(KEYS[1], MONTHS[1])
+    platform.discover()
+    other = str(partition_key(KEYS[0], MONTHS[1]))
+    assert platform.run([dataset_named("orders")], other, other).success
+    definitions = component.definitions(_settings(), HISTORY_START)
+    assert _materialize(platform, definitions, ["seller/accounts"]).success
+    assert _materialize(platform, definitions, ["seller/orders"], month).success
+
+    result = dg.materialize(
+        [each for each in definitions.assets or () if isinstance(each, dg.AssetsDefinition)],
+        selection=dg.AssetSelection.checks(dg.AssetCheckKey(orders, "row_count_matches_total")),
+        instance=platform.instance,
+        resources=platform.resources,
+    )
+
+    (summary,) = result.get_asset_check_evaluations()
+    assert (summary.partition, summary.metadata["partitions"].value) == (None, 1)
+
+
+def test_components_of_a_project_share_their_resources() -> None:
+    components = [_definitions(key_prefix=[name], connections=[name]) for name in ("eu", "us")]
+
+    repository = dg.Definitions.merge(*components).get_repository_def()
+
+    assert {"eu_run_failures", "us_run_failures"} <= {each.name for each in repository.sensor_defs}
+
+
 def test_a_schedule_requests_only_the_chosen_slices(platform: Platform, database_url: str, tmp_path: Path) -> None:
     component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]], datasets=["orders"])
     definitions = component.definitions(_settings(), HISTORY_START)

@@ -42,6 +42,9 @@ _MESSAGES_PER_TICK = 10
 # again a moment after the run's failure: younger events are left to the next tick.
 _SETTLES_AFTER = timedelta(seconds=3)
 
+# Several components of a project share it, for Dagster refuses two with one key.
+_ALERTS = AlertsResource()
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -59,7 +62,7 @@ def alert_definitions(*, clock: Clock = utc_now, placement: Placement = WHOLE) -
             ),
             security_sensor(clock, placement),
         ],
-        resources={"alerts": AlertsResource()},
+        resources={"alerts": _ALERTS},
     )
 
 

@@ -26,7 +26,7 @@ from seller_platform.orchestration.assets.checks import (
 )
 from seller_platform.orchestration.assets.events import CheckRun, judged
 from seller_platform.orchestration.instance.check_results import judged_partitions
-from seller_platform.orchestration.partitions import partition_key, read_partition_key
+from seller_platform.orchestration.partitions import ACCOUNT, MONTH, partition_key, read_partition_key
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.orchestration.tags import REPORTED_BY_RUN
 from seller_platform.warehouse.loads.receipts import open_holds
@@ -90,7 +90,8 @@ def reported(
         states = judged_partitions(context.instance, sorted(context.selected_asset_check_keys), partitions)
         known_failures = {name: frozenset() if repeats_failures else state.failed for name, state in states.items()}
         passed = {name: state.passed for name, state in states.items()}
-        yield from _reported_of_all(context, key, passed, known_failures, results)
+        existing = _of_partitions(results, partitions, context.instance)
+        yield from _reported_of_all(context, key, passed, known_failures, existing)
         return
     names = {check.name for check in context.selected_asset_check_keys}
     without_rows = dict.fromkeys(chosen)
@@ -101,6 +102,24 @@ def reported(
             yield of_checks[name].evaluation(key, name, target, partition)
     for partition in without_rows:
         context.log.warning("%s of %s was never loaded: there is nothing to check.", key.to_user_string(), partition)
+
+
+def _of_partitions(results: Results, partitions: dg.PartitionsDefinition[str], instance: dg.DagsterInstance) -> Results:
+    """Yield the results of partitions that exist: a component may read only some accounts of the warehouse."""
+    is_monthly = isinstance(partitions, dg.MultiPartitionsDefinition)
+    names = [MONTH, ACCOUNT] if is_monthly else [ACCOUNT]
+    parts = {
+        name: frozenset(
+            (partitions.get_partitions_def_for_dimension(name) if is_monthly else partitions).get_partition_keys(
+                dynamic_partitions_store=instance
+            )
+        )
+        for name in names
+    }
+    for partition, of_checks in results:
+        account, month = read_partition_key(partition)
+        if account in parts[ACCOUNT] and (month is None or month.start.isoformat() in parts[MONTH]):
+            yield partition, of_checks
 
 
 def _reported_of_all(
