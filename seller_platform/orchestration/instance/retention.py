@@ -1,8 +1,9 @@
 """Deletes old events, executions of checks, runs and backfills of Dagster, which keeps them for ever.
 
-What the UI shows of a partition stays: its newest materialization, observation, failure and attempt, the newest
-execution of each of its checks, and the runs of these. Unfinished runs stay whole. Plots show what is younger than the
-retention, and each partition's newest point. Sensors read events after a number, which no deletion changes.
+What the UI shows of a partition stays: its newest materialization and the first one with that data version, its newest
+observation, failure and attempt, the newest execution of each of its checks, and the runs of these. Unfinished runs
+stay whole. Plots show what is younger than the retention, and each partition's newest point. Sensors read events after
+a number, which no deletion changes.
 
 Rows are deleted in the order of their numbers, some thousands at a time, so that no lock is held for long.
 """
@@ -32,7 +33,8 @@ WHERE id > %(after)s AND id < %(until)s AND EXISTS (
       AND (newer.partition = old.partition OR (newer.partition IS NULL AND old.partition IS NULL))
 )
 """
-# Failures stay as long as their run. Evaluations of checks are kept as executions, too.
+# Failures stay as long as their run. Evaluations of checks are kept as executions, too. Of the newest materializations
+# with equal data versions the first one stays: Dagster compares the newest with what an asset downstream has read.
 _OLD_EVENTS = """
 SELECT id FROM event_logs AS old
 WHERE id > %(after)s AND id < %(until)s
@@ -48,9 +50,30 @@ WHERE id > %(after)s AND id < %(until)s
         SELECT FROM event_logs AS newer
         WHERE newer.asset_key = old.asset_key AND newer.dagster_event_type = old.dagster_event_type
           AND newer.partition = old.partition AND newer.id > old.id
+    ) AND NOT (
+        dagster_event_type = 'ASSET_MATERIALIZATION'
+        AND {version_of_old} IS NOT NULL
+        AND {version_of_old} IS DISTINCT FROM (
+            SELECT {version_of_other} FROM event_logs AS other
+            WHERE other.asset_key = old.asset_key AND other.dagster_event_type = old.dagster_event_type
+              AND other.partition = old.partition AND other.id < old.id
+            ORDER BY other.id DESC LIMIT 1
+        )
+        AND NOT EXISTS (
+            SELECT FROM event_logs AS other
+            WHERE other.asset_key = old.asset_key AND other.dagster_event_type = old.dagster_event_type
+              AND other.partition = old.partition AND other.id > old.id
+              AND {version_of_other} IS DISTINCT FROM {version_of_old}
+        )
     )
   END
 """
+_VERSION = """
+(SELECT max(value) FROM asset_event_tags WHERE event_id = {event}.id AND key = 'dagster/data_version')
+"""
+_OLD_EVENTS = _OLD_EVENTS.format(  # the texts are ours
+    version_of_old=_VERSION.format(event="old"), version_of_other=_VERSION.format(event="other")
+)
 _DELETE_EXECUTIONS = "DELETE FROM asset_check_executions WHERE id = ANY (%(ids)s)"
 _DELETE_EVENTS = """
 WITH tags AS (DELETE FROM asset_event_tags WHERE event_id = ANY (%(ids)s))

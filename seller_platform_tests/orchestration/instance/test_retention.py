@@ -97,6 +97,37 @@ def test_old_events_are_deleted_and_every_state_stays(project: OtherProject, url
     assert plotted[:2] == [(f"{MONTHS[2]}|open", 5), (f"{MONTHS[2]}|open", 4)]
 
 
+def test_a_partition_loaded_again_without_a_change_keeps_the_version_that_others_have_read(
+    project: OtherProject, url: str
+) -> None:
+    rates = dg.AssetKey("rates")
+
+    def load(partition: str, version: str) -> None:
+        tags = {"dagster/data_version": version}
+        project.instance.report_runless_asset_event(dg.AssetMaterialization(rates, partition=partition, tags=tags))
+
+    def kept(partition: str) -> list[str]:
+        of_partition = dg.AssetRecordsFilter(rates, asset_partitions=[partition])
+        records = project.instance.fetch_materializations(of_partition, limit=10, ascending=True).records
+        return [(each.asset_materialization.tags or {})["dagster/data_version"] for each in records]  # type: ignore[union-attr]
+
+    for version in ("a", "b", "a", "a", "a"):
+        load("unchanged", version)
+    for version in ("a", "a", "b"):
+        load("changed", version)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE event_logs SET timestamp = timestamp - interval '60 days'")
+    newest = project.instance.fetch_materializations(dg.AssetRecordsFilter(rates, asset_partitions=["unchanged"]), 1)
+    load("unchanged", "a")
+
+    prune_instance(project.instance, before=BEFORE, dry=False)
+
+    assert kept("unchanged") == ["a", "a"]
+    assert kept("changed") == ["b"]
+    read = newest.records[0].storage_id
+    assert project.instance.get_latest_data_version_record(rates, partition_key="unchanged", before_cursor=read + 1)
+
+
 def _count(connection: psycopg.Connection[tuple[int]], table: str) -> int:
     row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
     assert row
