@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from seller_platform.orchestration.instance.check_states import CheckedAssets
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.dagster_instance import postgres_instance
@@ -274,3 +275,24 @@ def test_the_newest_executions_of_checks_are_those_of_dagster(many: Many) -> Non
 
     assert newest == PostgresEventLogStorage.get_latest_asset_check_execution_by_key(storage, checks)
     assert {check: execution.partition for check, execution in newest.items()} == {checks[0]: "p4", checks[1]: "p5"}
+
+
+def test_an_event_that_appears_after_the_first_reading_with_a_lower_number_is_read() -> None:
+    states, after = CheckedAssets(), list[int]()
+
+    def changed(number: int) -> list[str]:
+        after.append(number)
+        return []
+
+    for _ in range(2):
+        states.read(
+            dg.AssetKey("orders"),
+            None,
+            last_event=lambda: 5_000,
+            last_of_whole=lambda: None,
+            changed=changed,
+            read=lambda _partitions, _whole: [],
+        )
+
+    (number,) = after
+    assert number < 4_999

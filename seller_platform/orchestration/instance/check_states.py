@@ -60,6 +60,8 @@ _PASSED = AssetCheckExecutionRecordStatus.SUCCEEDED.value
 # An event gets its number before it is committed, so an event with a lower number can appear later than one with a
 # higher number. Events of so many seconds before the last reading are read again.
 _LATE_SECONDS = 60.0
+# Before the first reading there is no earlier one: this many numbers are read again then.
+_LATE_EVENTS = 1_000
 # Beyond so many changed partitions, all are read again.
 _MOST_CHANGED = 10_000
 _KEPT_SUBSETS = 256
@@ -79,7 +81,7 @@ class Horizon:
     def moved(self, last: int) -> "Horizon":
         """Return the horizon after a reading up to a number."""
         now = time.monotonic()
-        readings = [*self.readings, (now, last)]
+        readings = [*self.readings, (now, last)] if self.readings else [(now, max(0, last - _LATE_EVENTS))]
         while len(readings) > 1 and readings[1][0] < now - _LATE_SECONDS:
             del readings[0]
         return Horizon(tuple(readings))
