@@ -106,15 +106,11 @@ def reported(
 
 def _of_partitions(results: Results, partitions: dg.PartitionsDefinition[str], instance: dg.DagsterInstance) -> Results:
     """Yield the results of partitions that exist: a component may read only some accounts of the warehouse."""
-    is_monthly = isinstance(partitions, dg.MultiPartitionsDefinition)
-    names = [MONTH, ACCOUNT] if is_monthly else [ACCOUNT]
+    of_parts = {ACCOUNT: partitions}
+    if isinstance(partitions, dg.MultiPartitionsDefinition):
+        of_parts = {name: partitions.get_partitions_def_for_dimension(name) for name in (ACCOUNT, MONTH)}
     parts = {
-        name: frozenset(
-            (partitions.get_partitions_def_for_dimension(name) if is_monthly else partitions).get_partition_keys(
-                dynamic_partitions_store=instance
-            )
-        )
-        for name in names
+        name: frozenset(part.get_partition_keys(dynamic_partitions_store=instance)) for name, part in of_parts.items()
     }
     for partition, of_checks in results:
         account, month = read_partition_key(partition)
