@@ -12,7 +12,7 @@ from seller_platform.ingest.loads.slices import SliceRequest
 from seller_platform.orchestration.partitions import partition_key
 from seller_platform.orchestration.tags import WAITS
 
-# While an upstream is away, every request waits. Dagster keeps each report for ever.
+# While an upstream is away, every request waits. Dagster stores each report.
 _SECONDS_BETWEEN_REPORTS = 5.0
 
 _LOG = logging.getLogger(__name__)
