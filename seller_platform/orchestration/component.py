@@ -81,7 +81,13 @@ class SellerPlatformScaffolder(dg.Scaffolder):
 
 def _day(context: dg.ResolutionContext, written: str | None) -> date | None:
     """Return the day of an attribute, such as "2025-01-01"."""
-    return None if written is None else date.fromisoformat(context.resolve_value(written, as_type=str))
+    if written is None:
+        return None
+    day = context.resolve_value(written, as_type=str)
+    try:
+        return date.fromisoformat(day)
+    except ValueError:
+        raise InvalidComponentError("history_start", f"{day!r} is not a day as YYYY-MM-DD") from None
 
 
 @dg.scaffold_with(SellerPlatformScaffolder)

@@ -25,6 +25,7 @@ from seller_platform.orchestration.assets.authorization import (
     authorized_evaluation,
     denials_of,
     judge_connections,
+    judge_connections_again,
 )
 from seller_platform.orchestration.assets.checks import (
     check_specs,
@@ -81,7 +82,8 @@ def accounts_asset(dataset: Dataset, placement: Placement = WHOLE) -> dg.AssetsD
             if evaluation.check_name in chosen
         )
         if AUTHORIZED_CHECK in chosen:
-            judgement = judge_connections(warehouse, {}, utc_now(), placement)
+            key = placement.asset_key(dataset)
+            judgement = judge_connections_again(context.instance, warehouse, key, utc_now(), placement)
             yield authorized_evaluation(context.instance, dataset, judgement)
 
     @dataset_asset(

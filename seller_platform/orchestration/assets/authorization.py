@@ -79,6 +79,33 @@ def judge_connections(
     )
 
 
+def judge_connections_again(
+    instance: dg.DagsterInstance, warehouse: WarehouseResource, key: dg.AssetKey, now: datetime, placement: Placement
+) -> Judgement:
+    """Return whether all connections are authorised, without a request to them.
+
+    A refusal that was reported counts until a grant is newer than the report.
+
+    Args:
+        key: The asset of the accounts.
+    """
+    judgement = judge_connections(warehouse, {}, now, placement)
+    check = dg.AssetCheckKey(key, AUTHORIZED_CHECK)
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).get(check)
+    evaluation = None if newest is None else newest.evaluation
+    if newest is None or evaluation is None or evaluation.passed or not judgement.passed:
+        return judgement
+    grants = Grants(warehouse.database, warehouse.box).facts()
+    if any(grant.issued_at.timestamp() > newest.create_timestamp for grant in grants):
+        return judgement
+    return Judgement(
+        passed=False,
+        description=evaluation.description or "",
+        severity=evaluation.severity,
+        metadata=evaluation.metadata,
+    )
+
+
 def authorized_evaluation(
     instance: dg.DagsterInstance, dataset: Dataset, judgement: Judgement
 ) -> dg.AssetCheckEvaluation:

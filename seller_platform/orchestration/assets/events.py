@@ -129,12 +129,16 @@ def checkable_asset(
 
 def events_of(key: dg.AssetKey, instance: dg.DagsterInstance, events: Iterable[Any]) -> Iterator[Any]:
     """Yield the events of one asset under its key, to which other projects may have added a prefix."""
+    targets: dict[str | None, JudgedMaterialization | None] = {}
     for event in events:
         if isinstance(event, dg.AssetMaterialization) and event.asset_key != key:
+            targets.clear()
             yield dg.AssetMaterialization(
                 asset_key=key, partition=event.partition, metadata=event.metadata, tags=event.tags
             )
         elif isinstance(event, dg.AssetCheckEvaluation) and event.asset_key != key:
+            if event.partition not in targets:
+                targets[event.partition] = judged(instance, key, event.partition)
             yield dg.AssetCheckEvaluation(
                 asset_key=key,
                 check_name=event.check_name,
@@ -144,7 +148,7 @@ def events_of(key: dg.AssetKey, instance: dg.DagsterInstance, events: Iterable[A
                 description=event.description,
                 metadata=event.metadata,
                 blocking=event.blocking,
-                target_materialization_data=judged(instance, key, event.partition),
+                target_materialization_data=targets[event.partition],
             )
         else:
             yield event

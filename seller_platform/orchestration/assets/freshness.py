@@ -20,6 +20,7 @@ from seller_platform.orchestration.instance.check_results import judged_partitio
 from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
+from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.monitoring.freshness import LastReading, last_readings
 from seller_platform.warehouse.postgres.database import Database
 
@@ -41,9 +42,17 @@ _UNDER_WAY = [
 
 
 def freshness_definitions(
-    placement: Placement = WHOLE, *, datasets: Sequence[Dataset] = REFRESHED, clock: Clock = utc_now
+    placement: Placement = WHOLE,
+    *,
+    datasets: Sequence[Dataset] = REFRESHED,
+    schedules: bool = True,
+    clock: Clock = utc_now,
 ) -> dg.Definitions:
-    """Return the asset of freshness with its checks and their sensor, without the resource `warehouse`."""
+    """Return the asset of freshness with its checks and their sensor, without the resource `warehouse`.
+
+    Args:
+        schedules: Whether the schedules are on when they are first loaded; without them, nothing is late.
+    """
     spec = dg.AssetSpec(
         placement.key(FRESHNESS),
         description="How old the newest reading of each dataset is, by account. It has checks only, one for each "
@@ -54,7 +63,7 @@ def freshness_definitions(
     return dg.Definitions(
         assets=[spec],
         asset_checks=[_freshness_checks(datasets, clock, placement)],
-        sensors=[_freshness_sensor(datasets, clock, placement)],
+        sensors=[_freshness_sensor(datasets, clock, placement, schedules=schedules)],
     )
 
 
@@ -112,7 +121,8 @@ def _results(
     instance: dg.DagsterInstance, database: Database, datasets: Sequence[Dataset], now: datetime, placement: Placement
 ) -> Mapping[str, Mapping[str, Judgement]]:
     """Return the results of each account, also of those that failed before and are not read any more."""
-    listed = set(account_partitions(instance, placement.accounts_name))
+    listed = {each.key for each in placement.chosen(accounts(database))}
+    listed &= set(account_partitions(instance, placement.accounts_name))
     checks = _checks(datasets, placement)
     results: dict[str, dict[str, Judgement]] = defaultdict(dict)
     for name, state in judged_partitions(instance, checks, placement.account_partitions).items():
@@ -140,7 +150,9 @@ def _not_expected(account: str) -> Judgement:
     )
 
 
-def _freshness_sensor(datasets: Sequence[Dataset], clock: Clock, placement: Placement) -> dg.SensorDefinition:
+def _freshness_sensor(
+    datasets: Sequence[Dataset], clock: Clock, placement: Placement, *, schedules: bool
+) -> dg.SensorDefinition:
     checks, name = _checks(datasets, placement), placement.name_of(SENSOR)
 
     @dg.sensor(
@@ -149,7 +161,7 @@ def _freshness_sensor(datasets: Sequence[Dataset], clock: Clock, placement: Plac
         "checks when a result changes.",
         target=dg.AssetSelection.checks_for_assets(placement.key(FRESHNESS)),
         minimum_interval_seconds=_SECONDS_BETWEEN_TICKS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=dg.DefaultSensorStatus.RUNNING if schedules else dg.DefaultSensorStatus.STOPPED,
     )
     def freshness_of_accounts(
         context: dg.SensorEvaluationContext, warehouse: WarehouseResource

@@ -76,6 +76,8 @@ def loading_jobs(
 
     @dg.op(
         name=placement.name_of("load_months"),
+        pool=placement.pool,
+        tags=placement.tags,
         description="Loads whole months of accounts, newest first, and then today's snapshots of undated datasets.",
         out=dg.Out(dg.Nothing),
     )
@@ -98,6 +100,8 @@ def loading_jobs(
 
     @dg.op(
         name=placement.name_of("refresh"),
+        pool=placement.pool,
+        tags=placement.tags,
         description="Loads the days that are not stored yet or may have changed, as the daily refresh does.",
         out=dg.Out(dg.Nothing),
     )
