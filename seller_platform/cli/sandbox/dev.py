@@ -74,6 +74,7 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
             commands = dagster_commands(stack.home, address)
             programs = [start("code-location"), start("webserver")]
             if loads_last_month:
+                output.say("Loading the last month; it takes about half a minute.")
                 for problem in load_last_month(installation, output, is_ending=ended.is_set):
                     output.say(f"not loaded: {problem}")
             # Last, so that it does not request the marts that are being built.

@@ -79,13 +79,12 @@ class ReportOrder:
         Raises:
             InvalidReportError: There is no such report.
         """
-        value = self.value
+        value, today = self.value, now.astimezone(account.zone).date()
         if value is None:
-            if self.selector in DATE_SELECTORS:
-                value = str(now.astimezone(account.zone).date() - timedelta(days=1))
-            else:
-                value = ""
+            value = str(today - timedelta(days=1)) if self.selector in DATE_SELECTORS else ""
         problem = selector_problem(self.selector, value)
+        if problem is None and self.selector in DATE_SELECTORS and value > str(today):
+            problem = f"{self.selector} must not be after today, {today} in the zone of the account, not {value}"
         if problem is None and self.form not in FORMATS:
             problem = f"the format must be one of {', '.join(FORMATS)}, not {self.form!r}"
         if problem is None and self.give_up_after <= timedelta(0):

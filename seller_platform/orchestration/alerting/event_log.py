@@ -317,7 +317,13 @@ def _reasons(
             yield subject, name if name.partition("|")[0] in reader.accounts else whole, str(value.value)
         if not metadata:
             for partition in _left(reader.instance, run, subject):
-                yield subject, partition, f"{_first_line(failed.error)}. {_TRACEBACK}"
+                reason = f"{_first_line(failed.error)}."
+                # A failure with an exit code names the next step itself, and has no traceback.
+                yield (
+                    subject,
+                    partition,
+                    reason if raised is not None and EXIT_CODE in raised.metadata else f"{reason} {_TRACEBACK}",
+                )
     if steps:
         return
     if record is None:

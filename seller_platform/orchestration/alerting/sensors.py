@@ -38,6 +38,10 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import warehouse_url
 
 _MESSAGES_PER_TICK = 10
+_NEEDS_A_SERVER = (
+    "alerts need PostgreSQL as Dagster's storage; the SQLite files of a new project cannot be read across runs. "
+    "Set `storage` in dagster.yaml"
+)
 # Processes side by side may store events in another order than their numbers, and Dagster notes that it starts a run
 # again a moment after the run's failure: younger events are left to the next tick.
 _SETTLES_AFTER = timedelta(seconds=3)
@@ -82,6 +86,8 @@ def _sensor(  # noqa: PLR0917  # six facts, each of another type
     )
     def evaluate(context: dg.SensorEvaluationContext, alerts: AlertsResource) -> dg.SensorResult:
         now, settings, instance = clock(), alerts.settings, context.instance
+        if instance.event_log_storage.is_run_sharded:
+            return dg.SensorResult(skip_reason=_NEEDS_A_SERVER)
         latest = newest(instance)
         stored = _stored_alerts(context.cursor) or Alerts(latest)
         stored.read_to = min(stored.read_to, latest)  # the numbers of deleted events may come again

@@ -11,7 +11,7 @@ from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAY
 _NIGHTLY = "0 4 * * *"
 
 
-@dg.op(description="Deletes old snapshots, receipts, and events and runs of Dagster.")
+@dg.op(config_schema={}, description="Deletes old snapshots, receipts, and events and runs of Dagster.")
 def delete_old(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> None:
     # It imports dagster-postgres and Alembic, which the definitions do without.
     from seller_platform.orchestration.instance.retention import prune_instance

@@ -174,7 +174,8 @@ def execute(
     result = job.execute_in_process(
         instance=instance,
         asset_selection=[placement.asset_key(dataset) for dataset in planned.datasets],
-        tags={**planned.tags, **tags},
+        # A run that waits in no queue must not let others wait, least of all when its process is killed.
+        tags={**{name: value for name, value in planned.tags.items() if name != ACCOUNT_TAG}, **tags},
         run_id=planned.run_id,
         run_config=QUIET,
         raise_on_error=False,

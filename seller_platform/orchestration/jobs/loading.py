@@ -28,6 +28,7 @@ from seller_platform.warehouse.loads.receipts import receipts_of_run
 
 _DATASETS_FIELD = "The datasets; empty for every list, and the costs."
 _FAILURES_SHOWN = 200
+_UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
 AssetJob = Callable[[date], dg.JobDefinition]
 """Returns the job of all assets, with the partitions of a history that begins with a day."""
@@ -139,6 +140,7 @@ def _load(
         ForeseenError: Slices failed. All others are loaded.
     """
     database, instance = warehouse.database, context.instance
+    _end_abandoned(instance, context.run.parent_run_id)
     add_accounts(instance, request.accounts, placement.accounts_name)
     listed = account_partitions(instance, placement.accounts_name)
     planned = plan_load(database, request, now=now, listed=listed, adaptive=warehouse.adapts_lookback)
@@ -158,6 +160,14 @@ def _load(
         named = dict(list(failures.items())[:_FAILURES_SHOWN])
         raise ForeseenError(str(error), {**metadata, **named, EXIT_CODE: error.exit_code})
     context.add_output_metadata(metadata)
+
+
+def _end_abandoned(instance: dg.DagsterInstance, parent: str | None) -> None:
+    """Report the failure of runs that an earlier attempt began, whose process was killed."""
+    if parent is None:
+        return
+    for run in instance.get_runs(dg.RunsFilter(tags={REQUESTED_BY_TAG: parent}, statuses=_UNFINISHED)):
+        instance.report_run_failed(run, f"The process of run {parent}, which executed this run, has ended.")
 
 
 def _executed(
