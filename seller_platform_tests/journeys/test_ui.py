@@ -1,0 +1,236 @@
+"""A person in Chromium uses the Dagster UI of `seller-platform dev`: loads, repairs, requests, checks and accepts."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Error, Locator, Page, expect, sync_playwright
+from sqlalchemy import text
+
+from seller_platform_tests.support.deployment import Deployment, deployment
+from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.skipping import skip_except_in_ci
+from seller_platform_tests.support.waiting import PATIENCE_SECONDS, wait_for
+
+pytestmark = [pytest.mark.journey, pytest.mark.browser, pytest.mark.timeout(1800)]
+
+SCREENSHOTS = "SELLER_PLATFORM_SCREENSHOTS"
+"""Names the folder that gets a screenshot of each step; by default they are in the test's own folder."""
+
+ORDERS = "/assets/seller/orders"
+_PATIENCE_MILLISECONDS = 1_000 * PATIENCE_SECONDS
+_PAGE_MILLISECONDS = 15_000
+_ENDED = re.compile("Succeeded|Failed|Canceled")
+
+
+@dataclass(frozen=True)
+class DagsterPages:
+    """The Dagster UI in a browser, and the folder of the screenshots."""
+
+    page: Page
+    url: str
+    folder: Path
+
+    def open(self, path: str) -> None:
+        self.page.goto(self.url + path)
+
+    def click(self, words: str, *, inside: Locator | None = None) -> None:
+        """Click the first button whose name contains these words; names of icons are part of it."""
+        (inside or self.page).get_by_role("button", name=re.compile(words)).first.click()
+
+    def await_text(self, words: str | re.Pattern[str]) -> str:
+        """Wait until a text is visible, and return what its element says."""
+        found = self.page.get_by_text(words, exact=isinstance(words, str)).filter(visible=True).first
+        expect(found).to_be_visible(timeout=_PATIENCE_MILLISECONDS)
+        return found.inner_text()
+
+    def keep(self, name: str) -> None:
+        """Make a screenshot once nothing is loaded any more."""
+        self.page.wait_for_load_state("networkidle")
+        self.page.screenshot(path=self.folder / f"{name}.png", animations="disabled")
+
+    def materialize_orders(self, month: str | None = None) -> None:
+        """Launch a run that loads one month of orders, or what failed or is missing, and wait for its end."""
+        self.open(f"{ORDERS}?view=partitions")
+        self.click("Materialize…")
+        dialog = self.page.get_by_role("dialog")
+        every_account, every_month = (dialog.get_by_role("button", name="All", exact=True).nth(each) for each in (0, 1))
+        every_account.click()
+        if month is None:
+            every_month.click()
+            dialog.get_by_text("Backfill only failed and missing").click()
+        else:
+            months = dialog.get_by_role("textbox").last
+            months.fill(month)
+            months.press("Enter")
+        dialog.get_by_role("button", name=re.compile("Launch 1 run")).wait_for()
+        self.keep("failed-and-missing" if month is None else f"one-month-{month[:7]}")
+        self.click("Launch 1 run", inside=dialog)
+        dialog.wait_for(state="detached")
+
+    def launch(self, job: str, config: str | None = None) -> None:
+        """Launch a job in the Launchpad, and wait until its run has succeeded."""
+        self.open(f"/locations/seller_platform/jobs/{job}/playground")
+        self.await_text("No errors")
+        if config is not None:
+            self.page.locator(".CodeMirror").first.click()
+            self.page.keyboard.press("Control+A")
+            self.page.keyboard.insert_text(config)
+            self.await_text("No errors")
+        self.keep(f"launchpad-{job}")
+        self.click("Launch Run")
+        self.page.wait_for_url("**/runs/*")
+        self.await_text("Success")
+        self.keep(f"run-of-{job}")
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A page of a Chromium; without one the test is skipped, or fails in CI."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        skip_except_in_ci("no Chromium found; install the Debian package chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(_PATIENCE_MILLISECONDS)
+        yield page
+        browser.close()
+
+
+def test_the_work_of_a_day_is_done_in_the_dagster_ui(tmp_path: Path, page: Page) -> None:
+    folder = Path(os.environ.get(SCREENSHOTS) or tmp_path / "screenshots")
+    with deployment(tmp_path / "a home", "--accounts", "1", "--months", "2", "--no-load") as place:
+        desk = DagsterPages(page, place.told["Dagster UI"], folder)
+        account, month = _closed_month(place)
+
+        _materialize_all(desk)
+        everything = place.state()
+        reason = _fail_and_repair(desk, place, account, month)
+        repaired = place.state().assets["seller/orders"]
+        reports, evaluated = _request_a_report_and_execute_checks(desk, account)
+        held = _accept_a_held_month(desk, place, account, month)
+        still_held = document(run(["held", "--json"], environment(place.sandbox)))["held"]
+        red = place.failed_checks()
+
+    assert everything.unfinished == {}
+    assert "the upstream answered 404: there is no account of seller" in reason
+    assert repaired.is_whole
+    assert reports == "Materialized"
+    assert evaluated == "Passed"
+    assert "no row was read" in held
+    assert still_held == []
+    assert "reading_is_plausible" not in red.get("seller/orders", [])
+
+
+def _materialize_all(desk: DagsterPages) -> None:
+    """Click *Materialize all…* and *Launch backfill* on the first page, and wait until the backfill has succeeded."""
+    desk.open("/asset-groups")
+    desk.click("Materialize all")
+    desk.click("Launch backfill", inside=desk.page.get_by_role("dialog"))
+    desk.page.get_by_role("dialog").wait_for(state="detached")
+    desk.open("/runs?tab=backfills")
+    desk.page.locator("a[href^='/runs/b/']").first.click()
+    label = desk.page.get_by_text("Status", exact=True)
+    status = desk.page.locator("div").filter(has=label).last
+    expect(status).to_contain_text(_ENDED, timeout=2 * _PATIENCE_MILLISECONDS)
+    expect(status).to_contain_text("Succeeded")
+    desk.keep("backfill")
+    desk.open("/asset-groups")
+    desk.await_text("marts")
+    desk.keep("lineage")
+
+
+def _fail_and_repair(desk: DagsterPages, place: Deployment, account: str, month: str) -> str:
+    """Let a month fail because the account is taken away, give it back, and load what failed.
+
+    Returns:
+        What the page of the run says of the failure.
+    """
+    shell = environment(place.sandbox)
+    user = place.told["Sandbox login"]
+    assert run(["service", "user", "revoke", user, account], shell).returncode == 0
+    desk.materialize_orders(month)
+    desk.await_text("Failed (1)")
+    desk.open(f"{ORDERS}?view=partitions&partition={account}%7C{month}")
+    desk.await_text(re.compile("failed, and did not materialize this asset"))
+    desk.keep("partition-that-failed")
+    desk.page.get_by_role("link", name="View logs").or_(desk.page.get_by_text("View logs")).first.click()
+    reason = desk.await_text(re.compile("GET /sales/orders: the upstream answered 404"))
+    desk.keep("reason-of-a-failure")
+    assert run(["service", "user", "grant", user, account], shell).returncode == 0
+    desk.materialize_orders()
+    desk.await_text("Materialized (2)")
+    desk.keep("partition-repaired")
+    return reason
+
+
+def _request_a_report_and_execute_checks(desk: DagsterPages, account: str) -> tuple[str, str]:
+    """Request a report in the Launchpad, and execute the checks of orders while it is written.
+
+    Returns:
+        What is shown of the partition of reports, and of the check of orders.
+    """
+    partition = f"/assets/seller/report_rows?view=partitions&partition={account}"
+    desk.launch("request_reports")
+    desk.open(f"{ORDERS}?view=checks")
+    desk.click("Execute all")
+    desk.await_text(re.compile("Launched run"))
+    desk.await_text("Running")
+    evaluated = desk.await_text("Passed")
+    desk.keep("checks")
+    # Before, the partition says that no report was ever loaded.
+    loaded = desk.page.get_by_text("announced_total", exact=True).filter(visible=True)
+    wait_for(lambda: _appears_in(desk, partition, loaded), pause_seconds=2)
+    desk.keep("report-rows")
+    reports = desk.await_text("Materialized")
+    return reports, evaluated
+
+
+def _appears_in(desk: DagsterPages, path: str, found: Locator) -> bool:
+    """Open a page, and return whether an element becomes visible in the time that a page takes."""
+    desk.open(path)
+    try:
+        found.first.wait_for(timeout=_PAGE_MILLISECONDS)
+    except Error:
+        return False
+    return True
+
+
+def _accept_a_held_month(desk: DagsterPages, place: Deployment, account: str, month: str) -> str:
+    """Let the upstream forget a closed month, read it, and accept the reading that is held then.
+
+    Returns:
+        What the failed check says.
+    """
+    with place.databases() as (served, _), served.begin() as connection:
+        of_month = {"account": account, "month": month[:7]}
+        for forgotten in (
+            "DELETE FROM seller.orders WHERE account = :account AND to_char(local_day, 'YYYY-MM') = :month",
+            "DELETE FROM service.summaries WHERE account = :account AND :month <> ''",
+        ):
+            connection.execute(text(forgotten), of_month)
+    desk.materialize_orders(month)
+    desk.open(f"{ORDERS}?view=checks&checkDetail=reading_is_plausible")
+    description = desk.await_text(re.compile(r"seller-platform accept \d+"))
+    desk.keep("reading-that-is-held")
+    load = re.findall(r"seller-platform accept (\d+)", description)[-1]
+    config = f"ops: {{accept: {{config: {{load: {load}, accepted_by: Kim, reason: the month was withdrawn}}}}}}\n"
+    desk.launch("accept_held", config)
+    desk.open(f"{ORDERS}?view=partitions&partition={account}%7C{month}")
+    desk.await_text("Materialized (2)")
+    desk.keep("partition-accepted")
+    return description
+
+
+def _closed_month(place: Deployment) -> tuple[str, str]:
+    """Return the account that the service serves, and the first day of its first month with orders."""
+    with place.databases() as (served, _), served.begin() as connection:
+        account, month = connection.execute(
+            text("SELECT account, to_char(min(local_day), 'YYYY-MM-01') FROM seller.orders GROUP BY 1")
+        ).one()
+    return str(account), str(month)
