@@ -216,9 +216,10 @@ def _accept_a_held_month(desk: DagsterPages, place: Deployment, account: str, mo
             connection.execute(text(forgotten), of_month)
     desk.materialize_orders(month)
     desk.open(f"{ORDERS}?view=checks&checkDetail=reading_is_plausible")
-    description = desk.await_text(re.compile(r"seller-platform accept \d+"))
+    command = desk.await_text(re.compile(r"seller-platform accept \d+"))
+    description = desk.await_text(re.compile("no row was read"))
     desk.keep("reading-that-is-held")
-    load = re.findall(r"seller-platform accept (\d+)", description)[-1]
+    load = re.findall(r"seller-platform accept (\d+)", command)[-1]
     config = f"ops: {{accept: {{config: {{load: {load}, accepted_by: Kim, reason: the month was withdrawn}}}}}}\n"
     desk.launch("accept_held", config)
     desk.open(f"{ORDERS}?view=partitions&partition={account}%7C{month}")
