@@ -292,7 +292,7 @@ def test_only_named_accounts_get_partitions_and_slices(platform: Platform) -> No
     assert account_partitions(platform.instance) == []
 
 
-def test_checks_executed_on_all_partitions_leave_other_accounts_of_the_warehouse_out(platform: Platform) -> None:
+def test_executed_checks_leave_out_accounts_that_are_not_read(platform: Platform) -> None:
     component = SellerPlatformComponent(key_prefix=PREFIX, accounts=[KEYS[1]])
     orders = dg.AssetKey([*PREFIX, "seller", "orders"])
     month = partition_key(KEYS[1], MONTHS[1])

@@ -277,7 +277,7 @@ def test_the_newest_executions_of_checks_are_those_of_dagster(many: Many) -> Non
     assert {check: execution.partition for check, execution in newest.items()} == {checks[0]: "p4", checks[1]: "p5"}
 
 
-def test_an_event_that_appears_after_the_first_reading_with_a_lower_number_is_read() -> None:
+def test_an_event_that_appears_late_with_a_lower_number_is_read() -> None:
     states, after = CheckedAssets(), list[int]()
 
     def changed(number: int) -> list[str]:

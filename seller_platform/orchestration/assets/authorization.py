@@ -26,6 +26,7 @@ from seller_platform.warehouse.connections.accounts import connections
 from seller_platform.warehouse.connections.grants import Grants
 
 AUTHORIZED_CHECK = "connection_authorized"
+_EXECUTIONS = 5  # the newest one may be that of the present run, which has only begun
 AUTHORIZED_DOC = "Every connection has a grant that its upstream honours, and that is not about to expire unused."
 
 
@@ -91,7 +92,8 @@ def judge_connections_again(
     """
     judgement = judge_connections(warehouse, {}, now, placement)
     check = dg.AssetCheckKey(key, AUTHORIZED_CHECK)
-    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).get(check)
+    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=_EXECUTIONS)
+    newest = next((each for each in history if isinstance(each.evaluation, dg.AssetCheckEvaluation)), None)
     evaluation = None if newest is None else newest.evaluation
     if newest is None or evaluation is None or evaluation.passed or not judgement.passed:
         return judgement

@@ -181,9 +181,7 @@ def test_marts_of_another_definition_are_built_once_more(definitions: dg.Definit
         assert (requested, again, of_mart.is_requested()) == (True, False, False)
 
 
-def test_files_of_an_asset_without_partitions_follow_loads_that_changed_rows(
-    definitions: dg.Definitions, tmp_path: Path
-) -> None:
+def test_files_of_an_asset_without_partitions_follow_changes(definitions: dg.Definitions, tmp_path: Path) -> None:
     accounts, files = asset_key(LISTED), export_key(LISTED)
     exporting = dg.Definitions.merge(definitions, export_definitions(HISTORY_START, tmp_path, datasets=[LISTED]))
 

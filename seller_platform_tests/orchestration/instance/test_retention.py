@@ -97,9 +97,7 @@ def test_old_events_are_deleted_and_every_state_stays(project: OtherProject, url
     assert plotted[:2] == [(f"{MONTHS[2]}|open", 5), (f"{MONTHS[2]}|open", 4)]
 
 
-def test_a_partition_loaded_again_without_a_change_keeps_the_version_that_others_have_read(
-    project: OtherProject, url: str
-) -> None:
+def test_a_partition_keeps_the_version_that_others_have_read(project: OtherProject, url: str) -> None:
     rates = dg.AssetKey("rates")
 
     def load(partition: str, version: str) -> None:
