@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
+from seller_platform.commands import use_start
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.support.folders import temporary_folder
@@ -43,6 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
     first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
     authorities.write_text(f"{first}{end}\n")
     os.environ["SSL_CERT_FILE"] = str(authorities)
+
+
+def pytest_runtest_setup() -> None:
+    """Let messages name plain commands, whatever home a test before has used in this process."""
+    use_start(folder_of_the_run())
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -192,7 +192,7 @@ def test_months_never_synced_are_absent_only_where_the_source_has_rows(synced: S
     told = json.loads(result.stdout)
     assert (result.returncode, told["differences"], told["not_known"]) == (5, [], []), told
     (what,) = [each["what"] for each in told["absent"]]
-    assert f"`seller-platform sync --account {key} --dataset orders --from 2020-01 --to {start:%Y-%m}`" in what
+    assert f"seller-platform sync --account {key} --dataset orders --from 2020-01 --to {start:%Y-%m}`" in what
     assert "rows of it" in what
     assert [row["account"] for row in told["verified"]] == [key]
 

@@ -51,7 +51,7 @@ mutation ($job: String!, $assets: [AssetKeyInput!]) {
 """
 _STATE = """
 {
-  assetNodes { assetKey { path } partitionStats { numMaterialized numFailed numPartitions } }
+  assetNodes { assetKey { path } isMaterializable partitionStats { numMaterialized numFailed numPartitions } }
   partitionBackfillsOrError { ... on PartitionBackfills { results { id status } } }
   runsOrError(limit: 500) { ... on Runs { results { status parentRunId } } }
 }
@@ -117,7 +117,7 @@ class State:
     """What the UI shows.
 
     Attributes:
-        assets: The progress of each asset that has partitions, by its key.
+        assets: The progress of each asset that has partitions and is materialized, by its key.
         backfills: The status of each backfill, by its id.
         runs: Every run's status, and whether it takes up another that ended.
     """
@@ -201,7 +201,7 @@ class Deployment:
                     stats["numPartitions"], stats["numMaterialized"], stats["numFailed"]
                 )
                 for node in found["assetNodes"]
-                if (stats := node["partitionStats"]) is not None
+                if (stats := node["partitionStats"]) is not None and node["isMaterializable"]
             },
             {each["id"]: each["status"] for each in found["partitionBackfillsOrError"]["results"]},
             [(run["status"], run["parentRunId"] is not None) for run in found["runsOrError"]["results"]],

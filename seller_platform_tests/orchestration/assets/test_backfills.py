@@ -137,7 +137,7 @@ def desk(postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytes
             platform.upstream.missing = ("/sales/statistics-dashboard",)
             platform.discover()
             desk = Desk(platform, launched, Backfill("", {}), {})
-            assert desk.tick() == {}
+            assert desk.tick() == {"export/accounts": {"None"}}  # only the accounts are stored
             desk.first = launched.run()
             desk.requested = desk.tick()
             yield desk
