@@ -164,6 +164,11 @@ def test_attributes_that_cannot_be_used_are_refused(attributes: dict[str, Any], 
         _definitions(**attributes)
 
 
+def test_a_history_that_begins_with_no_day_is_refused() -> None:
+    with pytest.raises(Exception, match="history_start: '2025-13-01' is not a day as YYYY-MM-DD"):
+        SellerPlatformComponent.from_attributes_dict(attributes={"history_start": "2025-13-01"})
+
+
 def test_a_prefix_that_is_no_name_and_an_owner_that_is_none_are_refused() -> None:
     with pytest.raises(ValidationError, match="'a b' is no part of a key; use letters, digits and underscores"):
         SellerPlatformComponent(key_prefix=["a b"])

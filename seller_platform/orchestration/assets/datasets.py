@@ -35,10 +35,11 @@ from seller_platform.warehouse.connections.accounts import account_of, connectio
 from seller_platform.warehouse.history.settledness import lookbacks
 from seller_platform.warehouse.loads.receipts import newest_receipt, upstream_offers, was_loaded
 from seller_platform.warehouse.loads.slices import Receipt
+from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
 from seller_platform.warehouse.postgres.database import Database
 
 # When an asset gets a warning and when it fails: a refresh a day, and two hours for its runs; then a second day.
-_DAILY = (timedelta(hours=26), timedelta(hours=50))
+_DAILY = (READ_WITHIN, READ_WITHIN + timedelta(days=1))
 # Discovery asks every connection each hour; without it for half a day no new accounts are added.
 _DISCOVERY = (timedelta(hours=3), timedelta(hours=12))
 

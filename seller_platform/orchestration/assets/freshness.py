@@ -21,14 +21,11 @@ from seller_platform.orchestration.partitions import account_partitions
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import accounts
-from seller_platform.warehouse.monitoring.freshness import LastReading, last_readings
+from seller_platform.warehouse.monitoring.freshness import READ_WITHIN, LastReading, last_readings
 from seller_platform.warehouse.postgres.database import Database
 
 FRESHNESS = dg.AssetKey(["platform", "freshness"])
 SENSOR = "freshness_of_accounts"
-
-READ_WITHIN = timedelta(hours=26)
-"""The refresh reads every account once a day, from 11:00 UTC; two hours are for its runs."""
 
 _SECONDS_BETWEEN_TICKS = 300
 # A run that takes longer counts as lost.

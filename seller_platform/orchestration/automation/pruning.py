@@ -46,6 +46,6 @@ def pruning_definitions() -> dg.Definitions:
         cron_schedule=_NIGHTLY,
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Deletes what is old, so that tables do not grow without end.",
+        description="Deletes old rows, events and runs, so that tables do not grow without end.",
     )
     return dg.Definitions(jobs=[prune_job], schedules=[schedule])

@@ -140,7 +140,7 @@ def _load(
         ForeseenError: Slices failed. All others are loaded.
     """
     database, instance = warehouse.database, context.instance
-    _end_abandoned(instance, context.run.parent_run_id)
+    end_abandoned_runs(instance, context.run.parent_run_id)
     add_accounts(instance, request.accounts, placement.accounts_name)
     listed = account_partitions(instance, placement.accounts_name)
     planned = plan_load(database, request, now=now, listed=listed, adaptive=warehouse.adapts_lookback)
@@ -162,7 +162,7 @@ def _load(
     context.add_output_metadata(metadata)
 
 
-def _end_abandoned(instance: dg.DagsterInstance, parent: str | None) -> None:
+def end_abandoned_runs(instance: dg.DagsterInstance, parent: str | None) -> None:
     """Report the failure of runs that an earlier attempt began, whose process was killed."""
     if parent is None:
         return

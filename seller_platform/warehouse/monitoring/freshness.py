@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import text
 
@@ -10,6 +10,9 @@ from seller_platform.contract import Dataset
 from seller_platform.warehouse.connections.accounts import accounts
 from seller_platform.warehouse.loads.receipts import CLOCKS_DIFFER
 from seller_platform.warehouse.postgres.database import Database
+
+READ_WITHIN = timedelta(hours=26)
+"""The refresh reads every account once a day; two hours are for its runs."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,8 @@ from seller_platform.errors import ReadingHeldError
 from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.receipts import open_holds
 from seller_platform.warehouse.loads.refusals import refusals
+from seller_platform.warehouse.monitoring.freshness import READ_WITHIN
 from seller_platform.warehouse.postgres.database import Database
-
-LATE_AFTER = timedelta(hours=26)
-"""A refresh a day, and two hours for its runs."""
 
 
 class SliceState(StrEnum):
@@ -101,7 +99,7 @@ def slice_states(
         listed: The accounts that are read; by default all that are listed today.
     """
     listed = accounts(database) if listed is None else listed
-    until = (now.astimezone(UTC) - LATE_AFTER).date()
+    until = (now.astimezone(UTC) - READ_WITHIN).date()
     newest_day = max(now.astimezone(UTC).date(), since)
     months = [Window.month_of(each.start) for each in Window(since, newest_day + timedelta(days=1)).months()]
     position = {month.start: number for number, month in enumerate(months)}
@@ -135,7 +133,7 @@ def slice_states(
 def _state(dataset: Dataset, missing_days: int, *, age: timedelta) -> SliceState:
     if dataset.is_dated:
         return SliceState.INCOMPLETE if missing_days else SliceState.LOADED
-    return SliceState.LATE if age > LATE_AFTER else SliceState.LOADED
+    return SliceState.LATE if age > READ_WITHIN else SliceState.LOADED
 
 
 _Mark = tuple[tuple[str, str], str, SliceState]

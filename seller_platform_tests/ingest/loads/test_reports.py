@@ -133,6 +133,13 @@ def test_a_request_without_an_answer_is_sent_again_with_the_same_key(steps: Step
     assert len({first, attempt, other_job}) == 3
 
 
+def test_a_report_of_a_day_after_today_is_refused(steps: Steps) -> None:
+    with pytest.raises(InvalidReportError, match=r"dps_date must not be after today, 2026-03-10 .* not 2026-03-11"):
+        steps.request(ReportOrder("dps_date", "2026-03-11"))
+
+    assert steps.upstream.asked == []
+
+
 def test_yesterday_is_that_of_each_account(steps: Steps) -> None:
     steps.request(ReportOrder(), LOS_ANGELES)
     steps.request(ReportOrder("last_updated_date"), AUCKLAND)

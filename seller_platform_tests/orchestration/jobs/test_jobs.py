@@ -8,12 +8,13 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import text
 
 from seller_platform.contract import LISTS, Window, dataset_named
 from seller_platform.orchestration.assets.datasets import asset_for
 from seller_platform.orchestration.jobs.holds import accept_job
-from seller_platform.orchestration.jobs.loading import loading_jobs
+from seller_platform.orchestration.jobs.loading import end_abandoned_runs, loading_jobs
 from seller_platform.orchestration.partitions import account_months, asset_key, partition_key
 from seller_platform.orchestration.tags import EXIT_CODE, REQUESTED_BY_TAG
 from seller_platform.warehouse.loads.receipts import open_holds
@@ -135,6 +136,17 @@ def test_a_partition_that_cannot_be_loaded_fails_in_its_run_and_in_the_job(
         str(march): "FAILED",
         str(partition_key(ACCOUNT, FEBRUARY)): "MATERIALIZED",
     }
+
+
+def test_runs_of_a_killed_attempt_are_ended_by_the_next_one(desk: Desk) -> None:
+    instance, statuses = desk.platform.instance, (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS)
+    runs = [create_run_for_test(instance, status=each, tags={REQUESTED_BY_TAG: "killed"}) for each in statuses]
+    other = create_run_for_test(instance, status=dg.DagsterRunStatus.STARTED, tags={REQUESTED_BY_TAG: "alive"})
+
+    end_abandoned_runs(instance, "killed")
+
+    ended = [instance.get_run_by_id(each.run_id) for each in (*runs, other)]
+    assert [each and each.status.value for each in ended] == ["FAILURE", "SUCCESS", "STARTED"]
 
 
 def test_a_refresh_loads_what_is_due(desk: Desk) -> None:
