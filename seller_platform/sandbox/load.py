@@ -1,8 +1,9 @@
 """Fills a database with the sandbox, in one transaction."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, date, timedelta
+from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import psycopg
 from psycopg import sql
@@ -41,7 +42,7 @@ class SandboxReport:
     """What a load of the sandbox put into the database.
 
     Attributes:
-        period: The days of the sales.
+        period: The days of the sales; an account whose day ends earlier or later has a day less or more.
         rows: The rows of each table, by schema and name.
     """
 
@@ -57,7 +58,7 @@ def load_sandbox(
     months: int = 4,
     orders_per_month: int = ORDERS_PER_MONTH,
     seed: int = SEED,
-    today: date,
+    today: date | datetime,
     progress: Callable[[int, int], None] | None = None,
 ) -> SandboxReport:
     """Replace the sandbox in a migrated database, in one transaction.
@@ -69,7 +70,8 @@ def load_sandbox(
     Args:
         months: Calendar months, the last of which is yesterday's and ends with yesterday.
         orders_per_month: Demand in orders of the largest account in an average month.
-        today: The day of the snapshots, in every account's zone; sales and ledger end on the day before.
+        today: The day of the snapshots, in every account's zone; sales and ledger end on the day before. A moment with
+            a zone stands for the day that it is in the zone of each account.
         progress: Called with the months of accounts that are done, and with how many there are.
 
     Raises:
@@ -79,16 +81,23 @@ def load_sandbox(
     for name, number in (("accounts", accounts), ("months", months), ("orders_per_month", orders_per_month)):
         if number < 1:
             raise RequestError(f"{name} is {number}; the sandbox needs at least 1. Ask for 1 or more")
-    period = _period(months, today)
     chosen = tuple(account_at(number, seed) for number in range(accounts))
+    days = {sandbox.key: _day_of(today, sandbox.account.timezone) for sandbox in chosen}
+    first = _period(months, min(days.values())).start
+    periods = {key: Window(first, day) for key, day in days.items()}
+    period = Window(first, max(days.values()))
     with database.begin() as connection:
         lock_number(connection, _LOCK)
         _clear(connection, chosen)
-        rows = _fill(connection, chosen, period, orders_per_month=orders_per_month, seed=seed, progress=progress)
+        rows = _fill(connection, chosen, periods, orders_per_month=orders_per_month, seed=seed, progress=progress)
         for table in (_ACCOUNTS, *_OF_ACCOUNTS, EXCHANGE_RATES):
             connection.execute(text(f"ANALYZE {table.fullname}"))
         write_sums(connection, [sandbox.key for sandbox in chosen])
     return SandboxReport(tuple(sandbox.account for sandbox in chosen), period, rows)
+
+
+def _day_of(today: date | datetime, zone: str) -> date:
+    return today.astimezone(ZoneInfo(zone)).date() if isinstance(today, datetime) else today
 
 
 def _period(months: int, today: date) -> Window:
@@ -117,7 +126,7 @@ def _clear(connection: Connection, chosen: Sequence[SandboxAccount]) -> None:
 def _fill(
     connection: Connection,
     chosen: Sequence[SandboxAccount],
-    period: Window,
+    periods: Mapping[str, Window],
     *,
     orders_per_month: int,
     seed: int,
@@ -128,19 +137,21 @@ def _fill(
     from seller_platform.sandbox.copy_buffer import CopyBuffer
 
     driver = driver_of(connection)
-    buffer, months, done, products = CopyBuffer(driver), len(list(period.months())), 0, 0
+    buffer, done, products = CopyBuffer(driver), 0, 0
+    months = sum(len(list(period.months())) for period in periods.values())
     for sandbox in chosen:
-        history = AccountHistory(sandbox, period, orders_per_month=orders_per_month, seed=seed)
+        history = AccountHistory(sandbox, periods[sandbox.key], orders_per_month=orders_per_month, seed=seed)
         for _ in history.write(buffer):
             done += 1
             if progress:
-                progress(done, months * len(chosen))
+                progress(done, months)
         products += _copy(driver, PRODUCTS, history.product_rows())
     buffer.flush()
-    first = period.start - timedelta(days=_RATE_DAYS_BEFORE)
+    first = min(period.start for period in periods.values()) - timedelta(days=_RATE_DAYS_BEFORE)
+    last = max(period.end for period in periods.values())
     counts = {f"seller.{name}": count for name, count in buffer.counts.items()}
     counts[PRODUCTS.fullname] = products
-    counts[EXCHANGE_RATES.fullname] = _copy(driver, EXCHANGE_RATES, rates(first, period.end))
+    counts[EXCHANGE_RATES.fullname] = _copy(driver, EXCHANGE_RATES, rates(first, last))
     return counts
 
 

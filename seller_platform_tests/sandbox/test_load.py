@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from datetime import date
+from datetime import date, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
@@ -153,6 +153,31 @@ def test_on_the_second_of_a_month_it_has_one_day(database: Database) -> None:
     load_sandbox(database, accounts=1, months=1, orders_per_month=300, today=date(2026, 1, 2))
 
     assert rows(database, "SELECT DISTINCT local_day::text FROM seller.orders") == [("2026-01-01",)]
+
+
+@pytest.mark.parametrize(
+    ("moment", "last_days"),
+    [
+        ("2026-11-22T23:30+00:00", {"US": "2026-11-21", "DE": "2026-11-22", "AU": "2026-11-22"}),
+        ("2026-11-30T18:00+00:00", {"US": "2026-11-29", "DE": "2026-11-29", "AU": "2026-11-30"}),
+        ("2026-12-01T03:00+00:00", {"US": "2026-11-29", "DE": "2026-11-30", "AU": "2026-11-30"}),
+    ],
+)
+def test_sales_end_on_yesterday_in_the_zone_of_each_account(
+    database: Database, moment: str, last_days: dict[str, str]
+) -> None:
+    load_sandbox(database, months=1, orders_per_month=2_000, today=datetime.fromisoformat(moment))
+
+    query = (
+        "SELECT country_code, max(d.local_day)::text FROM seller.{} d JOIN seller.accounts USING (account) GROUP BY 1"
+    )
+    with database.begin() as connection:
+        sold, counted = (
+            dict(connection.execute(text(query.format(table))).tuples().all())
+            for table in ("daily_product_sales", "inventory")
+        )
+    assert sold == last_days
+    assert counted == {country: str(date.fromisoformat(day) + timedelta(days=1)) for country, day in last_days.items()}
 
 
 def test_the_smallest_sandbox_has_an_order(database: Database) -> None:

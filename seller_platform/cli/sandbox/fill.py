@@ -1,10 +1,9 @@
 """`seller-platform sandbox`: fills the service's database with generated sellers."""
 
-from datetime import UTC, date, datetime
-
 import click
 
 from seller_platform.cli.output import Output, json_option
+from seller_platform.clocks import utc_now
 from seller_platform.sandbox import SandboxReport, load_sandbox
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
@@ -47,7 +46,6 @@ def generate(
     months: int = 4,
     orders_per_month: int | None = None,
     seed: int = 1,
-    today: date | None = None,
 ) -> SandboxReport:
     """Load the sandbox with a progress bar, and return the report of the load."""
     options = {} if orders_per_month is None else {"orders_per_month": orders_per_month}
@@ -57,7 +55,7 @@ def generate(
             accounts=accounts,
             months=months,
             seed=seed,
-            today=today or datetime.now(UTC).date(),
+            today=utc_now(),
             progress=show,
             **options,
         )
