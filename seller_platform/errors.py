@@ -1201,8 +1201,8 @@ class ReadingHeldError(CheckFailedError):
         self.what, self.reason, self.load_id = what, reason, load_id
         super().__init__(
             f"{what}: {reason}. The stored rows stay, the reading is held. Compare with the upstream, then publish it "
-            f"with `seller-platform accept {load_id}`, or wait: each refresh reads the slice again, and after three "
-            "that say the same, 20 hours apart, it is published"
+            f"with `seller-platform accept {load_id}` or the job accept_held of the Dagster UI, or wait: each refresh "
+            "reads the slice again, and after three that say the same, 20 hours apart, it is published"
         )
 
 
