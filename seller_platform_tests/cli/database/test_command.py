@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from seller_platform.cli.database import database as command
+from seller_platform.cli.database.command import database as command
 from seller_platform.errors import ReaderError, ReaderRightsError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer

@@ -1,0 +1,4 @@
+"""`migrate`, `backup`, `restore`, `prune` and `database`: work on the whole database.
+
+- `command`: the commands
+"""
