@@ -1,4 +1,6 @@
 """`migrate`, `backup`, `restore`, `prune` and `database`: work on the whole database.
 
-- `command`: the commands
+- `command`: `database`, and the readers of the database
+- `backups`: `backup` and `restore`
+- `maintenance`: `migrate` and `prune`
 """

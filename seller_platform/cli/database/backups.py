@@ -1,0 +1,47 @@
+"""`seller-platform backup` and `restore`: the whole database in a file."""
+
+from pathlib import Path
+
+import click
+
+from seller_platform.cli.output import Output, json_option
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.backup import back_up
+from seller_platform.warehouse.postgres.backup import restore as fill
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.location import warehouse_url
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+def backup(*, file: Path, output: Output) -> None:
+    """Write the database to FILE: rows, receipts, grants, Dagster's runs and events.
+
+    The backup is one consistent snapshot. Grants are encrypted in it; keep the key (SELLER_PLATFORM_SECRET_KEY, or
+    `secret.key` in the home folder) elsewhere.
+    """
+    back_up(warehouse_url(read_settings()), file)
+    size = file.stat().st_size
+    text = f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore."
+    output.result(text, {"file": str(file), "bytes": size})
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+def restore(*, file: Path, output: Output) -> None:
+    """Fill the empty database of the settings from a backup, and migrate it.
+
+    Refresh tokens work once: grants that were refreshed after the backup must be authorised again. Roles of PostgreSQL
+    are not in a backup: grants to roles that this server lacks are left out, and the reason is printed.
+    """
+    url = warehouse_url(read_settings())
+    left_out = fill(url, file)
+    with Database(url) as database:
+        database.migrate()
+        version = database.version()
+    text = f"Restored, at version {version}. Next: `seller-platform doctor`."
+    for problem in left_out:
+        text += f"\nA grant was left out: {problem}. A reader is made by `seller-platform database reader NAME`."
+    output.result(text, {"file": str(file), "version": version, "grants_left_out": left_out})

@@ -1,0 +1,82 @@
+"""`seller-platform migrate` and `prune`: the schema of this version, and the deletion of what is old."""
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from seller_platform.cli.installation import open_installation
+from seller_platform.cli.output import Output, json_option
+from seller_platform.warehouse.loads.retention import RECEIPT_DAYS, SNAPSHOT_DAYS
+from seller_platform.warehouse.loads.retention import prune as remove_old
+
+_days = click.IntRange(1, 36_500)
+
+
+@click.command()
+@json_option
+def migrate(*, output: Output) -> None:
+    """Migrate the database to the schema of this version, and Dagster's tables with it.
+
+    Every program migrates when it starts. Run this first where several programs start at once, or where they have
+    fewer rights. Readers continue meanwhile.
+    """
+    from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
+
+    with open_installation() as installation:
+        with open_instance(installation.settings.home) as instance:
+            instance.upgrade()
+        version = installation.database.version()
+        where = installation.database.where
+    output.result(f"{where} is at version {version}.", {"database": where, "version": version})
+
+
+@click.command()
+@click.option(
+    "--snapshot-days",
+    default=SNAPSHOT_DAYS,
+    show_default=True,
+    type=_days,
+    help="Keep every daily snapshot for this many days; then one a month.",
+)
+@click.option(
+    "--receipt-days",
+    default=RECEIPT_DAYS,
+    show_default=True,
+    type=_days,
+    help="Keep every receipt for this many days; then those in use.",
+)
+@click.option(
+    "--dagster-days",
+    default=None,
+    type=_days,
+    help="Keep Dagster's events, runs and checks for this many days; then those the UI shows of each partition. "
+    "The default is SELLER_PLATFORM_DAGSTER_RETENTION_DAYS (30).",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed.")
+@json_option
+def prune(*, snapshot_days: int, receipt_days: int, dagster_days: int | None, dry_run: bool, output: Output) -> None:
+    """Delete old snapshots except one a month, receipts that nothing refers to, and old events and runs of Dagster.
+
+    Rows of dated lists are never deleted. Every partition keeps its last state in Dagster, and the schedule
+    `prune_daily` does the same with the defaults.
+    """
+    from seller_platform.orchestration.instance.home import open_instance  # Dagster alone takes a second to import
+    from seller_platform.orchestration.instance.retention import prune_instance
+
+    now = datetime.now(UTC)
+    with open_installation() as installation:
+        pruned = remove_old(
+            installation.database,
+            snapshots_before=now.date() - timedelta(days=snapshot_days),
+            receipts_before=now.date() - timedelta(days=receipt_days),
+            dry=dry_run,
+        )
+        settings = installation.settings
+        before = now - timedelta(days=dagster_days or settings.dagster_retention_days)
+        with open_instance(settings.home) as instance:
+            dagster = prune_instance(instance, before=before, dry=dry_run)
+    document = {"dry_run": dry_run, "rows": pruned.rows, "receipts": pruned.receipts, "dagster": dagster}
+    output.document(document)
+    rows = [*pruned.rows.items(), ("receipts", pruned.receipts)]
+    rows += [(f"{name} of Dagster", count) for name, count in dagster.items()]
+    output.table("Would be removed" if dry_run else "Removed", ("what", "rows"), rows)
