@@ -14,14 +14,16 @@ from seller_platform.warehouse.postgres.location import warehouse_url
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Replace FILE even if it is no backup.")
 @json_option
-def backup(*, file: Path, output: Output) -> None:
+def backup(*, file: Path, force: bool, output: Output) -> None:
     """Write the database to FILE: rows, receipts, grants, Dagster's runs and events.
 
     The backup is one consistent snapshot. Grants are encrypted in it; keep the key (SELLER_PLATFORM_SECRET_KEY, or
-    `secret.key` in the home folder) elsewhere.
+    `secret.key` in the home folder) elsewhere. A former backup is replaced. Where the connection is encrypted, it needs
+    a pg_dump of the system, of the server's version or newer.
     """
-    back_up(warehouse_url(read_settings()), file)
+    back_up(warehouse_url(read_settings()), file, force=force)
     size = file.stat().st_size
     text = f"{file}: {size / (1 << 20):,.1f} MiB. Next: keep the secret key elsewhere, and test a restore."
     output.result(text, {"file": str(file), "bytes": size})

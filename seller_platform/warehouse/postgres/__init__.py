@@ -5,7 +5,8 @@
 - `programs`: PostgreSQL's own programs, and the files of a server
 - `root_user`: the user and the folders of root's server
 - `location`: the URL of the warehouse
-- `backup`: dump and restore
+- `backup`: backup and restore of a database
+- `dump_programs`: the programs for that, and their connection
 - `health`: the state of the database for `doctor`
 - `advisory_locks`: locks by name or number, held by a transaction or a connection
 - `process_locks`: locks that a process holds while it runs

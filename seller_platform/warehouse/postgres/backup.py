@@ -1,38 +1,50 @@
-"""Backup and restore with PostgreSQL's own programs, which come with the embedded server."""
+"""Backup and restore with PostgreSQL's own programs."""
 
-import os
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 
 import psycopg
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from seller_platform.errors import BackupError
 from seller_platform.files import draft_beside
-from seller_platform.warehouse.postgres.database import Database, driver_of, driver_url
-from seller_platform.warehouse.postgres.programs import postgres_library
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.dump_programs import dump, dump_server, read_dump, restore_dump
 
-# A line of pg_restore's table of contents that is about grants, and a line of its script that makes one.
+_FIRST_BYTES = b"PGDMP"
+# Lines of pg_restore's table of contents: one about grants, one that creates a schema. And a line that makes a grant.
 _GRANTS = re.compile(r"\d+; \d+ \d+ (ACL|DEFAULT ACL) ")
+_SCHEMA = re.compile(r"\d+; \d+ \d+ SCHEMA - (?P<name>\S+) ")
 _GRANT = re.compile(r"(GRANT|REVOKE|ALTER DEFAULT PRIVILEGES) .*;")
+# Tables of extensions come with the extension.
+_TABLES = text("""
+    SELECT count(*) FROM pg_class AS class JOIN pg_namespace AS namespace ON namespace.oid = class.relnamespace
+    WHERE class.relkind IN ('r', 'p') AND namespace.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+      AND namespace.nspname NOT LIKE 'pg\\_temp\\_%'
+      AND NOT EXISTS (SELECT FROM pg_depend WHERE pg_depend.objid = class.oid AND pg_depend.deptype = 'e')
+""")
+_SCHEMAS = text("SELECT nspname FROM pg_namespace")
 
 
-def back_up(url: str, file: Path) -> None:
+def back_up(url: str, file: Path, *, force: bool = False) -> None:
     """Write the whole database to a file that only its owner can read, as of one moment.
 
     Other programs may read and write meanwhile. A failure leaves the file as it was.
 
+    Args:
+        force: Replace a file that is no backup, too.
+
     Raises:
         BackupError: It cannot be written, or PostgreSQL refused.
+        WarehouseUnavailableError: The server cannot be reached.
     """
     try:
-        with draft_beside(file) as draft:
+        if file.exists():
+            _check_replaceable(file, force=force)
+        with Database(url, connections=1) as database, draft_beside(file) as draft:
             draft.touch(0o600, exist_ok=False)
-            _run(
-                "pg_dump", url, f"--dbname={driver_url(url, 'psycopg').database}", "--format=custom", f"--file={draft}"
-            )
+            dump(dump_server(database), draft)
             draft.replace(file)
     except OSError as error:
         raise BackupError(str(file), error.strerror or str(error)) from error
@@ -41,41 +53,59 @@ def back_up(url: str, file: Path) -> None:
 def restore(url: str, file: Path) -> list[str]:
     """Fill an empty database from a backup, in one transaction, and then make its grants.
 
-    A grant that this server refuses is left out, such as one to a role that it lacks.
+    Schemas, roles and grants may exist already. A grant that this server refuses is left out, such as one to a role
+    that it lacks.
 
     Returns:
         Why grants were left out, in PostgreSQL's words.
 
     Raises:
         BackupError: The database is not empty, or the file is not a backup. Nothing was changed.
+        WarehouseUnavailableError: The server cannot be reached.
     """
     if not file.is_file():
         raise BackupError(str(file), "there is no such file")
-    with Database(url) as database, database.begin() as connection:
-        tables = connection.execute(
-            text("SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')")
-        ).scalar_one()
+    contents = read_dump(file, "--list").splitlines()
+    with Database(url, connections=1) as database:
+        server = dump_server(database)
+        with database.begin() as connection:
+            existing = _schemas_of_empty(connection, file, database.where)
+        new = [line for line in contents if not ((named := _SCHEMA.match(line)) and named["name"] in existing)]
+        options = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
+        with tempfile.NamedTemporaryFile("w", suffix=".list") as chosen:
+            chosen.write("\n".join(new))
+            chosen.flush()
+            restore_dump(server, file, f"--use-list={chosen.name}", *options)
+        return _restore_grants(database, file, [line for line in contents if _GRANTS.match(line)])
+
+
+def _check_replaceable(file: Path, *, force: bool) -> None:
+    if not file.is_file():
+        raise BackupError(str(file), "it is no file; name one that may be written")
+    with file.open("rb") as former:
+        is_backup = former.read(len(_FIRST_BYTES)) == _FIRST_BYTES
+    if not is_backup and not force:
+        raise BackupError(str(file), "it is no backup. Name another file, or replace it with --force")
+
+
+def _schemas_of_empty(connection: Connection, file: Path, where: str) -> set[str]:
+    """Return the schemas of a database without tables."""
+    tables = connection.execute(_TABLES).scalar_one()
     if tables:
-        raise BackupError(
-            str(file), f"the database {database.where} has {tables} tables already; name one that is empty"
-        )
-    into = f"--dbname={driver_url(url, 'psycopg').database}"
-    options = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
-    _run("pg_restore", url, into, *options, str(file))
-    return _restore_grants(url, file)
+        raise BackupError(str(file), f"the database {where} has {tables} tables already; name one that is empty")
+    return set(connection.execute(_SCHEMAS).scalars())
 
 
-def _restore_grants(url: str, file: Path) -> list[str]:
+def _restore_grants(database: Database, file: Path, entries: list[str]) -> list[str]:
     """Make the grants of a backup, and return why some were refused."""
-    entries = [line for line in _run("pg_restore", url, "--list", str(file)).splitlines() if _GRANTS.match(line)]
     if not entries:
         return []
     with tempfile.NamedTemporaryFile("w", suffix=".list") as chosen:
         chosen.write("\n".join(entries))
         chosen.flush()
-        script = _run("pg_restore", url, f"--use-list={chosen.name}", "--no-owner", "--file=-", str(file))
+        script = read_dump(file, f"--use-list={chosen.name}", "--no-owner", "--file=-")
     problems: dict[str, None] = {}
-    with Database(url) as database, database.begin() as connection:
+    with database.begin() as connection:
         driver = driver_of(connection)
         for statement in filter(_GRANT.fullmatch, script.splitlines()):
             try:
@@ -86,29 +116,3 @@ def _restore_grants(url: str, file: Path) -> list[str]:
             except psycopg.Error as error:
                 problems[error.diag.message_primary or str(error)] = None
     return list(problems)
-
-
-def _run(program: str, url: str, *options: str) -> str:
-    """Run one of PostgreSQL's programs and return its output.
-
-    The password is passed in the environment: a list of processes shows arguments to every user.
-    """
-    parsed = driver_url(url, "psycopg")
-    host = parsed.host or str(parsed.query.get("host", ""))
-    variables = {
-        "PGHOST": host,
-        "PGPORT": str(parsed.port or ""),
-        "PGUSER": parsed.username,
-        "PGPASSWORD": parsed.password,
-    }
-    environment = {**os.environ, **{name: value for name, value in variables.items() if value}}
-    package = postgres_library().__file__
-    assert package is not None
-    newest = max(Path(package).parent.glob(f"pginstall*/bin/{program}"))
-    try:
-        command = [str(newest), *options]
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    except subprocess.CalledProcessError as error:
-        problem = (str(error.stderr).strip().splitlines() or ["no message"])[0]
-        raise BackupError(parsed.database or "", f"{program} said: {problem}") from None
-    return done.stdout

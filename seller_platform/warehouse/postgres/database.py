@@ -173,6 +173,17 @@ def driver_url(url: str, driver: str) -> sqlalchemy.URL:
     return parsed.set(drivername=f"postgresql+{driver}")
 
 
+def parameters(url: str) -> dict[str, str]:
+    """Return the parameters of a URL by the names of libpq, as psycopg gets them from SQLAlchemy.
+
+    Raises:
+        InvalidSettingError: The URL is not one of PostgreSQL.
+    """
+    parsed = driver_url(url, "psycopg")
+    _, given = parsed.get_dialect()().create_connect_args(parsed)
+    return {name: str(value) for name, value in given.items()}
+
+
 def conninfo(url: str) -> str:
     """Return the connection string of a URL, for psycopg without SQLAlchemy.
 
@@ -181,9 +192,7 @@ def conninfo(url: str) -> str:
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
-    parsed = driver_url(url, "psycopg")
-    options = {"host": parsed.host, "port": parsed.port, "user": parsed.username, "password": parsed.password}
-    return make_conninfo("", **{**options, "dbname": parsed.database, **dict(parsed.query)})  # type: ignore[arg-type]  # libpq reads every option as text
+    return make_conninfo("", **parameters(url))  # type: ignore[arg-type]  # libpq reads every option as text
 
 
 @cache

@@ -1,13 +1,14 @@
 """Tests that a backup is restored completely, in one transaction, or not at all."""
 
-import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
 from seller_platform.contract.datasets.sales import TRANSACTIONS
-from seller_platform.errors import BackupError
+from seller_platform.errors import BackupError, WarehouseUnavailableError
 from seller_platform.warehouse.connections.accounts import KnownConnection, connections, save_connection
 from seller_platform.warehouse.loads.fingerprints import fingerprints
 from seller_platform.warehouse.postgres.backup import back_up, restore
@@ -71,27 +72,75 @@ def test_a_file_that_is_no_backup_restores_nothing(postgres: EmbeddedServer, tmp
     drop_database(postgres, "test_not_restored")
 
 
+def test_a_file_of_others_is_replaced_only_with_force(filled: Database, tmp_path: Path) -> None:
+    file = tmp_path / "backup"
+    file.write_text("a diary")
+
+    with pytest.raises(BackupError, match=r"it is no backup\. Name another file, or replace it with --force"):
+        back_up(filled.url, file)
+    assert file.read_text() == "a diary"
+
+    back_up(filled.url, file, force=True)
+    with file.open("ab") as former:
+        former.write(b"more")
+    back_up(filled.url, file)
+
+    assert not file.read_bytes().endswith(b"more")
+    with pytest.raises(BackupError, match="it is no file"):
+        back_up(filled.url, tmp_path, force=True)
+
+
 def test_a_backup_that_fails_leaves_the_former_one(tmp_path: Path, postgres: EmbeddedServer) -> None:
     file = tmp_path / "backup"
-    file.write_text("the former")
+    file.write_bytes(b"PGDMP of before")
 
-    with pytest.raises(BackupError, match="does not exist"):
+    with pytest.raises(WarehouseUnavailableError, match="does not exist"):
         back_up(postgres.url("there_is_none"), file)
 
-    assert file.read_text() == "the former"
+    assert file.read_bytes() == b"PGDMP of before"
     assert [each.name for each in tmp_path.iterdir()] == ["backup"]
 
 
-def test_the_password_is_not_in_the_list_of_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    commands: list[list[str]] = []
+@pytest.fixture
+def analyst(postgres: EmbeddedServer) -> Iterator[str]:
+    """A role, which is dropped after the test; the databases of the test are dropped before."""
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute("CREATE ROLE analyst")
+        yield "analyst"
+        connection.execute("DROP ROLE IF EXISTS analyst")
 
-    def look(command: list[str], **options: object) -> None:
-        commands.append([str(word) for word in command])
-        raise subprocess.CalledProcessError(1, command, stderr="seen enough")
 
-    monkeypatch.setattr(subprocess, "run", look)
-    with pytest.raises(BackupError):
-        back_up("postgresql://ana:canary-password@db.example:5433/shop", tmp_path / "backup")
+def test_grants_in_an_empty_database_do_not_keep_a_backup_out(
+    filled: Database, postgres: EmbeddedServer, tmp_path: Path, analyst: str
+) -> None:
+    back_up(filled.url, tmp_path / "backup")
+    elsewhere = postgres.database("test_prepared")
+    with psycopg.connect(elsewhere, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA seller; CREATE SCHEMA platform")
+        connection.execute(f"GRANT USAGE ON SCHEMA seller TO {analyst}")
+        connection.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA seller GRANT SELECT ON TABLES TO {analyst}")
 
-    assert commands
-    assert "canary-password" not in " ".join(commands[0])
+    left_out = restore(elsewhere, tmp_path / "backup")
+
+    with psycopg.connect(elsewhere) as connection:
+        connection.execute(f"SET ROLE {analyst}")
+        assert connection.execute("SELECT count(*) FROM seller.transactions").fetchone() == (500,)
+    assert left_out == []
+    drop_database(postgres, "test_prepared")
+
+
+def test_grants_to_a_role_that_is_missing_are_left_out(
+    filled: Database, postgres: EmbeddedServer, tmp_path: Path, analyst: str
+) -> None:
+    with psycopg.connect(filled.url, autocommit=True) as connection:
+        connection.execute(f"GRANT USAGE ON SCHEMA seller TO {analyst}")
+        connection.execute(f"GRANT SELECT ON seller.transactions TO {analyst}")
+        connection.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA seller GRANT SELECT ON TABLES TO {analyst}")
+        back_up(filled.url, tmp_path / "backup")
+        connection.execute(f"DROP OWNED BY {analyst}; DROP ROLE {analyst}")
+    elsewhere = postgres.database("test_restored_without_role")
+
+    left_out = restore(elsewhere, tmp_path / "backup")
+
+    assert left_out == ['role "analyst" does not exist']
+    drop_database(postgres, "test_restored_without_role")

@@ -1,0 +1,207 @@
+"""Runs `pg_dump` and `pg_restore` on a database, with all parameters of its URL.
+
+The platform's own connection is the measure: where it is encrypted, theirs must be. The programs that come with the
+embedded server cannot encrypt. Over a network those of the system are preferred.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psycopg.conninfo import make_conninfo
+
+from seller_platform.errors import BackupError
+from seller_platform.warehouse.postgres.database import Database, driver_of, parameters
+from seller_platform.warehouse.postgres.programs import postgres_library
+
+_FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
+_VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
+_WITHOUT_TLS = "SSL support is not compiled in"
+# libpq takes TLS if the server has it; with these modes it may also continue in the clear.
+_OPTIONAL_TLS = ("allow", "prefer")
+_REQUIRED_TLS = "require"
+# From this version on `pg_restore` sets a parameter that older servers do not have.
+_SETS_TRANSACTION_TIMEOUT = 17
+# These never become arguments of a program, because the list of processes shows arguments to every user.
+_SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+_SERVICE = "seller_platform"
+
+
+@dataclass(frozen=True)
+class DumpServer:
+    """The server of a database, as the platform's own connection to it has seen it.
+
+    Attributes:
+        parameters: What libpq is given to connect, at least as safe as that connection.
+        where: The host and the name of the database.
+        is_local: Whether it is reached through a socket of this machine.
+    """
+
+    parameters: dict[str, str]
+    where: str
+    major: int
+    is_local: bool
+    is_encrypted: bool
+
+
+@dataclass(frozen=True)
+class _Program:
+    path: Path
+    major: int
+    is_bundled: bool
+
+
+def dump_server(database: Database) -> DumpServer:
+    """Connect to a database, and return how its dump programs connect.
+
+    Raises:
+        WarehouseUnavailableError: The server cannot be reached.
+    """
+    given = parameters(database.url)
+    with database.begin() as connection:
+        driver = driver_of(connection)
+        is_encrypted = driver.pgconn.ssl_in_use
+        if is_encrypted and driver.info.get_parameters().get("sslmode", "prefer") in _OPTIONAL_TLS:
+            given["sslmode"] = _REQUIRED_TLS
+        major = driver.info.server_version // 10_000
+        return DumpServer(given, database.where, major, driver.info.host.startswith("/"), is_encrypted)
+
+
+def dump(server: DumpServer, file: Path) -> None:
+    """Write a database to a file.
+
+    Raises:
+        BackupError: No installed program can do that, or PostgreSQL refused.
+    """
+    program = _choose("pg_dump", server, server.major)
+    _run_on(server, program, "--format=custom", f"--file={file}")
+
+
+def restore_dump(server: DumpServer, file: Path, *options: str) -> None:
+    """Fill a database from a file.
+
+    Raises:
+        BackupError: No installed program can do that, or PostgreSQL refused.
+    """
+    written_by = _major_of_dump(file)
+    program = _choose("pg_restore", server, written_by)
+    if program.major >= _SETS_TRANSACTION_TIMEOUT > server.major:
+        raise BackupError(
+            str(file),
+            f"it needs pg_restore {program.major}, which cannot fill PostgreSQL {server.major}. Restore into "
+            f"PostgreSQL {_SETS_TRANSACTION_TIMEOUT} or newer, or write the backup again with pg_dump {server.major}",
+        )
+    _run_on(server, program, *options, str(file))
+
+
+def read_dump(file: Path, *options: str) -> str:
+    """Return what `pg_restore` prints of a file, without a database.
+
+    Raises:
+        BackupError: The file is no backup.
+    """
+    newest = max(_programs("pg_restore"), key=lambda program: program.major)
+    return _run(newest, str(file), [*options, str(file)], {})
+
+
+def _major_of_dump(file: Path) -> int:
+    written_by = re.search(r"Dumped by pg_dump version: (\d+)", read_dump(file, "--list"))
+    assert written_by is not None
+    return int(written_by[1])
+
+
+def _choose(name: str, server: DumpServer, least: int) -> _Program:
+    """Return the program that is nearest to the server's version, and protects the connection as ours is protected.
+
+    Args:
+        least: The lowest major version that can be used.
+    """
+    programs = [program for program in _programs(name) if program.major >= least]
+    if server.is_encrypted:
+        programs = [program for program in programs if _encrypts(program.path.with_name("pg_dump"))]
+    if not programs:
+        present = ", ".join(f"{each.path} is {each.major}{_remark(each)}" for each in _programs(name))
+        problem = ", one that can encrypt, as the server's connections are encrypted" if server.is_encrypted else ""
+        raise BackupError(
+            server.where,
+            f"it needs {name} {least} or newer{problem}; here {present}. Install it (Debian, Ubuntu: "
+            f"`apt install postgresql-client-{least}`, if need be from apt.postgresql.org), and run the command again",
+        )
+    return min(programs, key=lambda program: (program.major, program.is_bundled != server.is_local))
+
+
+def _programs(name: str) -> tuple[_Program, ...]:
+    """Return the installed programs of a name: that of PATH, those of the system's PostgreSQL, and the bundled one."""
+    in_path = shutil.which(name)
+    paths = [Path(in_path)] if in_path is not None else []
+    for folder in _FOLDERS:
+        paths += sorted(Path("/").glob(f"{folder[1:]}/{name}"))
+    package = postgres_library().__file__
+    assert package is not None
+    bundled = max(Path(package).parent.glob(f"pginstall*/bin/{name}"))
+    programs = []
+    for path in (*paths, bundled):
+        shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        if version := _VERSION.search(shown):
+            programs.append(_Program(path, int(version[1]), is_bundled=path == bundled))
+    return tuple(programs)
+
+
+def _remark(program: _Program) -> str:
+    return "" if _encrypts(program.path.with_name("pg_dump")) else " and cannot encrypt"
+
+
+def _encrypts(pg_dump: Path) -> bool:
+    """Whether a program's libpq can encrypt. One that cannot refuses the mode before it connects."""
+    command = [pg_dump, f"--dbname=host=/nonexistent sslmode={_REQUIRED_TLS}"]
+    try:
+        tried = subprocess.run(command, env=_variables(), capture_output=True, text=True, check=False)
+    except OSError:
+        return False
+    return _WITHOUT_TLS not in tried.stderr
+
+
+def _run_on(server: DumpServer, program: _Program, *options: str) -> str:
+    shown = {name: value for name, value in server.parameters.items() if name not in _SECRETS}
+    secrets = {name: value for name, value in server.parameters.items() if name in _SECRETS}
+    variables = {"PGPASSWORD": secrets.pop("password")} if "password" in secrets else {}
+    with _service_file(server, shown, secrets) as of_service:
+        target = make_conninfo("", **shown, **({"service": _SERVICE} if of_service else {}))
+        return _run(program, server.where, [f"--dbname={target}", *options], {**variables, **of_service})
+
+
+@contextmanager
+def _service_file(server: DumpServer, shown: dict[str, str], secrets: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Yield the variable that names a file with secrets for which libpq has no variable; nothing without secrets."""
+    if not secrets:
+        yield {}
+        return
+    if "service" in shown:
+        raise BackupError(server.where, f"write {', '.join(secrets)} into the file of the service, not into the URL")
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write(f"[{_SERVICE}]\n" + "".join(f"{name}={value}\n" for name, value in secrets.items()))
+        file.flush()
+        yield {"PGSERVICEFILE": file.name}
+
+
+def _run(program: _Program, what: str, arguments: list[str], variables: dict[str, str]) -> str:
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        [str(program.path), *arguments], env=_variables(**variables), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        problem = next((line for line in lines if "error:" in line), lines[0])
+        raise BackupError(what, f"{program.path.name} said: {problem}")
+    return done.stdout
+
+
+def _variables(**more: Any) -> dict[str, str]:
+    """Return the environment of a program: its messages are read, so they are in English."""
+    return {**os.environ, "LC_ALL": "C", **more}
