@@ -1143,6 +1143,17 @@ class SchemaVersionError(WarehouseError):
         super().__init__(f"the database is at schema version {found}, which this version does not know", with_step=True)
 
 
+class DagsterTablesError(WarehouseError):
+    """Dagster's tables are in another schema than theirs, and belong to another role."""
+
+    next_step = "As their owner, move each of them with ALTER TABLE ... SET SCHEMA dagster."
+
+    def __init__(self, tables: Mapping[str, Sequence[str]]) -> None:
+        self.tables = tables
+        listed = ", ".join(f"{schema}.{name}" for schema, names in tables.items() for name in names)
+        super().__init__(f"tables of Dagster belong to another role, so they were not moved: {listed}", with_step=True)
+
+
 class BackupError(WarehouseError):
     """A backup cannot be written or restored."""
 

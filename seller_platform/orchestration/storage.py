@@ -3,21 +3,25 @@
 dagster-postgres opens a connection for nearly every statement, which took most of the time that Dagster needs beside a
 load. Before every event it checks that its tables exist, and it needs minutes for the states of checks with many
 partitions. As in dagster-postgres, an event is committed before any work that takes long: sensors read events in the
-order of their numbers, so no event may become visible long after a later one. Any Dagster deployment can use the
-storage, with the options of dagster-postgres. Without them the server comes from our settings, so that `dagster.yaml`
-has neither a path nor a password. The plain `storage: postgres:` of dagster-postgres also works.
+order of their numbers, so no event may become visible long after a later one.
+
+Any Dagster deployment can use the storage, with the options of dagster-postgres. Its tables are then where the search
+path of its role leads, or in the schema of the option `schema`. Without a server among the options it is that of our
+settings, so that `dagster.yaml` has neither a path nor a password, and the schema is `dagster`. The plain
+`storage: postgres:` of dagster-postgres also works, with `options=-csearch_path=dagster` in its URL.
 """
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry
+from dagster import AssetCheckKey, AssetKey, DagsterEventType, EventLogEntry, Field, StringSource
 from dagster._config import UserConfigSchema
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import (
@@ -36,10 +40,12 @@ from dagster_postgres.utils import (
     pg_url_from_config,
     retry_pg_connection_fn,
 )
-from sqlalchemy import Connection, Engine, Select, create_engine, func, select
+from sqlalchemy import URL, Connection, Engine, Select, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.schema import CreateSchema
 
+from seller_platform.errors import InvalidSettingError
 from seller_platform.orchestration.instance.check_states import (
     Check,
     CheckedAssets,
@@ -51,7 +57,8 @@ from seller_platform.orchestration.instance.check_states import (
 )
 from seller_platform.orchestration.instance.partition_keys import use_faster_functions
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.postgres.database import driver_url
+from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA, place_tables
+from seller_platform.warehouse.postgres.database import Database, driver_url
 from seller_platform.warehouse.postgres.location import warehouse_url
 
 # The states of checks need the newest execution of each partition without the table itself, which has several kB for
@@ -70,7 +77,12 @@ ON asset_check_executions (asset_key, check_name, id DESC)
 CREATE INDEX IF NOT EXISTS idx_asset_check_executions_event ON asset_check_executions (evaluation_event_storage_id)
 """,
 }
-_MISSING = "SELECT to_regclass(%(name)s) IS NULL"
+# A view has the former name of a table that was moved.
+_MISSING = """
+SELECT to_regclass(%(name)s) IS NULL
+   AND (SELECT relkind FROM pg_class WHERE oid = to_regclass('asset_check_executions')) = 'r'
+"""
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('asset_check_executions'))"
 # A value that changes when events are deleted, under this name among the cursors of Dagster's daemons.
 _DELETIONS = "seller_platform/deletions"
@@ -121,9 +133,13 @@ class PooledPostgresStorage(DagsterPostgresStorage):
         postgres_url: str,
         should_autocreate_tables: bool = True,  # Dagster's signature
         inst_data: ConfigurableClassData | None = None,
+        *,
+        schema: str | None = None,
     ) -> None:
         use_faster_functions()
         url = driver_url(postgres_url, "psycopg2")
+        if schema is not None:
+            url = _url_in_schema(url, schema)
         super().__init__(url.render_as_string(hide_password=False), should_autocreate_tables, inst_data)
         pool = {"isolation_level": "AUTOCOMMIT", "poolclass": QueuePool, "pool_size": 4, "max_overflow": 16}
         engine = create_engine(url, pool_pre_ping=True, **pool)
@@ -138,14 +154,48 @@ class PooledPostgresStorage(DagsterPostgresStorage):
 
     @classmethod
     def config_type(cls) -> UserConfigSchema:
-        """Return the options of dagster-postgres; without a server, the one of our settings is used."""
-        return pg_config()
+        """Return the options of dagster-postgres, and the schema of the tables."""
+        sentence = "The schema of Dagster's tables. By default, the first one of the search path of the role."
+        return {
+            **cast("Mapping[str, Any]", pg_config()),
+            "schema": Field(StringSource, is_required=False, description=sentence),
+        }
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
         names_server = "postgres_url" in config_value or "postgres_db" in config_value
-        url = pg_url_from_config(config_value) if names_server else warehouse_url(read_settings())
-        return cls(url, config_value.get("should_autocreate_tables", True), inst_data)
+        creates, schema = config_value.get("should_autocreate_tables", True), config_value.get("schema")
+        if names_server:
+            url = pg_url_from_config(config_value)
+            if schema is not None and creates:
+                _create_schema(url, schema)
+            return cls(url, creates, inst_data, schema=schema)
+        url = warehouse_url(read_settings())
+        if schema in (None, DAGSTER_SCHEMA):
+            with Database(url, connections=1) as database:
+                place_tables(database)
+        return cls(url, creates, inst_data, schema=schema or DAGSTER_SCHEMA)
+
+
+def _url_in_schema(url: URL, schema: str) -> URL:
+    """Return a URL whose connections find their tables in a schema.
+
+    The statements of Dagster and of this package name no schema.
+    """
+    if _SCHEMA_NAME.fullmatch(schema) is None:
+        problem = f"has the schema {schema!r}; use lower-case letters, digits and underscores"
+        raise InvalidSettingError("storage in dagster.yaml", problem)
+    given = url.query.get("options", ())
+    options = [given] if isinstance(given, str) else [*given]
+    return url.update_query_dict({"options": " ".join([*options, f"-csearch_path={schema}"])})
+
+
+def _create_schema(postgres_url: str, schema: str) -> None:
+    engine = create_engine(_url_in_schema(driver_url(postgres_url, "psycopg2"), schema), poolclass=NullPool)
+    with retry_pg_connection_fn(engine.connect) as connection, connection.begin():
+        # Also where the schema exists, it would need the right to create one.
+        if connection.execute(select(func.to_regnamespace(schema))).scalar() is None:
+            connection.execute(CreateSchema(schema, if_not_exists=True))
 
 
 class _EventLogStorage(PostgresEventLogStorage):

@@ -19,7 +19,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import httpx
-import psycopg
 from playwright.sync_api import Page, Request, Response, sync_playwright
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +31,7 @@ from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.loads.slices import Receipt
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.serving import month_before
-from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.dagster_instance import connect_to_tables, postgres_instance
 from seller_platform_tests.support.folders import temporary_folder
 from seller_platform_tests.support.processes import environment, free_port
 
@@ -131,7 +130,7 @@ def fill(url: str, folder: Path, accounts: Sequence[str], months: Sequence[Windo
             instance.report_runless_asset_event(loaded)
             for evaluation in evaluations(instance, dataset, receipt, key):
                 instance.report_runless_asset_event(evaluation)
-    with psycopg.connect(url, autocommit=True) as connection:
+    with connect_to_tables(url) as connection:
         materializations = connection.execute(
             "SELECT id FROM event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION'"
         )

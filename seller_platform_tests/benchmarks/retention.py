@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
-import psycopg
 from rich.console import Console
 from rich.table import Table
 
@@ -23,7 +22,7 @@ from seller_platform.orchestration.instance.retention import prune_instance
 from seller_platform.orchestration.partitions import add_accounts, partition_key
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
 from seller_platform_tests.benchmarks.interface import receipt_of
-from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.dagster_instance import connect_to_tables, postgres_instance
 from seller_platform_tests.support.folders import temporary_folder
 
 _DATED = [dataset for dataset in LISTS if dataset.is_dated]
@@ -113,7 +112,7 @@ def main() -> None:
     with temporary_folder() as folder:
         server = EmbeddedServer(folder / "postgres")
         url = server.database("retention")
-        with postgres_instance(url, folder) as instance, psycopg.connect(url, autocommit=True) as connection:
+        with postgres_instance(url, folder) as instance, connect_to_tables(url) as connection:
             add_accounts(instance, accounts)
             for dataset in _DATED:
                 month = Window.month_of(date(2020, 1, 1))

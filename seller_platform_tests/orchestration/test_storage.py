@@ -21,12 +21,11 @@ from dagster._core.utils import make_new_run_id
 from dagster_postgres.event_log import PostgresEventLogStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import text
 
 from seller_platform.orchestration.instance.check_states import CheckedAssets
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
-from seller_platform_tests.support.dagster_instance import postgres_instance
+from seller_platform_tests.support.dagster_instance import connect_to_tables, postgres_instance
 from seller_platform_tests.support.postgres import drop_database
 
 _ENDING_THE_FIRST = """
@@ -120,11 +119,12 @@ def _evaluation(run: str, partition: str | None, *, passed: bool, judged: int | 
 def test_evaluations_are_stored_as_dagster_stores_them(database: Database, tmp_path: Path) -> None:
     runs = {"pooled": make_new_run_id(), "unpooled": make_new_run_id()}
     partitions = ("a|2026-01-01", "b|2026-01-01", "ü'%|2026-01-01", None)
+    plain_url = database.url.replace("postgresql:", "postgresql+psycopg2:", 1)
     with (
         postgres_instance(database.url, tmp_path) as instance,
-        psycopg.connect(database.url, autocommit=True) as direct,
+        connect_to_tables(database.url) as direct,
     ):
-        plain = PostgresEventLogStorage(database.url.replace("postgresql:", "postgresql+psycopg2:", 1))
+        plain = PostgresEventLogStorage(f"{plain_url}&options=-csearch_path%3Ddagster")
         for number, partition in enumerate(partitions):
             for storage, run in ((instance.event_log_storage, runs["pooled"]), (plain, runs["unpooled"])):
                 if number % 2:
@@ -138,8 +138,8 @@ def test_evaluations_are_stored_as_dagster_stores_them(database: Database, tmp_p
 
 
 def _execute(database: Database, statements: str) -> None:
-    with database.begin() as connection:
-        connection.execute(text(statements))
+    with connect_to_tables(database.url) as connection:
+        connection.execute(statements)
 
 
 @dataclass
@@ -203,7 +203,7 @@ def test_the_states_of_checks_are_those_of_dagster_whatever_changed_since(many: 
     storage = many.instance.event_log_storage
 
     for _ in range(3):
-        with psycopg.connect(many.url, autocommit=True) as connection:
+        with connect_to_tables(many.url) as connection:
             for _ in range(rng.randrange(20)):
                 _change(connection, asset, rng, candidates, many.runs)
         keys = [(check, partitions) for check in checks]
@@ -245,7 +245,7 @@ def test_the_states_of_checks_follow_deleted_events(many: Many) -> None:
     asset = dg.AssetKey(f"it{next(_NUMBERS)}")
     check = dg.AssetCheckKey(asset, "c")
     storage = many.instance.event_log_storage
-    with psycopg.connect(many.url, autocommit=True) as connection:
+    with connect_to_tables(many.url) as connection:
         for run in many.runs[:2]:
             loaded = connection.execute(_LOADED.replace("'loads'", "%s"), (run, asset.to_string(), "a|2026-01-01"))
             number = (loaded.fetchone() or (0,))[0]

@@ -1,10 +1,13 @@
-"""A Dagster instance on PostgreSQL that processes and ticks open from its folder."""
+"""A Dagster instance on PostgreSQL that processes and ticks open from its folder, and its tables."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
+import psycopg
+
+from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA
 
 
 @contextmanager
@@ -16,7 +19,12 @@ def postgres_instance(database_url: str, folder: Path, more: str = "") -> Iterat
     """
     (folder / "dagster.yaml").write_text(
         "storage:\n  custom:\n    module: seller_platform.orchestration.storage\n    class: PooledPostgresStorage\n"
-        f'    config: {{postgres_url: "{database_url}"}}\n{more}'
+        f'    config: {{postgres_url: "{database_url}", schema: {DAGSTER_SCHEMA}}}\n{more}'
     )
     with dg.DagsterInstance.from_config(str(folder)) as opened:
         yield opened
+
+
+def connect_to_tables(database_url: str) -> psycopg.Connection:
+    """Connect to the database of such an instance; the names of tables are those of Dagster's."""
+    return psycopg.connect(database_url, autocommit=True, options=f"-csearch_path={DAGSTER_SCHEMA}")

@@ -60,7 +60,7 @@ def tls_server(folder: Path) -> Iterator[TlsServer]:
     other: dict[str, Any] = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
 
     def run(program: str, *arguments: str) -> None:
-        command = [programs / program, "-D", data, *arguments]
+        command = [str(programs / program), "-D", str(data), *arguments]
         # Not a pipe, which the server would keep open.
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/", **other)
 

@@ -152,8 +152,9 @@ def driver_of(connection: Connection) -> psycopg.Connection[Any]:
 
 
 def is_declared(name: str | None, kind: str, _: object) -> bool:
-    """Whether the platform declares a thing in the database. The job queue's tables are its library's."""
-    return not (kind == "table" and name is not None and name.startswith("procrastinate_"))
+    """Whether the platform declares a thing in the database. The job queue's tables and Dagster's are their own."""
+    is_of_queue = kind == "table" and name is not None and name.startswith("procrastinate_")
+    return not is_of_queue and (kind, name) != ("schema", "dagster")
 
 
 def driver_url(url: str, driver: str) -> sqlalchemy.URL:
@@ -192,7 +193,7 @@ def conninfo(url: str) -> str:
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL.
     """
-    return make_conninfo("", **parameters(url))  # type: ignore[arg-type]  # libpq reads every option as text
+    return make_conninfo("", **parameters(url))
 
 
 @cache

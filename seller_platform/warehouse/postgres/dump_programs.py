@@ -160,7 +160,7 @@ def _remark(program: _Program) -> str:
 
 def _encrypts(pg_dump: Path) -> bool:
     """Whether a program's libpq can encrypt. One that cannot refuses the mode before it connects."""
-    command = [pg_dump, f"--dbname=host=/nonexistent sslmode={_REQUIRED_TLS}"]
+    command = [str(pg_dump), f"--dbname=host=/nonexistent sslmode={_REQUIRED_TLS}"]
     try:
         tried = subprocess.run(command, env=_variables(), capture_output=True, text=True, check=False)
     except OSError:

@@ -3,6 +3,7 @@
 from psycopg import sql
 from sqlalchemy import Connection
 
+from seller_platform.warehouse.postgres.dagster_tables import DAGSTER_SCHEMA
 from seller_platform.warehouse.postgres.database import VERSION_SCHEMA, VERSION_TABLE, driver_of
 
 SCHEMAS = {
@@ -11,6 +12,7 @@ SCHEMAS = {
     "marts": "Tables that are computed from schema seller.",
     "platform": "Accounts, receipts of loads and builds, and what the programs keep for themselves.",
     "service": "What the REST API keeps beside the rows: users, applications, tokens, sums and its queue of jobs.",
+    DAGSTER_SCHEMA: "Dagster's own tables: its runs, events, partitions and schedules.",
 }
 """What each schema holds."""
 

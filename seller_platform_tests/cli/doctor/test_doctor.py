@@ -14,7 +14,12 @@ import pytest
 from dagster._daemon.types import DaemonHeartbeat
 from sqlalchemy import text
 
-from seller_platform.cli.doctor.command import examine_dagster, examine_postgresql, examine_secrets
+from seller_platform.cli.doctor.command import (
+    examine_dagster,
+    examine_dagster_tables,
+    examine_postgresql,
+    examine_secrets,
+)
 from seller_platform.cli.doctor.connection_checks import examine_connection, examine_settings_to_connect
 from seller_platform.cli.doctor.findings import Finding, FindingLevel
 from seller_platform.cli.doctor.local_checks import (
@@ -251,6 +256,22 @@ def test_an_account_without_its_partition(home: Path, database: Database) -> Non
 
     assert "S1.DE" in missing.message
     assert "1 accounts have theirs" in _dagster(home, database, FindingLevel.OK, "partitions").message
+
+
+def test_tables_of_dagster_in_another_schema(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(text('CREATE SCHEMA "Former"'))
+        connection.execute(text('CREATE TABLE "Former".event_logs (dagster_event_type text)'))
+        connection.execute(text('CREATE TABLE "Former".others (id int)'))
+
+    (stray,) = examine_dagster_tables(database)
+
+    assert stray.verdict is FindingLevel.WARN
+    assert 'schema "Former" has tables of Dagster' in stray.message
+    assert '`DROP TABLE "Former".event_logs CASCADE`' in stray.next_step
+    with database.begin() as connection:
+        connection.execute(text('DROP SCHEMA "Former" CASCADE'))
+    assert list(examine_dagster_tables(database)) == []
 
 
 def test_a_dagster_instance_that_cannot_be_opened_or_is_not_configured(

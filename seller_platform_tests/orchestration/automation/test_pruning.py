@@ -25,7 +25,7 @@ def test_the_daily_job_deletes_old_events(database: Database, tmp_path: Path, mo
         for rows in (1, 2):
             instance.report_runless_asset_event(dg.AssetMaterialization("it", metadata={"rows": rows}))
         with database.begin() as connection:
-            connection.execute(text("UPDATE event_logs SET timestamp = timestamp - interval '31 days'"))
+            connection.execute(text("UPDATE dagster.event_logs SET timestamp = timestamp - interval '31 days'"))
 
         result = repository.get_job("prune").execute_in_process(instance=instance)
 

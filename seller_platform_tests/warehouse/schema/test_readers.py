@@ -123,12 +123,12 @@ def test_every_table_is_either_readable_or_not(warehouse: Database, ana: str) ->
 
     readable = {table for table in tables if table[0] in READABLE_SCHEMAS}
     readable |= {("platform", name) for name in READABLE_OF_PLATFORM}
-    of_dagster = {table for table in tables if table[0] == "public"}
+    of_dagster = {table for table in tables if table[0] == "dagster"}
     assert read == readable
     assert refused == {(schema, name) for schema, names in NOT_READABLE.items() for name in names} | of_dagster, (
         "decide of each new table whether readers may read it: READABLE_OF_PLATFORM or NOT_READABLE"
     )
-    assert ("public", "event_logs") in of_dagster
+    assert ("dagster", "event_logs") in of_dagster
 
 
 def test_every_write_is_refused_even_in_a_transaction_that_may_write(warehouse: Database, ana: str) -> None:
