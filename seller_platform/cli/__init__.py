@@ -3,9 +3,7 @@
 - `connect`: authorises a connection
 - `sync`: loads through Dagster
 - `status`: coverage, refusals, age and grants
-- `explain`: the source of a stored row
-- `held`: `held` and `accept`
-- `history`: `diff` and `revert`
+- `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
 - `metrics`: metrics for Prometheus
@@ -45,11 +43,11 @@ _COMMANDS = {
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL, through Dagster."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": ("status", "Show what is stored and missing of each dataset, its age, and the state of the grants."),
-    "explain": ("explain", "Show the source of a stored row: request, page, time and run."),
-    "held": ("held", "List the readings that were not published."),
-    "accept": ("held", "Publish a held reading, if it still says the same."),
-    "diff": ("history", "Show the rows that came, went and changed, with sums."),
-    "revert": ("history", "Make a slice what it was before a load."),
+    "explain": ("inspection.explain", "Show the source of a stored row: request, page, time and run."),
+    "held": ("inspection.held", "List the readings that were not published."),
+    "accept": ("inspection.held", "Publish a held reading, if it still says the same."),
+    "diff": ("inspection.history", "Show the rows that came, went and changed, with sums."),
+    "revert": ("inspection.history", "Make a slice what it was before a load."),
     "verify": ("verify", "Send the same queries to source and replica, and compare the answers."),
     "metrics": ("metrics", "Serve the warehouse's metrics to Prometheus, until Ctrl-C."),
     "migrate": (

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from seller_platform.cli.explain import declared_dataset
-from seller_platform.cli.held import report_receipt
+from seller_platform.cli.inspection.explain import declared_dataset
+from seller_platform.cli.inspection.held import report_receipt
 from seller_platform.cli.installation import open_installation
 from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sync import Month
