@@ -14,9 +14,10 @@ The class of an error says what to do next; its message ends with the exact step
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from difflib import get_close_matches
 from typing import ClassVar
 
 from seller_platform.commands import runnable
@@ -46,6 +47,13 @@ def connect_command(connection: str | None = None) -> str:
     return f"seller-platform connect{named}"
 
 
+def did_you_mean(name: str, allowed: Iterable[str]) -> str:
+    """Return the names that are spelled nearly like one, as a question in brackets; without any, an empty text."""
+    spelled = {each.casefold(): each for each in allowed}
+    close = [spelled[each] for each in get_close_matches(name.strip().casefold(), spelled)]
+    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+
+
 class RequestError(SellerPlatformError):
     """The request cannot be carried out as it was made."""
 
@@ -61,14 +69,26 @@ class SettingsError(SellerPlatformError):
 
 
 class UnknownAccountError(RequestError):
-    """No account has that key."""
+    """No account has that key or title."""
 
     next_step = "Take one of the accounts that the message lists; `seller-platform connect` discovers new ones."
 
-    def __init__(self, key: str, known: Sequence[str]) -> None:
+    def __init__(self, key: str, known: Sequence[str], titles: Sequence[str] = ()) -> None:
         self.key, self.known = key, tuple(known)
         listed = _first_few(known, _ACCOUNTS_NAMED) or "none yet; run `seller-platform connect`"
-        super().__init__(f"there is no account {key!r}; the accounts are: {listed}")
+        question = did_you_mean(key, [*titles, *known])
+        super().__init__(f"there is no account {key!r}{question}; the accounts are: {listed}")
+
+
+class AmbiguousAccountError(RequestError):
+    """Several accounts have that title."""
+
+    next_step = "Name the account by its key, as the message lists it."
+
+    def __init__(self, title: str, titles: Mapping[str, str]) -> None:
+        self.title, self.keys = title, tuple(titles)
+        listed = _first_few([f"{key} ({each})" for key, each in titles.items()], _ACCOUNTS_NAMED)
+        super().__init__(f"several accounts have the title {title!r}: {listed}", with_step=True)
 
 
 class UnknownDatasetError(RequestError):
@@ -78,7 +98,7 @@ class UnknownDatasetError(RequestError):
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name, self.known = name, tuple(known)
-        super().__init__(f"there is no dataset {name!r}; choose one of {', '.join(known)}")
+        super().__init__(f"there is no dataset {name!r}{did_you_mean(name, known)}; choose one of {', '.join(known)}")
 
 
 class UnknownRelationError(RequestError):
@@ -88,7 +108,9 @@ class UnknownRelationError(RequestError):
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name, self.known = name, tuple(known)
-        super().__init__(f"there is no asset {name!r} here; choose one of {', '.join(known)}")
+        super().__init__(
+            f"there is no asset {name!r} here{did_you_mean(name, known)}; choose one of {', '.join(known)}"
+        )
 
 
 class InexactNumberError(RequestError):

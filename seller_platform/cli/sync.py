@@ -21,10 +21,9 @@ from seller_platform.errors import (
     NotConnectedError,
     SellerPlatformError,
     SlicesFailedError,
-    UnknownAccountError,
     UnknownDatasetError,
 )
-from seller_platform.warehouse.connections.accounts import accounts, connections
+from seller_platform.warehouse.connections.accounts import accounts, accounts_named, connections
 from seller_platform.warehouse.loads.history_start import extend_history, keep_history_start, months_of_history
 from seller_platform.warehouse.loads.receipts import count_loads, receipts_of_run
 from seller_platform.warehouse.loads.slices import Receipt
@@ -75,7 +74,13 @@ class Synced:
 
 
 @click.command()
-@click.option("--account", "chosen_accounts", multiple=True, metavar="KEY", help="Only this account; may be repeated.")
+@click.option(
+    "--account",
+    "chosen_accounts",
+    multiple=True,
+    metavar="NAME",
+    help="Only the account of this key or title; may be repeated.",
+)
 @click.option("--dataset", "chosen_datasets", multiple=True, metavar="NAME", help="Only this dataset; may be repeated.")
 @click.option(
     "--from",
@@ -276,17 +281,14 @@ def datasets_named(names: Sequence[str] | None, *, words: Sequence[str] = ()) ->
     return tuple(dataset_named(name) for name in names if name not in words) if names else REFRESHED
 
 
-def keys_of(installation: Installation, keys: Sequence[str] | None) -> list[str]:
-    """Return these account keys; without keys, those of every account.
+def keys_of(installation: Installation, names: Sequence[str] | None) -> list[str]:
+    """Return the keys of the accounts with these keys or titles; without names, those of every account.
 
     Raises:
-        UnknownAccountError: No active account has that key.
+        AmbiguousAccountError: Several accounts have one of the titles.
+        UnknownAccountError: No active account has that key or title.
     """
-    listed = [each.key for each in accounts(installation.database)]
-    for key in keys or ():
-        if key not in listed:
-            raise UnknownAccountError(key, listed)
-    return list(keys) if keys else listed
+    return [each.key for each in accounts_named(installation.database, names or ())]
 
 
 def months_of(selection: SliceOptions, history_start: date) -> list[Window]:

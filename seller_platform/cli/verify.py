@@ -38,7 +38,9 @@ _KINDS = {
 
 
 @click.command()
-@click.option("--account", "keys", multiple=True, metavar="KEY", help="Only this account; may be repeated.")
+@click.option(
+    "--account", "keys", multiple=True, metavar="NAME", help="Only the account of this key or title; may be repeated."
+)
 @click.option(
     "--dataset", "names", multiple=True, metavar="NAME", help="Only this dataset, or `statistics`, or `velocity`."
 )

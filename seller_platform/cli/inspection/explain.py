@@ -11,6 +11,7 @@ from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.contract import DATASETS, Dataset, dataset_named
 from seller_platform.errors import UnknownDatasetError
 from seller_platform.settings import Settings
+from seller_platform.warehouse.connections.accounts import account_named
 from seller_platform.warehouse.loads.provenance import Provenance, conditions_of
 from seller_platform.warehouse.loads.provenance import explain as find_origins
 from seller_platform.warehouse.loads.slices import Receipt
@@ -22,7 +23,7 @@ _LOADS = ("load", "finished (UTC)", "window", "rows", "verdict", "changed", "res
 @click.command()
 @click.argument("dataset")
 @click.argument("key", nargs=-1, required=True)
-@click.option("--account", metavar="KEY", help="Of one account only.")
+@click.option("--account", metavar="NAME", help="Of one account only, by its key or title.")
 @json_option
 def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: Output) -> None:
     """Show the source of a stored row: request, page, time, run and restatements.
@@ -38,7 +39,8 @@ def explain(*, dataset: str, key: tuple[str, ...], account: str | None, output: 
     declared = declared_dataset(dataset)
     conditions = conditions_of(declared, key)
     with open_installation() as installation:
-        count, origins = find_origins(installation.database, declared, conditions, account=account)
+        key_of_account = None if account is None else account_named(installation.database, account).key
+        count, origins = find_origins(installation.database, declared, conditions, account=key_of_account)
         documents = [_document(origin, installation.settings) for origin in origins]
     output.document({"asset": f"seller/{declared.name}", "table": declared.table, "found": count, "rows": documents})
     for number, row in enumerate(documents, start=1):

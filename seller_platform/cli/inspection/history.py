@@ -13,6 +13,7 @@ from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sync import Month
 from seller_platform.contract import Dataset, Slicing, Window
 from seller_platform.errors import RequestError
+from seller_platform.warehouse.connections.accounts import account_named
 from seller_platform.warehouse.history.changes import Changes, changes_since, sums_of
 from seller_platform.warehouse.history.reverts import revert as undo
 
@@ -44,6 +45,8 @@ class _Moment(click.ParamType[datetime]):
 def diff(*, dataset: str, account: str, month: date | None, since: datetime | None, output: Output) -> None:
     """Show the rows that came, went and changed, with sums.
 
+    ACCOUNT is the key or the title of an account.
+
     \b
     seller-platform diff orders A1B2.market.example
     seller-platform diff orders A1B2.market.example 2026-03 --since 2026-04-01
@@ -55,6 +58,7 @@ def diff(*, dataset: str, account: str, month: date | None, since: datetime | No
         raise RequestError(f"{declared.name} has no months; leave {month:%Y-%m} out")
     window = None if month is None else Window.month_of(month)
     with open_installation() as installation:
+        account = account_named(installation.database, account).key
         changes = changes_since(installation.database, declared, account, window, since=since)
     sums = _sums(declared, changes)
     output.document(

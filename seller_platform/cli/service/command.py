@@ -16,6 +16,7 @@ from seller_platform.service.http.connections import ConnectionLimits
 from seller_platform.service.limits.policy import limits_of, report_limits_of
 from seller_platform.service.server import MetricsAddress, run_report_worker, run_service
 from seller_platform.service.users.groups import groups_of, remove_group, set_group
+from seller_platform.service.users.store import account_keys_named
 from seller_platform.settings import listed, read_settings
 from seller_platform.warehouse.postgres.database import Database
 
@@ -104,9 +105,10 @@ def group() -> None:
 def group_set(*, email: str, title: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Set the accounts of a user's group, and create the group if needed."""
     with open_service(url) as database:
-        set_group(database, email, title, accounts)
-    document = {"email": email, "title": title, "accounts": accounts}
-    say(output, f"The group {title} of {email} holds {', '.join(accounts)}.", document)
+        keys = account_keys_named(database, accounts)
+        set_group(database, email, title, keys)
+    document = {"email": email, "title": title, "accounts": keys}
+    say(output, f"The group {title} of {email} holds {', '.join(keys)}.", document)
 
 
 @group.command("list")

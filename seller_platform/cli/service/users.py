@@ -13,6 +13,7 @@ from seller_platform.service.own_account.reset import RESET
 from seller_platform.service.users.passkeys import remove_passkeys
 from seller_platform.service.users.reset_links import create_reset_link
 from seller_platform.service.users.store import (
+    account_keys_named,
     add_user,
     close_user,
     grant_accounts,
@@ -73,10 +74,11 @@ def user_password(*, email: str, url: str, output: Output) -> None:
 @click.argument("accounts", nargs=-1, required=True, metavar="ACCOUNT...")
 @result_options
 def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
-    """Let a user read accounts, named by their keys."""
+    """Let a user read accounts, named by their keys or titles."""
     with open_service(url) as database:
-        grant_accounts(database, email, accounts)
-    say(output, f"{email} may read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+        keys = account_keys_named(database, accounts)
+        grant_accounts(database, email, keys)
+    say(output, f"{email} may read {', '.join(keys)}.", {"email": email, "accounts": keys})
 
 
 @user.command("revoke")
@@ -86,8 +88,9 @@ def user_grant(*, email: str, accounts: tuple[str, ...], url: str, output: Outpu
 def user_revoke(*, email: str, accounts: tuple[str, ...], url: str, output: Output) -> None:
     """Take accounts away from a user, and out of the user's groups."""
     with open_service(url) as database:
-        revoke_accounts(database, email, accounts)
-    say(output, f"{email} may no longer read {', '.join(accounts)}.", {"email": email, "accounts": accounts})
+        keys = account_keys_named(database, accounts)
+        revoke_accounts(database, email, keys)
+    say(output, f"{email} may no longer read {', '.join(keys)}.", {"email": email, "accounts": keys})
 
 
 @user.command("close")

@@ -18,6 +18,7 @@ from seller_platform.service.http.parameters import is_storable
 from seller_platform.service.security_events import EventKind, record_operator_event
 from seller_platform.service.users.passwords import hash_password, verify_password
 from seller_platform.service.users.weak_passwords import check_password
+from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.service_tables import (
     ACCOUNT_GROUP_MEMBERS,
@@ -119,15 +120,40 @@ def grant_accounts(database: Database, email: str, account_keys: Sequence[str]) 
     """
     with database.begin() as connection:
         user_id = user_id_of(connection, email)
-        listed_key = table_for(ACCOUNTS).c.account
-        listed_keys = connection.execute(select(listed_key).distinct().order_by(listed_key)).scalars().all()
+        titles = _account_titles(connection)
         for key in account_keys:
-            if key not in listed_keys:
-                raise UnknownAccountError(key, listed_keys)
+            if key not in titles:
+                raise UnknownAccountError(key, sorted(titles), list(titles.values()))
             values = {"user_id": user_id, "account": key}
             connection.execute(insert(USER_ACCOUNTS).values(values).on_conflict_do_nothing())
         details = {"accounts": list(account_keys)}
         record_operator_event(connection, EventKind.ACCOUNTS_GRANTED, user_id=user_id, details=details)
+
+
+def account_keys_named(database: Database, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys of the accounts with these keys or titles.
+
+    A name that no account has now stays as it is: a user may still have an account that is gone.
+
+    Raises:
+        AmbiguousAccountError: Several accounts have one of the titles.
+    """
+    with database.begin() as connection:
+        titles = _account_titles(connection)
+
+    def key(name: str) -> str:
+        try:
+            return key_named(name, titles)
+        except UnknownAccountError:
+            return name
+
+    return tuple(map(key, names))
+
+
+def _account_titles(connection: Connection) -> dict[str, str]:
+    listed = table_for(ACCOUNTS).c
+    rows = connection.execute(select(listed.account, func.coalesce(listed.account_title, "")))
+    return dict(rows.tuples().all())
 
 
 def revoke_accounts(database: Database, email: str, account_keys: Sequence[str]) -> None:

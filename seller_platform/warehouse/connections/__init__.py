@@ -1,5 +1,6 @@
 """Accounts, grants and secrets of the connections.
 
+- `account_names`: the account of a key or a title
 - `accounts`: the accounts of every connection
 - `grants`: token pairs, encrypted
 - `secrets`: the key that encrypts secrets

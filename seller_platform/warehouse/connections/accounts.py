@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from seller_platform.contract import Account
 from seller_platform.contract.accounts import zone_or_none
 from seller_platform.errors import UnknownAccountError, UnusableAccountError
+from seller_platform.warehouse.connections.account_names import key_named
 from seller_platform.warehouse.connections.secrets import SecretBox, open_stored, sealing
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import ACCOUNTS, CONNECTIONS, GRANTS
@@ -166,16 +167,29 @@ def accounts(database: Database, *, with_retired: bool = False) -> tuple[KnownAc
 def accounts_named(database: Database, names: Sequence[str]) -> tuple[KnownAccount, ...]:
     """Return the listed accounts of these keys or titles, by key; without names, every listed account.
 
-    A title that several accounts have stands for all of them.
-
     Raises:
+        AmbiguousAccountError: Several listed accounts have one of the titles.
         UnknownAccountError: No listed account has that key or title.
     """
     listed = accounts(database)
-    for name in names:
-        if not any(name in (each.key, each.account.title) for each in listed):
-            raise UnknownAccountError(name, [each.key for each in listed])
-    return tuple(each for each in listed if not names or each.key in names or each.account.title in names)
+    titles = {each.key: each.account.title for each in listed}
+    keys = {key_named(name, titles) for name in names}
+    return tuple(each for each in listed if not names or each.key in keys)
+
+
+def account_named(database: Database, name: str) -> KnownAccount:
+    """Return the account of that key or title; a listed account comes before a retired one.
+
+    Raises:
+        AmbiguousAccountError: Several accounts have that title.
+        UnknownAccountError: No account ever had that key or title.
+    """
+    every = {each.key: each for each in accounts(database, with_retired=True)}
+    listed = {each.key: each.account.title for each in accounts(database)}
+    try:
+        return every[name if name in every else key_named(name, listed)]
+    except UnknownAccountError:
+        return every[key_named(name, {key: each.account.title for key, each in every.items()})]
 
 
 def account_of(database: Database, key: str) -> KnownAccount:

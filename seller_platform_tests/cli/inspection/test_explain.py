@@ -135,7 +135,11 @@ def test_a_person_reads_the_same_in_full(platform: Platform, variables: dict[str
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
-        (["order", "x"], "UnknownDatasetError", "there is no dataset 'order'; choose one of accounts, orders"),
+        (
+            ["order", "x"],
+            "UnknownDatasetError",
+            "there is no dataset 'order' (did you mean 'orders'?); choose one of accounts, orders",
+        ),
         (["orders", "x"], "RowNotFoundError", "orders has no stored row with platform_order_id = 'x'"),
         (["transactions", "x"], "InvalidRowKeyError", "'x' is of no key column. Give column=value with one of posted"),
         (["notifications", "sixty"], "InvalidRowKeyError", 'invalid input syntax for type bigint: "sixty"'),
