@@ -54,12 +54,13 @@ def unusual_days(
     column, of_account = table_for(dataset).c[LOCAL_DAY], table_for(dataset).c.account == account
     compared = {day: [day - timedelta(weeks=week) for week in range(1, _WEEKS + 1)] for day in days}
     wanted = sorted({each for weeks in compared.values() for each in weeks})
+    span = Window(wanted[0], wanted[-1] + timedelta(days=1))
+    windows = select(LOADS.c.window_start, LOADS.c.window_end).where(loads_of(dataset, account, span)).distinct()
+    counted = select(column, func.count()).where(of_account, column.in_(wanted)).group_by(column)
     with database.begin() as connection:
-        counted = select(column, func.count()).where(of_account, column.in_(wanted)).group_by(column)
-        rows = dict(connection.execute(counted).tuples().all())
-        span = Window(wanted[0], wanted[-1] + timedelta(days=1))
-        windows = select(LOADS.c.window_start, LOADS.c.window_end).where(loads_of(dataset, account, span)).distinct()
+        # Receipts first, because other slices are loaded meanwhile: a day with a receipt has its rows then.
         were_read = {day for start, end in connection.execute(windows) for day in Window(start, end).each_day()}
+        rows = dict(connection.execute(counted).tuples().all())
     unusual = {}
     for day, weeks in compared.items():
         usual = [rows.get(each, 0) for each in weeks if each in were_read]

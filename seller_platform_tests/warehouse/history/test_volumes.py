@@ -1,13 +1,15 @@
 """Tests that new days are compared with the same weekdays before."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from seller_platform.contract import Window, dataset_named
 from seller_platform.warehouse.history.volumes import unusual_days
 from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.waiting import wait_for
 
 TRANSACTIONS = dataset_named("transactions")
 TODAY = date(2026, 3, 30)
@@ -17,22 +19,26 @@ YESTERDAY = TODAY - timedelta(days=1)
 def _store(database: Database, rows_by_week: list[int], *, read_weeks: int = 8) -> None:
     """Store rows of yesterday's weekday, of one week before and so on, and receipts of as many weeks."""
     with database.begin() as connection:
+        _insert(connection, rows_by_week, read_weeks)
+
+
+def _insert(connection: Connection, rows_by_week: list[int], read_weeks: int) -> None:
+    connection.execute(
+        text(
+            "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
+            "rows, digest, verdict, changed, started_at, finished_at) VALUES ('transactions', 'A', "
+            "CAST(:first AS date), CAST(:end AS date), 1, 1, 1, 1, '', 'match', true, now(), now())"
+        ),
+        {"first": YESTERDAY - timedelta(weeks=read_weeks), "end": TODAY},
+    )
+    for week, rows in enumerate(rows_by_week, start=1):
         connection.execute(
             text(
-                "INSERT INTO platform.loads (dataset, account, window_start, window_end, requests, pages, body_bytes, "
-                "rows, digest, verdict, changed, started_at, finished_at) VALUES ('transactions', 'A', "
-                "CAST(:first AS date), CAST(:end AS date), 1, 1, 1, 1, '', 'match', true, now(), now())"
+                "INSERT INTO seller.transactions (posted_date, local_day, account, load_id, page) "
+                "SELECT now(), CAST(:day AS date), 'A', 1, 1 FROM generate_series(1, :rows)"
             ),
-            {"first": YESTERDAY - timedelta(weeks=read_weeks), "end": TODAY},
+            {"day": YESTERDAY - timedelta(weeks=week), "rows": rows},
         )
-        for week, rows in enumerate(rows_by_week, start=1):
-            connection.execute(
-                text(
-                    "INSERT INTO seller.transactions (posted_date, local_day, account, load_id, page) "
-                    "SELECT now(), CAST(:day AS date), 'A', 1, 1 FROM generate_series(1, :rows)"
-                ),
-                {"day": YESTERDAY - timedelta(weeks=week), "rows": rows},
-            )
 
 
 @pytest.mark.parametrize(
@@ -74,3 +80,17 @@ def test_today_and_older_days_are_not_judged(database: Database) -> None:
     found = [unusual_days(database, TRANSACTIONS, "A", days, {}, today=TODAY) for days in (Window.day(TODAY), old)]
 
     assert found == [{}, {}]
+
+
+def test_rows_that_are_stored_meanwhile_are_compared_whole(database: Database) -> None:
+    """Months are loaded in parallel; a month that appears between two statements has its receipt and its rows."""
+    day = {str(YESTERDAY): 100}
+    with ThreadPoolExecutor() as pool:
+        with database.begin() as other:
+            other.execute(text("LOCK TABLE platform.loads IN ACCESS EXCLUSIVE MODE"))
+            found = pool.submit(unusual_days, database, TRANSACTIONS, "A", Window.day(YESTERDAY), day, today=TODAY)
+            waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'platform.loads'::regclass")
+            wait_for(lambda: other.execute(waiting).scalar_one())
+            _insert(other, [100] * 8, 8)
+
+        assert found.result() == {}
