@@ -121,7 +121,8 @@ class AccountHistory:
         elsewhere = int(rng.binomial(demanded, _ELSEWHERE))
         self._write_sales(buffer, rng, day_number, demanded - elsewhere, PLATFORM)
         self._write_sales(buffer, rng, day_number, elsewhere, ELSEWHERE)
-        self._add(buffer, _TRANSACTIONS, self._ledger.monthly(day_number))
+        charging = self._rng(6, self.days[day_number].date.toordinal())
+        self._add(buffer, _TRANSACTIONS, self._ledger.charges(charging, day_number))
         self._write_generated(buffer, Slicing.MONTH, self._rng(5, self.days[day_number].date.toordinal()), day_number)
         reordered = self.stock.reorder(rng, day_number)
         self.notifications.watch(
@@ -156,7 +157,8 @@ class AccountHistory:
         self._add(buffer, _ORDERS, order_rows(sales, self._texts, self.days, day_number, market.currency), channel.tag)
         self._add(buffer, _DAILY, daily_rows(sales, self._texts, day), channel.tag)
         if channel.is_platform:
-            self._add(buffer, _TRANSACTIONS, self._ledger.settle(rng, sales))
+            reimbursing = self._rng(7, day.date.toordinal())
+            self._add(buffer, _TRANSACTIONS, self._ledger.settle(rng, reimbursing, sales))
             is_open = sales.is_sale & (sales.settled >= len(self.days))[sales.order]
             self.stock.reserve(sales.product[is_open], sales.quantity[is_open])
         if day_number >= len(self.days) - VELOCITY_DAYS:

@@ -1,4 +1,4 @@
-"""The ledger: payments, fees, refunds and monthly charges of the marketplace.
+"""The ledger: payments, fees, refunds, reimbursements, charges of the account, and payouts.
 
 Orders outside the marketplace have no entries.
 """
@@ -22,6 +22,14 @@ _QUICKEST_REFUND_DAYS, _SLOWEST_REFUND_DAYS = 3, 25
 _SUBSCRIPTION_DAY, _STORAGE_DAY = 1, 7
 _SUBSCRIPTION = 3_999
 _STORAGE_SECOND = 4 * 3_600
+_REIMBURSED = 0.25
+_REIMBURSED_BASIS_POINTS = 8_000
+_QUICKEST_REIMBURSEMENT_DAYS, _SLOWEST_REIMBURSEMENT_DAYS = 14, 30
+_MONDAY, _WEEK = 0, 7
+_LEAST_ADVERTISING, _MOST_ADVERTISING = 300, 900
+_ADVERTISING_SECOND = 6 * 3_600
+_PAYOUT_DAYS, _PAYOUT_DAY = 14, 3
+_PAYOUT_SECOND = 9 * 3_600
 
 
 class Ledger:
@@ -29,19 +37,26 @@ class Ledger:
 
     def __init__(self, market: Marketplace, texts: Texts, demand: Demand, days: Sequence[LocalDay]) -> None:
         self._market, self._texts, self._demand, self._days = market, texts, demand, days
+        # Cents by day of posting. A day's sums are complete once the orders of the days before it are settled.
+        self._posted: Ints = np.zeros(len(days), dtype=np.int64)
+        self._payments: Ints = np.zeros(len(days), dtype=np.int64)
 
-    def settle(self, rng: np.random.Generator, sales: Sales) -> list[Row]:
-        """Return the entries of shipped orders: payments, fees and refunds.
+    def settle(self, rng: np.random.Generator, reimbursing: np.random.Generator, sales: Sales) -> list[Row]:
+        """Return the entries of shipped orders: payments, fees, refunds and reimbursements.
 
         The fulfilment fee is an entry for each unit, so an order of two units has two equal entries.
+
+        Args:
+            reimbursing: The random numbers of reimbursements.
         """
         lines = np.flatnonzero(sales.is_sale & (sales.settled < len(self._days))[sales.order])
         posted, seconds = sales.settled[sales.order[lines]], sales.settled_seconds[sales.order[lines]]
-        moments = self._moments(posted, seconds)
         quantity = sales.quantity[lines]
+        np.add.at(self._payments, posted, sales.totals[lines])
         commission = -share(sales.product_sales[lines] - sales.rebates[lines], _COMMISSION)
         units = np.repeat(np.arange(len(lines)), quantity)
         fulfilment = -self._demand.fulfilment_fees[sales.product[lines[units]]]
+        moments = self._moments(posted, seconds)
         return [
             *self._rows(
                 sales, lines, moments, quantity, sales.totals[lines], kind="Order", description="Payment for the order"
@@ -56,39 +71,52 @@ class Ledger:
                 kind="Fee",
                 description="Fulfilment",
             ),
-            *self._refunds(rng, sales),
+            *self._refunds(rng, reimbursing, sales),
         ]
 
-    def monthly(self, day_number: int) -> list[Row]:
-        """Return the charges of a day that belong to no order.
+    def charges(self, rng: np.random.Generator, day_number: int) -> list[Row]:
+        """Return the entries of a day that belong to no order: charges of the account, and the payout.
 
-        Two centres with equal stock charge storage, so the ledger has two equal entries, both true.
+        Two centres with equal stock charge storage, so the ledger has two equal entries, both true. Advertising is
+        charged each week, as a share of the payments of the week. Every two weeks the marketplace pays out the balance
+        of the evening before. Where that is negative, it is carried over to the next payout.
         """
         day = self._days[day_number]
-        charges: list[tuple[str, int]] = []
+        charges: list[tuple[str, str, int, int]] = []
         if day.date.day == _SUBSCRIPTION_DAY:
-            charges.append(("Subscription", _SUBSCRIPTION))
+            charges.append(("Fee", "Subscription", _SUBSCRIPTION, _STORAGE_SECOND))
         if day.date.day == _STORAGE_DAY:
             storage = int(self._demand.fulfilment_fees.sum()) // 20 + 100
-            charges += [("Storage", storage)] * 2
+            charges += [("Fee", "Storage", storage, _STORAGE_SECOND)] * 2
+        if day.date.weekday() == _MONDAY:
+            payments = self._payments[max(0, day_number - _WEEK) : day_number].sum()
+            spent = share(payments, int(rng.integers(_LEAST_ADVERTISING, _MOST_ADVERTISING + 1)))
+            charges.append(("Advertising", "Sponsored products", int(spent), _ADVERTISING_SECOND))
+        if day.date.toordinal() % _PAYOUT_DAYS == _PAYOUT_DAY:
+            balance = int(self._posted[:day_number].sum())
+            charges.append(("Transfer", "Payout to the bank account", balance, _PAYOUT_SECOND))
+        charges = [charge for charge in charges if charge[2] > 0]
+        self._posted[day_number] -= sum(cents for _, _, cents, _ in charges)
         return [
             (
-                day.stamp(_STORAGE_SECOND),
-                "Fee",
+                day.stamp(second),
+                kind,
                 None,
                 None,
-                name,
+                description,
                 None,
                 amounts([-cents])[0],
                 self._market.currency,
                 self._market.domain,
                 day.text,
             )
-            for name, cents in charges
+            for kind, description, cents, second in charges
         ]
 
-    def _refunds(self, rng: np.random.Generator, sales: Sales) -> list[Row]:
-        """Return refunds of some lines, after the payment and no higher than it.
+    def _refunds(self, rng: np.random.Generator, reimbursing: np.random.Generator, sales: Sales) -> list[Row]:
+        """Return refunds of some lines, after the payment and no higher than it, and their reimbursements.
+
+        The marketplace reimburses a part of some refunds, because the returned units were lost.
 
         Refunds are drawn for all lines, and future ones are left out. So the random numbers that follow do not depend
         on the day on which the history ends.
@@ -99,17 +127,37 @@ class Ledger:
         seconds = rng.integers(0, DAY_SECONDS, len(lines))
         returned = rng.integers(1, sales.quantity[lines] + 1)
         posted = sales.settled[sales.order[lines]] + delay
-        is_past = posted < len(self._days)
-        lines, posted, seconds, returned = lines[is_past], posted[is_past], seconds[is_past], returned[is_past]
-        refunded = -(sales.totals[lines] * returned // sales.quantity[lines])
-        moments = self._moments(posted, seconds)
-        return self._rows(sales, lines, moments, returned, refunded, kind="Refund", description="Refund to the buyer")
+        refunded = sales.totals[lines] * returned // sales.quantity[lines]
+        is_lost = reimbursing.random(len(lines)) < _REIMBURSED
+        waited = reimbursing.integers(_QUICKEST_REIMBURSEMENT_DAYS, _SLOWEST_REIMBURSEMENT_DAYS + 1, len(lines))
+        past = posted < len(self._days)
+        lost = is_lost & (posted + waited < len(self._days))
+        return [
+            *self._rows(
+                sales,
+                lines[past],
+                self._moments(posted[past], seconds[past]),
+                returned[past],
+                -refunded[past],
+                kind="Refund",
+                description="Refund to the buyer",
+            ),
+            *self._rows(
+                sales,
+                lines[lost],
+                self._moments((posted + waited)[lost], seconds[lost]),
+                returned[lost],
+                share(refunded[lost], _REIMBURSED_BASIS_POINTS),
+                kind="Reimbursement",
+                description="Returned units were lost",
+            ),
+        ]
 
     def _moments(self, posted: Ints, seconds: Ints) -> npt.NDArray[np.object_]:
-        """Return timestamps and days of entries, in two columns."""
+        """Return timestamps, days, and indexes of the days of entries, in three columns."""
         stamped = stamps(self._days, posted.tolist(), seconds.tolist())
         days = [self._days[day].text for day in posted.tolist()]
-        return np.array([stamped, days], dtype=object).T
+        return np.array([stamped, days, posted.tolist()], dtype=object).T
 
     def _rows(
         self,
@@ -122,6 +170,7 @@ class Ledger:
         kind: str,
         description: str,
     ) -> list[Row]:
+        np.add.at(self._posted, moments[:, 2].astype(np.int64), cents)
         return list(
             zip(
                 moments[:, 0].tolist(),

@@ -46,8 +46,41 @@ DISAGREEMENTS = {
             OR count(*) FILTER (WHERE description = 'Fulfilment')
                 <> sum(quantity) FILTER (WHERE transaction_type = 'Order')
     """,
-    "fees and refunds are negative, payments positive": """
-        SELECT * FROM seller.transactions WHERE (amount > 0) <> (transaction_type = 'Order') OR amount = 0
+    "fees, refunds, advertising and payouts are negative, payments and reimbursements positive": """
+        SELECT * FROM seller.transactions
+        WHERE (amount > 0) <> (transaction_type IN ('Order', 'Reimbursement')) OR amount = 0
+    """,
+    "a reimbursement comes after the refund and is less": """
+        SELECT * FROM (SELECT * FROM seller.transactions WHERE transaction_type = 'Reimbursement') b
+        LEFT JOIN (SELECT * FROM seller.transactions WHERE transaction_type = 'Refund') r
+            USING (account, order_id, sku)
+        WHERE r.amount IS NULL OR b.amount > -r.amount OR b.quantity <> r.quantity OR b.posted_date <= r.posted_date
+    """,
+    "advertising is charged on Mondays, as 3 to 9 percent of the payments of the week before": """
+        SELECT a.account, a.local_day, a.amount, o.paid FROM (
+            SELECT * FROM seller.transactions WHERE transaction_type = 'Advertising'
+        ) a CROSS JOIN LATERAL (
+            SELECT sum(amount) AS paid FROM seller.transactions
+            WHERE account = a.account AND transaction_type = 'Order'
+                AND local_day >= a.local_day - 7 AND local_day < a.local_day
+        ) o
+        WHERE extract(isodow FROM a.local_day) <> 1 OR -a.amount NOT BETWEEN paid * 0.03 - 0.01 AND paid * 0.09 + 0.01
+    """,
+    "a payout leaves no balance of the evening before": """
+        SELECT p.account, p.local_day, p.amount, e.balance FROM (
+            SELECT * FROM seller.transactions WHERE transaction_type = 'Transfer'
+        ) p CROSS JOIN LATERAL (
+            SELECT sum(amount) AS balance FROM seller.transactions
+            WHERE account = p.account AND local_day < p.local_day
+        ) e
+        WHERE balance + p.amount <> 0
+    """,
+    "payouts are two weeks apart, or four where nothing was earned": """
+        SELECT * FROM (
+            SELECT account, local_day, local_day - lag(local_day) OVER (PARTITION BY account ORDER BY local_day) AS days
+            FROM seller.transactions WHERE transaction_type = 'Transfer'
+        ) p
+        WHERE days % 14 <> 0 OR days = 0
     """,
     "a refund comes after the payment and is not more": """
         SELECT * FROM (SELECT * FROM seller.transactions WHERE transaction_type = 'Refund') r

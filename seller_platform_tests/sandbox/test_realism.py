@@ -71,6 +71,14 @@ def test_every_month_has_equal_ledger_entries_that_concern_no_order(sandbox: Dat
     assert len(twice) == 3 * 4
 
 
+def test_every_account_has_every_kind_of_ledger_entry(sandbox: Database) -> None:
+    kinds = rows(sandbox, "SELECT account, transaction_type FROM seller.transactions GROUP BY 1, 2")
+
+    assert Counter(kind for _, kind in kinds) == dict.fromkeys(
+        ("Order", "Fee", "Refund", "Reimbursement", "Advertising", "Transfer"), 3
+    )
+
+
 def test_orders_have_every_state_in_every_channel(sandbox: Database) -> None:
     pairs = rows(sandbox, "SELECT DISTINCT order_status, sales_channel FROM seller.orders")
 
