@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import ClassVar
 
 from seller_platform.commands import runnable
@@ -820,6 +821,16 @@ class InvalidComponentError(SettingsError):
     def __init__(self, attribute: str, problem: str) -> None:
         self.attribute = attribute
         super().__init__(f"{attribute}: {problem}", with_step=True)
+
+
+class FormulaError(SettingsError):
+    """The file with a profit formula of one's own cannot be used."""
+
+    next_step = "Fix the line of the file that SELLER_PLATFORM_PROFIT_FORMULA names, and start again."
+
+    def __init__(self, path: Path, line: int | None, problem: str) -> None:
+        self.path, self.line = path, line
+        super().__init__(f"{path}{'' if line is None else f', line {line}'}: {problem}", with_step=True)
 
 
 class SecretKeyError(SettingsError):

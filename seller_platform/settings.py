@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     history_start: date = Field(date(2025, 1, 1), alias="SELLER_PLATFORM_HISTORY_START")
     owner: str = Field("team:data", alias="SELLER_PLATFORM_OWNER")
     export_dir: Path | None = Field(None, alias="SELLER_PLATFORM_EXPORT_DIR")
+    profit_formula: Path | None = Field(None, alias="SELLER_PLATFORM_PROFIT_FORMULA")
     base_url: str | None = Field(None, alias="SELLER_API_BASE_URL")
     auth_url: str | None = Field(None, alias="SELLER_API_AUTH_URL")
     client_id: str | None = Field(None, alias="SELLER_API_CLIENT_ID")
@@ -67,10 +68,10 @@ class Settings(BaseSettings):
     service_grant_days: int = Field(365, alias="SELLER_PLATFORM_SERVICE_GRANT_DAYS", ge=1, le=3650)
     redirect_uri: str = Field("http://127.0.0.1:8765/callback", alias="SELLER_API_REDIRECT_URI")
 
-    @field_validator("home", "root_data_folder", "export_dir")
+    @field_validator("home", "root_data_folder", "export_dir", "profit_formula")
     @classmethod
-    def _absolute(cls, folder: Path | None) -> Path | None:
-        return None if folder is None else folder.expanduser().absolute()
+    def _absolute(cls, path: Path | None) -> Path | None:
+        return None if path is None else path.expanduser().absolute()
 
     @field_validator("*", mode="before")
     @classmethod

@@ -5,13 +5,16 @@
 - `tables`: the tables, and receipts of builds
 - `builds`: replaces a partition of a mart
 - `columns`: columns of several marts
+- `formulas`: what counts towards profit, and the line of each entry of the ledger
 - `common_queries`: queries that several marts begin with
 - `account_profit_daily`: profit of an account by day
+- `profit_bridge_monthly`: profit and net profit, line by line
 - `product_performance_monthly`: sales of a product by month
 - `inventory_health`: days that the stock of a product lasts
 - `restock_plan`: products to order, how many, and by when
 - `cost_coverage`: sales without a cost
-- `settlement_reconciliation`: differences between orders, sales, ledger and statistics
+- `settlement_reconciliation`: differences between orders, sales, ledger, payouts and statistics
+- `insights`: what to look at today
 """
 
 from seller_platform.warehouse.marts.declaration import (
@@ -23,6 +26,17 @@ from seller_platform.warehouse.marts.declaration import (
     MartColumn,
     MartParameter,
 )
-from seller_platform.warehouse.marts.registry import MARTS, mart_named
+from seller_platform.warehouse.marts.registry import MARTS, mart_named, marts_with
 
-__all__ = ["MARTS", "Chart", "ChartForm", "Input", "Mart", "MartCheck", "MartColumn", "MartParameter", "mart_named"]
+__all__ = [
+    "MARTS",
+    "Chart",
+    "ChartForm",
+    "Input",
+    "Mart",
+    "MartCheck",
+    "MartColumn",
+    "MartParameter",
+    "mart_named",
+    "marts_with",
+]

@@ -12,7 +12,14 @@ OF_COST = (
     *(f"cost_periods.{name}" for name in ("sku", "from_date", "to_date", "cost_elements")),
 )
 OF_LEDGER = ("transactions.amount", "transactions.transaction_type", "transactions.currency")
+OF_LINES = (*OF_LEDGER, "transactions.description")
 OF_PROFIT = ("daily_product_sales.product_sales", *OF_COST, *OF_LEDGER)
+OF_NET_PROFIT = (
+    *OF_PROFIT,
+    "daily_product_sales.shipping_credits",
+    "daily_product_sales.rebates",
+    "transactions.description",
+)
 
 CURRENCY = MartColumn(
     "currency",
@@ -53,13 +60,17 @@ PRODUCT_SALES = MartColumn(
     "Revenue from products, without tax and shipping.",
     ("daily_product_sales.product_sales",),
 )
+SHIPPING_CREDITS = MartColumn(
+    "shipping_credits", Kind.MONEY, "Shipping that the buyers paid.", ("daily_product_sales.shipping_credits",)
+)
 REBATES = MartColumn(
     "rebates", Kind.MONEY, "Promotional rebates granted to the buyers.", ("daily_product_sales.rebates",)
 )
 REFUNDS = MartColumn(
     "refunds",
     Kind.MONEY,
-    "What the ledger gave back to buyers, by the day it was posted, as a positive amount; not a part of `profit`.",
+    "What the ledger gave back to buyers, with the tax in it, by the day it was posted, as a positive amount; a part "
+    "of `net_profit`, not of `profit`.",
     OF_LEDGER,
 )
 PLATFORM_FEES = MartColumn(
@@ -67,6 +78,31 @@ PLATFORM_FEES = MartColumn(
     Kind.MONEY,
     "Fees of the marketplace, by the day they were posted, as a positive cost.",
     OF_LEDGER,
+)
+STEPS = (
+    MartColumn(
+        "advertising", Kind.MONEY, "Entries for advertising that are not of type Fee, as a positive cost.", OF_LINES
+    ),
+    MartColumn("storage", Kind.MONEY, "Entries for storage that are not of type Fee, as a positive cost.", OF_LINES),
+    MartColumn(
+        "subscriptions", Kind.MONEY, "Entries for subscriptions that are not of type Fee, as a positive cost.", OF_LINES
+    ),
+    MartColumn("reimbursements", Kind.MONEY, "What the marketplace paid for units that it lost or damaged.", OF_LINES),
+    MartColumn(
+        "other_entries",
+        Kind.MONEY,
+        "All other entries of the ledger, negative where the seller pays, without payments of buyers and payouts; "
+        "`profit_bridge_monthly` lists their kinds.",
+        OF_LINES,
+    ),
+)
+NET_PROFIT = MartColumn(
+    "net_profit",
+    Kind.MONEY,
+    "`profit + shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + "
+    "other_entries`; taxes are not a part of it. Null where `profit` is.",
+    OF_NET_PROFIT,
+    nullable=True,
 )
 PRODUCT_COST = MartColumn(
     "product_cost",

@@ -12,6 +12,7 @@ from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES
 from seller_platform.contract.datasets.user import ACCOUNTS
 from seller_platform.contract.datasets.warehouse import WAREHOUSE_STOCK
 from seller_platform.warehouse.marts.declaration import Input
+from seller_platform.warehouse.marts.formulas import FEE_LINES, PAYOUTS, STANDARD
 from seller_platform.warehouse.schema.tables import SELLER
 
 NO_CURRENCY = "XXX"
@@ -88,6 +89,22 @@ _FIGURES = """
            coalesce(sum(costed.units) FILTER (WHERE costed.unit_cost IS NULL), 0)::bigint AS units_without_cost,
            coalesce(sum(costed.sales) FILTER (WHERE costed.unit_cost IS NULL), 0) AS sales_without_cost"""
 
+_LEDGER = """
+entries AS MATERIALIZED (
+    SELECT stored.local_day, stored.sku, stored.transaction_type, stored.quantity, stored.amount,
+           coalesce(stored.currency, own.currency) AS currency, {line} AS line
+    FROM seller.transactions AS stored CROSS JOIN own
+    WHERE stored.account = %(account)s AND stored.local_day >= %(first_day)s AND stored.local_day < %(end_day)s
+)"""
+
+_STEPS = """
+           coalesce(-sum(amount) FILTER (WHERE line IN ({fees})), 0) AS fees,
+           coalesce(-sum(amount) FILTER (WHERE line = 'refunds'), 0) AS refunds,
+           coalesce(-sum(amount) FILTER (WHERE line = 'advertising'), 0) AS advertising,
+           coalesce(-sum(amount) FILTER (WHERE line = 'storage'), 0) AS storage,
+           coalesce(-sum(amount) FILTER (WHERE line = 'subscriptions'), 0) AS subscriptions,
+           coalesce(sum(amount) FILTER (WHERE line = 'reimbursements'), 0) AS reimbursements,
+           coalesce(sum(amount) FILTER (WHERE line = 'other'), 0) AS other_entries"""
 
 _STOCK = """
 newest AS MATERIALIZED (
@@ -146,6 +163,20 @@ COST_INPUTS = (Input(COST_PERIODS, required=False), Input(ACCOUNTS, required=Fal
 
 FIGURES = sql.SQL(_FIGURES)
 """Sums over `costed`: what was sold, what it cost as far as is known, and what has no valid cost."""
+
+LEDGER = sql.SQL(_LEDGER).format(line=STANDARD.line_of_entry)
+"""`entries`: the month's entries of the ledger, each with its line of the standard formula. It needs `own`."""
+
+STEPS = sql.SQL(_STEPS).format(fees=sql.SQL(", ").join(map(sql.Literal, FEE_LINES)))
+"""Sums over `entries`: fees, and the steps from profit to net profit."""
+
+COUNTED_LINES = sql.SQL("line NOT IN ({}, {})").format(sql.Literal("payments"), sql.Literal(PAYOUTS))
+"""The condition for entries that count towards net profit."""
+
+BRIDGE = sql.SQL(
+    "shipping_credits - rebates - refunds - advertising - storage - subscriptions + reimbursements + other_entries"
+)
+"""What is added to profit for net profit."""
 
 STOCK = sql.SQL(_STOCK).format(inventory_day=newest_day(INVENTORY), shelf_day=newest_day(WAREHOUSE_STOCK))
 """`stock`: the newest snapshot of the inventory with what sold in the 30 and 90 days before it, by SKU.

@@ -7,7 +7,15 @@ from psycopg import sql
 from seller_platform.contract import Kind
 from seller_platform.contract.datasets.sales import DAILY_PRODUCT_SALES, TRANSACTIONS
 from seller_platform.warehouse.marts import columns
-from seller_platform.warehouse.marts.common_queries import COST_INPUTS, FIGURES, MONTH_COSTED
+from seller_platform.warehouse.marts.common_queries import (
+    BRIDGE,
+    COST_INPUTS,
+    COUNTED_LINES,
+    FIGURES,
+    LEDGER,
+    MONTH_COSTED,
+    STEPS,
+)
 from seller_platform.warehouse.marts.declaration import (
     Chart,
     ChartForm,
@@ -17,6 +25,7 @@ from seller_platform.warehouse.marts.declaration import (
     MartColumn,
     MartParameter,
 )
+from seller_platform.warehouse.marts.formulas import STANDARD
 
 _QUERY = """
 WITH {costed},
@@ -37,25 +46,26 @@ before AS (
       AND stored.local_day >= (%(first_day)s::date - interval '1 month')::date AND stored.sku IS NOT NULL
     GROUP BY stored.sku, own.currency
 ),
-ledger AS (
-    SELECT stored.sku, coalesce(stored.currency, own.currency) AS currency,
-           coalesce(sum(stored.quantity) FILTER (WHERE transaction_type = 'Refund'), 0)::bigint AS units_refunded,
-           coalesce(-sum(stored.amount) FILTER (WHERE transaction_type = 'Refund'), 0) AS refunds,
-           coalesce(-sum(stored.amount) FILTER (WHERE transaction_type = 'Fee'), 0) AS fees
-    FROM seller.transactions AS stored CROSS JOIN own
-    WHERE stored.account = %(account)s AND stored.local_day >= %(first_day)s AND stored.local_day < %(end_day)s
-      AND stored.transaction_type IN ('Refund', 'Fee') AND stored.sku IS NOT NULL
-    GROUP BY 1, 2
+{ledger},
+charged AS (
+    SELECT sku, currency,
+           coalesce(sum(quantity) FILTER (WHERE line = 'refunds'), 0)::bigint AS units_refunded, {steps}
+    FROM entries
+    WHERE {counted} AND sku IS NOT NULL
+    GROUP BY sku, currency
 ),
 merged AS (
     SELECT sku, currency, coalesce(now.asin, before.asin) AS asin,
            coalesce(now.product_name, before.product_name) AS product_name,
            coalesce(units, 0) AS units, coalesce(sales, 0) AS sales, coalesce(rebates, 0) AS rebates,
+           coalesce(shipping_credits, 0) AS shipping_credits, coalesce(advertising, 0) AS advertising,
+           coalesce(storage, 0) AS storage, coalesce(subscriptions, 0) AS subscriptions,
+           coalesce(reimbursements, 0) AS reimbursements, coalesce(other_entries, 0) AS other_entries,
            coalesce(units_refunded, 0) AS units_refunded, coalesce(refunds, 0) AS refunds, coalesce(fees, 0) AS fees,
            CASE WHEN coalesce(units_without_cost, 0) = 0 THEN coalesce(known_cost, 0) ELSE known_cost END AS cost,
            coalesce(units_without_cost, 0) AS units_without_cost, coalesce(units_before, 0) AS units_before,
            coalesce(sales_before, 0) AS sales_before
-    FROM now FULL JOIN before USING (sku, currency) FULL JOIN ledger USING (sku, currency)
+    FROM now FULL JOIN before USING (sku, currency) FULL JOIN charged USING (sku, currency)
 ),
 ranked AS (
     SELECT *, CASE WHEN units_without_cost = 0 THEN sales - cost - fees END AS profit,
@@ -74,38 +84,46 @@ SELECT %(first_day)s::date, sku, currency, asin, product_name, units, sales,
             ELSE 'C' END,
        rebates, units_refunded, refunds, fees, cost, profit, round(100 * profit / nullif(sales, 0), 2),
        round(100 * profit / nullif(cost, 0), 2), units_without_cost, units_before, sales_before,
-       round(100 * (sales - sales_before) / nullif(abs(sales_before), 0), 2)
+       round(100 * (sales - sales_before) / nullif(abs(sales_before), 0), 2), shipping_credits,
+       advertising, storage, subscriptions, reimbursements, other_entries, profit + {bridge}
 FROM ranked
 """
 
 _SUMS = """
 SELECT * FROM (
-    SELECT sum(units) AS units, sum(product_sales) AS sales, sum(platform_fees) AS fees, sum(refunds) AS refunds
+    SELECT sum(units) AS units, sum(product_sales) AS sales, sum(platform_fees) AS fees, sum(refunds) AS refunds,
+           sum(shipping_credits - rebates) AS others,
+           sum(reimbursements + other_entries - platform_fees - refunds - advertising - storage - subscriptions)
+               AS counted
     FROM marts.product_performance_monthly
     WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s
 ) AS here
 CROSS JOIN (
-    SELECT sum(units_ordered) AS units_of_input, sum(product_sales) AS sales_of_input
+    SELECT sum(units_ordered) AS units_of_input, sum(product_sales) AS sales_of_input,
+           coalesce(sum(shipping_credits), 0) - coalesce(sum(rebates), 0) AS others_of_input
     FROM seller.daily_product_sales
     WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND sku IS NOT NULL
 ) AS sold
 CROSS JOIN (
     SELECT -sum(amount) FILTER (WHERE transaction_type = 'Fee') AS fees_of_input,
-           -sum(amount) FILTER (WHERE transaction_type = 'Refund') AS refunds_of_input
-    FROM seller.transactions
+           -sum(amount) FILTER (WHERE transaction_type = 'Refund') AS refunds_of_input,
+           sum(amount) FILTER (WHERE {counted}) AS counted_of_input
+    FROM (SELECT *, {line} AS line FROM seller.transactions) AS entries
     WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND sku IS NOT NULL
 ) AS ledger
-WHERE (coalesce(units, 0), coalesce(sales, 0), coalesce(fees, 0), coalesce(refunds, 0))
-   <> (coalesce(units_of_input, 0), coalesce(sales_of_input, 0), coalesce(fees_of_input, 0),
-       coalesce(refunds_of_input, 0))
+WHERE (coalesce(units, 0), coalesce(sales, 0), coalesce(others, 0), coalesce(fees, 0), coalesce(refunds, 0),
+       coalesce(counted, 0))
+   <> (coalesce(units_of_input, 0), coalesce(sales_of_input, 0), others_of_input, coalesce(fees_of_input, 0),
+       coalesce(refunds_of_input, 0), coalesce(counted_of_input, 0))
 """
 
 _IMPOSSIBLE = """
-SELECT sku, currency, units, units_without_cost, product_cost, rank, abc_class
+SELECT sku, currency, units, units_without_cost, product_cost, profit, net_profit, rank, abc_class
 FROM marts.product_performance_monthly
 WHERE account = %(account)s AND month >= %(first_day)s AND month < %(end_day)s
   AND (units < 0 OR units_without_cost NOT BETWEEN 0 AND units OR product_cost < 0
-       OR (rank IS NULL) <> (abc_class IS NULL) OR (units_without_cost > 0 AND profit IS NOT NULL))
+       OR (rank IS NULL) <> (abc_class IS NULL) OR (units_without_cost > 0 AND profit IS NOT NULL)
+       OR net_profit IS DISTINCT FROM profit + {bridge})
 """
 
 _CHART = """
@@ -118,7 +136,8 @@ LIMIT 10
 
 PRODUCT_PERFORMANCE_MONTHLY = Mart(
     name="product_performance_monthly",
-    doc="Sales, cost, fees and profit of one SKU in one month and currency, its rank, and what it sold before.",
+    doc="Sales, cost, fees, profit and net profit of one SKU in one month and currency, its rank, and what it sold "
+    "before.",
     day="month",
     columns=(
         columns.MONTH,
@@ -195,6 +214,9 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
             ("daily_product_sales.product_sales",),
             nullable=True,
         ),
+        columns.SHIPPING_CREDITS,
+        *(replace(column, of=(*column.of, "transactions.sku")) for column in columns.STEPS),
+        replace(columns.NET_PROFIT, of=(*columns.OF_NET_PROFIT, "transactions.sku")),
     ),
     inputs=(Input(DAILY_PRODUCT_SALES, required=False, months_before=1), Input(TRANSACTIONS), *COST_INPUTS),
     parameters=(
@@ -203,19 +225,21 @@ PRODUCT_PERFORMANCE_MONTHLY = Mart(
             "b_percent", 95, "Percent of the sales that the SKUs of the classes A and B make together.", maximum=100
         ),
     ),
-    query=sql.SQL(_QUERY).format(costed=MONTH_COSTED, figures=FIGURES),
+    query=sql.SQL(_QUERY).format(
+        costed=MONTH_COSTED, figures=FIGURES, ledger=LEDGER, steps=STEPS, counted=COUNTED_LINES, bridge=BRIDGE
+    ),
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",
-            "Units and sales add up to those of seller.daily_product_sales, fees and refunds to those of "
-            "seller.transactions, of the rows that name a SKU.",
-            sql.SQL(_SUMS),
+            "Units and sales add up to those of seller.daily_product_sales, fees, refunds and all other entries that "
+            "count to those of seller.transactions, of the rows that name a SKU.",
+            sql.SQL(_SUMS).format(counted=COUNTED_LINES, line=STANDARD.line_of_entry),
         ),
         MartCheck(
             "values_are_possible",
             "Units and costs are not negative, units without cost are a part of the units and leave the profit open, "
-            "and what has a rank has a class.",
-            sql.SQL(_IMPOSSIBLE),
+            "net profit follows from the amounts beside it, and what has a rank has a class.",
+            sql.SQL(_IMPOSSIBLE).format(bridge=BRIDGE),
             is_warning=True,
         ),
     ),

@@ -3,13 +3,16 @@
 from seller_platform.warehouse.marts.account_profit_daily import ACCOUNT_PROFIT_DAILY
 from seller_platform.warehouse.marts.cost_coverage import COST_COVERAGE
 from seller_platform.warehouse.marts.declaration import Mart
+from seller_platform.warehouse.marts.formulas import STANDARD, Formula
 from seller_platform.warehouse.marts.inventory_health import INVENTORY_HEALTH
 from seller_platform.warehouse.marts.product_performance_monthly import PRODUCT_PERFORMANCE_MONTHLY
+from seller_platform.warehouse.marts.profit_bridge_monthly import PROFIT_BRIDGE_MONTHLY, bridge_of
 from seller_platform.warehouse.marts.restock_plan import RESTOCK_PLAN
 from seller_platform.warehouse.marts.settlement_reconciliation import SETTLEMENT_RECONCILIATION
 
 MARTS: tuple[Mart, ...] = (
     ACCOUNT_PROFIT_DAILY,
+    PROFIT_BRIDGE_MONTHLY,
     PRODUCT_PERFORMANCE_MONTHLY,
     INVENTORY_HEALTH,
     RESTOCK_PLAN,
@@ -17,6 +20,13 @@ MARTS: tuple[Mart, ...] = (
     COST_COVERAGE,
 )
 """Every mart, in the order in which they are listed."""
+
+
+def marts_with(own: Formula | None) -> tuple[Mart, ...]:
+    """Return every mart, with the lines of one's own formula beside the standard one."""
+    if own is None:
+        return MARTS
+    return tuple(bridge_of(STANDARD, own) if mart is PROFIT_BRIDGE_MONTHLY else mart for mart in MARTS)
 
 
 def mart_named(name: str) -> Mart:

@@ -1,4 +1,4 @@
-"""Differences between orders, daily sales, ledger and statistics of a day."""
+"""Differences between orders, daily sales, ledger, payouts and statistics of a day."""
 
 from dataclasses import replace
 
@@ -18,6 +18,7 @@ from seller_platform.warehouse.marts.declaration import (
     MartColumn,
     MartParameter,
 )
+from seller_platform.warehouse.marts.formulas import PAYOUTS, STANDARD
 
 _OF_ORDERS = ("orders.order_total", "orders.order_status", "orders.currency_code", "orders.purchase_date")
 _OF_SALES = tuple(
@@ -32,6 +33,7 @@ _OF_FOUND = (
     "sales_by_date.platform_fees",
 )
 _OF_BOTH = tuple(dict.fromkeys((*_OF_EXPECTED, *_OF_FOUND)))
+_PAYOUTS = {"line": STANDARD.line_of_entry, "payouts": sql.Literal(PAYOUTS)}
 
 _QUERY = """
 WITH {own},
@@ -96,6 +98,66 @@ statistics AS MATERIALIZED (
     WHERE stored.account = %(account)s AND stored.local_day >= %(first_day)s AND stored.local_day < %(end_day)s
     GROUP BY 1, 2
 ),
+entries AS MATERIALIZED (
+    SELECT stored.local_day, stored.posted_date, coalesce(stored.currency, own.currency) AS currency, stored.amount,
+           {line} = {payouts} AS is_payout
+    FROM seller.transactions AS stored CROSS JOIN own
+    WHERE stored.account = %(account)s AND stored.local_day >= (%(first_day)s::date - interval '1 month')::date
+      AND stored.local_day < (%(end_day)s::date + interval '2 months')::date AND stored.amount IS NOT NULL
+),
+payouts AS MATERIALIZED (
+    SELECT local_day, currency, max(posted_date) AS moment, -sum(amount) AS amount
+    FROM entries
+    WHERE is_payout
+    GROUP BY local_day, currency
+),
+earnings AS MATERIALIZED (
+    -- In days since the month began; half a day later for what was posted after the payout of its day.
+    SELECT entries.local_day - %(first_day)s::date + CASE WHEN posted_date > moment THEN 0.5 ELSE 0 END AS position,
+           currency, sum(entries.amount) AS amount
+    FROM entries LEFT JOIN payouts USING (local_day, currency)
+    WHERE NOT is_payout
+    GROUP BY 1, 2
+),
+periods AS (
+    SELECT local_day, currency, amount, false AS is_open,
+           lag(local_day) OVER (PARTITION BY currency ORDER BY local_day) AS previous_day
+    FROM payouts
+    UNION ALL
+    SELECT told.last_day, currency, 0, true, max(local_day)
+    FROM payouts CROSS JOIN told
+    GROUP BY told.last_day, currency
+    HAVING max(local_day) < told.last_day
+),
+earned AS (
+    -- What was posted between two payouts; and between the same numbers of days before them, for a payout pays what was
+    -- posted until its period closed.
+    SELECT periods.*, closing.days, CASE WHEN previous_day IS NOT NULL THEN coalesce((
+               SELECT sum(earnings.amount)
+               FROM earnings
+               WHERE earnings.currency = periods.currency
+                 AND position > previous_day - %(first_day)s::date - closing.days
+                                + CASE WHEN closing.days = 0 THEN 0.25 ELSE 0.75 END
+                 AND position <= local_day - %(first_day)s::date - closing.days
+                                 + CASE WHEN closing.days = 0 AND NOT is_open THEN 0.25 ELSE 0.75 END
+           ), 0) END AS earned
+    FROM periods
+    CROSS JOIN generate_series(0, %(closing_days)s::integer) AS closing (days)
+    WHERE local_day >= %(first_day)s AND local_day < %(end_day)s AND (closing.days = 0 OR NOT is_open)
+),
+closed AS (
+    SELECT DISTINCT ON (local_day, currency) local_day, currency, earned
+    FROM earned
+    ORDER BY local_day, currency, abs(amount - earned), days
+),
+settled AS (
+    SELECT local_day, currency, whole.earned, whole.amount,
+           CASE WHEN NOT is_open THEN closed.earned - whole.earned
+                WHEN whole.earned < 0 OR local_day - previous_day <= %(payout_days)s::integer THEN -whole.earned
+                ELSE 0 END AS carried_over
+    FROM earned AS whole JOIN closed USING (local_day, currency)
+    WHERE whole.days = 0
+),
 -- Without any row, the statistics are not loaded; without one of a day, they know nothing of the day.
 has_statistics AS MATERIALIZED (SELECT EXISTS (SELECT FROM statistics) AS known),
 compared AS (
@@ -115,6 +177,8 @@ compared AS (
            CASE WHEN NOT coalesce(charged.is_mixed, false) THEN coalesce(charged.fees, 0) END,
            CASE WHEN has_statistics.known THEN coalesce(statistics.fees, 0) END, 0
     FROM charged FULL JOIN statistics USING (local_day, currency) CROSS JOIN has_statistics
+    UNION ALL
+    SELECT local_day, currency, 'earnings and payouts', earned, amount, coalesce(carried_over, 0) FROM settled
 ),
 measured AS (
     SELECT *, found - expected AS difference, found - expected - explained AS unexplained,
@@ -135,7 +199,8 @@ _SUMS = """
 SELECT * FROM (
     SELECT sum(expected) FILTER (WHERE comparison = 'orders and daily sales') AS orders,
            sum(expected) FILTER (WHERE comparison = 'orders and payments') AS orders_to_pay,
-           sum(found) FILTER (WHERE comparison = 'orders and daily sales') AS daily_sales
+           sum(found) FILTER (WHERE comparison = 'orders and daily sales') AS daily_sales,
+           sum(found) FILTER (WHERE comparison = 'earnings and payouts') AS paid_out
     FROM marts.settlement_reconciliation
     WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
 ) AS here
@@ -151,8 +216,14 @@ CROSS JOIN (
     FROM seller.daily_product_sales
     WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s
 ) AS sold
-WHERE (coalesce(orders, 0), coalesce(orders_to_pay, 0), coalesce(daily_sales, 0))
-   <> (coalesce(orders_of_input, 0), coalesce(orders_of_input, 0), daily_sales_of_input)
+CROSS JOIN (
+    SELECT -sum(amount) AS paid_out_of_input
+    FROM seller.transactions
+    WHERE account = %(account)s AND local_day >= %(first_day)s AND local_day < %(end_day)s AND {line} = {payouts}
+) AS ledger
+WHERE (coalesce(orders, 0), coalesce(orders_to_pay, 0), coalesce(daily_sales, 0), coalesce(paid_out, 0))
+   <> (coalesce(orders_of_input, 0), coalesce(orders_of_input, 0), daily_sales_of_input,
+       coalesce(paid_out_of_input, 0))
 """
 
 _IMPOSSIBLE = """
@@ -191,7 +262,8 @@ SETTLEMENT_RECONCILIATION = Mart(
         MartColumn(
             "local_day",
             Kind.DATE,
-            "The day, in the account's time zone: of the order, for what was sold and paid; of the posting, for fees.",
+            "The day, in the account's time zone: of the order, for what was sold and paid; of the posting, for fees; "
+            "of the payout. What is not paid out yet has the last day of the ledger.",
             ("orders.purchase_date", "daily_product_sales.date", "transactions.posted_date", "sales_by_date.date"),
             key=True,
         ),
@@ -201,13 +273,14 @@ SETTLEMENT_RECONCILIATION = Mart(
             Kind.TEXT,
             "`orders and daily sales` (totals of order lines that are not cancelled; product sales, taxes and shipping "
             "less rebates), `orders and payments` (the same totals; what the ledger paid for these orders within two "
-            "months), `daily sales and statistics` (product sales), or `fees and statistics` (platform fees).",
+            "months), `daily sales and statistics` (product sales), `fees and statistics` (platform fees), or "
+            "`earnings and payouts` (all entries of the ledger between two payouts; the second payout).",
             key=True,
         ),
         MartColumn(
             "expected",
             Kind.MONEY,
-            "What the first source says; null where it cannot be told in this currency.",
+            "What the first source says; null where it cannot be told in this currency, and for the first payout.",
             _OF_EXPECTED,
             nullable=True,
         ),
@@ -223,8 +296,10 @@ SETTLEMENT_RECONCILIATION = Mart(
             "explained",
             Kind.MONEY,
             "The part of the difference that is as it should be: orders outside the marketplace, orders that are not "
-            "shipped, and orders so new that the ledger as it is loaded may not know their payment.",
-            (*_OF_ORDERS, "orders.sales_channel", "transactions.posted_date"),
+            "shipped, and orders so new that the ledger as it is loaded may not know their payment. Of payouts, the "
+            "balance carried over: what was posted after the period of the payout had closed, less the same of the "
+            "payout before; and what is not paid out yet.",
+            (*_OF_ORDERS, "orders.sales_channel", "transactions.posted_date", *columns.OF_LINES),
             nullable=True,
         ),
         MartColumn("unexplained", Kind.MONEY, "`difference - explained`.", _OF_BOTH, nullable=True),
@@ -245,20 +320,23 @@ SETTLEMENT_RECONCILIATION = Mart(
     inputs=(
         Input(ORDERS),
         Input(DAILY_PRODUCT_SALES),
-        Input(TRANSACTIONS, required=False, months_after=2),
+        Input(TRANSACTIONS, required=False, months_before=1, months_after=2),
         Input(SALES_BY_DATE, required=False),
         Input(ACCOUNTS, required=False),
     ),
     parameters=(
         MartParameter("tolerance_basis_points", 10, "Hundredths of a percent that may stay unexplained."),
         MartParameter("settlement_days", 21, "Days from an order until the ledger should have paid for it."),
+        MartParameter("closing_days", 7, "Days before a payout within which its period closes.", maximum=28),
+        MartParameter("payout_days", 31, "Days from a payout until the next one should have come."),
     ),
-    query=sql.SQL(_QUERY).format(own=OWN_CURRENCY),
+    query=sql.SQL(_QUERY).format(own=OWN_CURRENCY, **_PAYOUTS),
     checks=(
         MartCheck(
             "sums_agree_with_the_inputs",
-            "Orders add up to seller.orders without those cancelled, daily sales to seller.daily_product_sales.",
-            sql.SQL(_SUMS),
+            "Orders add up to seller.orders without those cancelled, daily sales to seller.daily_product_sales, "
+            "payouts to those of seller.transactions.",
+            sql.SQL(_SUMS).format(**_PAYOUTS),
         ),
         MartCheck(
             "values_are_possible",

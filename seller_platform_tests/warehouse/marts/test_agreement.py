@@ -26,8 +26,9 @@ pytestmark = pytest.mark.slow
 Built = tuple[Database, Mapping[tuple[str, str, Window | None], Build]]
 
 _SAYS_SOMETHING = {
-    "account_profit_daily": "profit > 0 AND platform_fees > 0 AND refunds > 0",
-    "product_performance_monthly": "profit > 0 AND sales_change IS NOT NULL AND abc_class = 'B'",
+    "account_profit_daily": "profit > 0 AND platform_fees > 0 AND refunds > 0 AND net_profit < profit",
+    "profit_bridge_monthly": "line = 'advertising' AND part = 'step' AND amount < 0",
+    "product_performance_monthly": "profit > net_profit AND sales_change IS NOT NULL AND abc_class = 'B'",
     "inventory_health": "stock_out_risk = 'critical' AND days_of_cover > 0",
     "restock_plan": "urgency = 'now' AND to_buy > 0",
     "settlement_reconciliation": "comparison = 'orders and payments' AND verdict = 'explained' AND explained < 0",
