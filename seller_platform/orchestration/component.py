@@ -34,6 +34,7 @@ from seller_platform.orchestration.placement import Placement
 from seller_platform.orchestration.resources import SellerApiResource, WarehouseResource
 from seller_platform.settings import OWNER, Settings, read_settings
 from seller_platform.warehouse.loads.history_start import history_start_of
+from seller_platform.warehouse.marts.formulas import own_formula
 
 _PART = re.compile(r"[A-Za-z0-9_]+")
 
@@ -175,6 +176,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
 
         Raises:
             InvalidComponentError: The attributes contradict each other, or name an unknown dataset.
+            FormulaError: The profit formula of the settings cannot be used.
         """
         datasets, placement = self._datasets(), self._placement()
         refreshed = [each for each in REFRESHED if each in datasets]
@@ -191,7 +193,7 @@ class SellerPlatformComponent(dg.Component, dg.Model, dg.Resolvable):
                     resources=_resources(self.history_start),
                 ),
                 discovery_definitions(placement=placement),
-                mart_definitions(history_start, placement, datasets),
+                mart_definitions(history_start, placement, datasets, own_formula(settings.profit_formula)),
                 freshness_definitions(placement, datasets=refreshed),
                 export_definitions(history_start, settings.export_dir, placement, datasets),
                 schedule_definitions(history_start, refreshed, placement, running=running),

@@ -4,6 +4,7 @@ import os
 import re
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from html import unescape
 from urllib.parse import urljoin
 
@@ -12,17 +13,25 @@ import httpx
 
 from seller_platform.cli.connect import connect_upstream
 from seller_platform.cli.installation import Installation, open_installation
-from seller_platform.cli.output import Output, json_option
+from seller_platform.cli.output import Output, json_option, printable
 from seller_platform.cli.sandbox.local_stack import USER_EMAIL, LocalStack, open_local_stack
 from seller_platform.cli.sync import SliceOptions, problem_of, report, run_sync
 from seller_platform.contract import REFRESHED
 from seller_platform.errors import AuthorizationDeniedError, CheckFailedError
 from seller_platform.ingest.connections.upstream import DEFAULT_CONNECTION, Upstream
 from seller_platform.settings import read_settings
-from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.connections.accounts import KnownAccount, accounts
 from seller_platform.warehouse.loads.fingerprints import fingerprints
 from seller_platform.warehouse.loads.history_start import extend_history
+from seller_platform.warehouse.marts.insights import build_insights
 from seller_platform.warehouse.postgres.database import Database
+
+_COMMANDS_TO_SEE_MORE = (
+    'Rows:   `seller-platform query "SELECT sku, product_sales, profit, net_profit '
+    'FROM marts.product_performance_monthly WHERE rank <= 10 ORDER BY account, month, rank"`',
+    "Charts: `seller-platform dev`, then http://127.0.0.1:3000/assets/marts/account_profit_daily",
+    "UI:     `seller-platform dev`, then http://127.0.0.1:3000",
+)
 
 
 @click.command()
@@ -39,9 +48,12 @@ def demo(*, output: Output) -> None:
             connect_local_stack(installation, stack, output)
             synced = run_sync(installation, SliceOptions(full=True), output)
             problem = problem_of(synced) or _difference(installation, stack)
+            lines = [] if problem else _insights(installation, output)
     report(output, synced, problem)
     output.say("Every row is stored exactly as the sandbox holds it.")
     output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
+    for line in lines:
+        output.line(line)
 
 
 def connect_local_stack(installation: Installation, stack: LocalStack, output: Output) -> Sequence[KnownAccount]:
@@ -79,6 +91,31 @@ def approve(url: str, email: str, password: str) -> None:
             page = browser.post(urljoin(str(page.url), unescape(action[1]) if action else ""), data=fields)
         if not page.is_success:
             raise AuthorizationDeniedError(f"the approval ended with HTTP {page.status_code}")
+
+
+def _insights(installation: Installation, output: Output) -> list[str]:
+    """Build the marts of what to look at today, and return it in lines, with the commands to see more."""
+    known = accounts(installation.database)
+    titles = {each.key: each.account.title for each in known}
+    with output.progress("Building the marts", None):
+        found = build_insights(installation.database, [each.key for each in known], datetime.now(UTC).date())
+    month = f"{found.month.start:%B %Y}"
+    stock, margin, cost = found.runs_out, found.margin_fell, found.without_cost
+    lines = ["Nothing runs out this week."]
+    if stock:
+        others = f"; {stock.products} products do in all" if stock.products > 1 else ""
+        lines = [f"Runs out this week: {stock.product} of {titles[stock.account]}, on {stock.day}{others}."]
+    if margin:
+        lines.append(
+            f"Margin fell most in {month}: {margin.product} of {titles[margin.account]}, from {margin.before:.1f} to "
+            f"{margin.after:.1f} percent of its sales."
+        )
+    if cost:
+        lines.append(
+            f"Sales without a cost in {month}: {cost.sales:,.2f} {cost.currency} of {titles[cost.account]}, which are "
+            f"{cost.percent} percent of its sales."
+        )
+    return ["", *(" ".join(printable(line).split()) for line in lines), "", *_COMMANDS_TO_SEE_MORE]
 
 
 def _difference(installation: Installation, stack: LocalStack) -> CheckFailedError | None:

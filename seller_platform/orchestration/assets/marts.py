@@ -39,8 +39,9 @@ from seller_platform.orchestration.partitions import (
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.resources import WarehouseResource
 from seller_platform.warehouse.connections.accounts import KnownAccount
-from seller_platform.warehouse.marts import MARTS, Chart, ChartForm, Input, Mart
+from seller_platform.warehouse.marts import Chart, ChartForm, Input, Mart, marts_with
 from seller_platform.warehouse.marts.builds import Build, CheckResult, build_partition, chosen_parameters, recheck
+from seller_platform.warehouse.marts.formulas import Formula
 from seller_platform.warehouse.marts.tables import mart_table_for
 
 GROUP = "marts"
@@ -53,14 +54,18 @@ _UNCHANGED = Judgement(passed=True, description="Neither rows nor inputs changed
 
 
 def mart_definitions(
-    history_start: date, placement: Placement = WHOLE, datasets: Collection[Dataset] = DATASETS
+    history_start: date,
+    placement: Placement = WHOLE,
+    datasets: Collection[Dataset] = DATASETS,
+    formula: Formula | None = None,
 ) -> dg.Definitions:
     """Return the assets and the sensor of marts, without the resource `warehouse`.
 
     Args:
         datasets: The datasets that have assets; a mart with another input is left out.
+        formula: A profit formula of one's own.
     """
-    marts = marts_of(datasets)
+    marts = marts_of(datasets, formula)
     if not marts:
         return dg.Definitions()
     sensor = following_sensor(
@@ -71,9 +76,9 @@ def mart_definitions(
     return dg.Definitions(assets=[mart_asset(mart, history_start, placement) for mart in marts], sensors=[sensor])
 
 
-def marts_of(datasets: Collection[Dataset]) -> list[Mart]:
+def marts_of(datasets: Collection[Dataset], formula: Formula | None = None) -> list[Mart]:
     """Return the marts whose inputs are all among these datasets."""
-    return [mart for mart in MARTS if all(each.dataset in datasets for each in mart.inputs)]
+    return [mart for mart in marts_with(formula) if all(each.dataset in datasets for each in mart.inputs)]
 
 
 def mart_key(mart: Mart) -> dg.AssetKey:

@@ -1,6 +1,7 @@
 """Formulas of profit: the line that each entry of the ledger belongs to, and what counts.
 
-`STANDARD` is the formula of the marts. A file with a formula of one's own is read beside it:
+`STANDARD` is the formula of the marts. SELLER_PLATFORM_PROFIT_FORMULA names a file with a formula of one's own, which
+`marts.profit_bridge_monthly` has beside it:
 
     formula: cash                  # its name in `marts.profit_bridge_monthly`
     beside: [product_cost]         # what counts of sales and costs, which the ledger does not have
@@ -17,7 +18,7 @@
           - {type: Fee, description: "*advertis*"}
 
 An entry belongs to the first line that names it; letters must match in case, and `*` stands for any text. Without a
-type or description, entries with any are named, and those without one, too.
+type or description, entries with any are named, and those without one, too; `""` names those without.
 """
 
 from collections.abc import Iterator, Sequence
@@ -152,6 +153,15 @@ FEE_LINES = tuple(line.name for line in STANDARD.lines if line.part is Part.PROF
 
 PAYOUTS = "payouts"
 """The line of transfers to the bank account."""
+
+
+def own_formula(path: Path | None) -> Formula | None:
+    """Return the formula of the file that the setting names, if it names one.
+
+    Raises:
+        FormulaError: The file cannot be used.
+    """
+    return None if path is None else read_formula(path)
 
 
 def read_formula(path: Path) -> Formula:
