@@ -2,6 +2,7 @@
 
 - `cli`: the `seller-platform` command
 - `dagster`: public names for other Dagster projects
+- `reading`: stored rows as DataFrames, by the function `read`
 - `orchestration`: Dagster's definitions
 - `service`: the API served over HTTP from the warehouse
 - `sandbox`: invented sellers
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # pandas and SQLAlchemy take most of a second to import: a na
     from seller_platform.cli.installation import open_warehouse
     from seller_platform.contract import Window, dataset_named
     from seller_platform.orchestration.component import SellerPlatformComponent
+    from seller_platform.reading import read
     from seller_platform.warehouse.marts import mart_named
     from seller_platform.warehouse.readers.frames import read_frame, read_mart
 
@@ -40,6 +42,7 @@ __all__ = [
     "dataset_named",
     "mart_named",
     "open_warehouse",
+    "read",
     "read_frame",
     "read_mart",
 ]
@@ -50,6 +53,7 @@ _MODULES = {
     "dataset_named": "seller_platform.contract",
     "mart_named": "seller_platform.warehouse.marts",
     "open_warehouse": "seller_platform.cli.installation",
+    "read": "seller_platform.reading",
     "read_frame": "seller_platform.warehouse.readers.frames",
     "read_mart": "seller_platform.warehouse.readers.frames",
 }

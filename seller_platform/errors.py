@@ -24,6 +24,8 @@ from typing import ClassVar
 from seller_platform.commands import runnable
 
 _ACCOUNTS_NAMED = 20
+_STATEMENT_SHOWN = 70
+"""How many characters of a line are shown around an error."""
 
 
 class SellerPlatformError(Exception):
@@ -105,12 +107,12 @@ class UnknownDatasetError(RequestError):
 class UnknownRelationError(RequestError):
     """No asset or table of Seller Platform has that name."""
 
-    next_step = "Take one of the assets that the message lists."
+    next_step = "Take one of the names that the message lists."
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name, self.known = name, tuple(known)
         super().__init__(
-            f"there is no asset {name!r} here{did_you_mean(name, known)}; choose one of {', '.join(known)}"
+            f"there is no asset or table {name!r}{did_you_mean(name, known)}; choose one of {', '.join(known)}"
         )
 
 
@@ -127,11 +129,38 @@ class InexactNumberError(RequestError):
 class NotLoadedError(RequestError):
     """A slice was never loaded, so an empty result could be wrong."""
 
-    next_step = "Load it first: `seller-platform sync`, or a backfill of the asset that the message names."
+    next_step = "Load it first: run the command that the message names, or materialize the asset."
 
-    def __init__(self, table: str, wanted: str) -> None:
-        self.table = table
-        super().__init__(f"never loaded: {wanted}. Materialize {table.replace('.', '/')} for the partition first")
+    def __init__(
+        self, table: str, wanted: str, *, accounts: Sequence[str] = (), months: tuple[date, date] | None = None
+    ) -> None:
+        self.table, self.accounts, self.months = table, tuple(accounts), months
+        schema, _, name = table.partition(".")
+        words = {
+            "marts": ["marts", "build", name],
+            "seller.accounts": ["sync"],
+            "seller.report_rows": ["report", "request"],
+        }
+        command = words.get(schema) or words.get(table) or ["sync", "--dataset", name]
+        command += [word for account in accounts for word in ("--account", account)]
+        if months is not None:
+            command += ["--from", f"{months[0]:%Y-%m}", "--to", f"{months[1]:%Y-%m}"]
+        super().__init__(
+            f"never loaded: {wanted}. Run `seller-platform {shlex.join(command)}`, or materialize "
+            f"{table.replace('.', '/')} for the partition"
+        )
+
+
+class NothingStoredError(RequestError):
+    """A home folder or a database has no rows of Seller Platform, because nothing was connected there yet."""
+
+    next_step = (
+        "Run `seller-platform connect` and `seller-platform sync`, or name the home or the database that has rows."
+    )
+
+    def __init__(self, where: str, hint: str = "") -> None:
+        self.where = where
+        super().__init__(f"nothing was ever connected in {where}{hint}", with_step=True)
 
 
 class ReadOnlyAssetError(RequestError):
@@ -152,6 +181,39 @@ class ReaderError(RequestError):
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
         super().__init__(f"{name!r} {problem}", with_step=True)
+
+
+class StatementError(RequestError):
+    """PostgreSQL refused a statement of `seller-platform query`."""
+
+    next_step = "Correct the statement where the message points, and run the command again."
+
+    def __init__(self, problem: str, statement: str, *, position: int | None = None, hint: str | None = None) -> None:
+        self.problem, self.position, self.hint = problem, position, hint
+        lines = [problem]
+        if position is not None:
+            before = statement[: position - 1]
+            line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
+            lines = [f"{problem}, line {line}, column {column + 1}"]
+            first = max(0, column - _STATEMENT_SHOWN // 2)
+            shown = statement.split("\n")[line - 1].replace("\t", " ")[first : first + _STATEMENT_SHOWN]
+            lines += [f"  {shown}", f"  {' ' * (column - first)}^"]
+        if hint:
+            lines.append(f"Hint: {hint.removesuffix('.')}.")
+        super().__init__("\n".join(lines))
+
+
+class StatementForbiddenError(RequestError):
+    """A statement of `seller-platform query` reads or changes what it may not."""
+
+    next_step = (
+        "Read the schemas seller, history and marts, and of platform what the command `database reader` lists; the others "
+        "have secrets."
+    )
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem, with_step=True)
 
 
 class UnknownLoadError(RequestError):
@@ -1164,6 +1226,18 @@ class EmbeddedServerError(WarehouseError):
     def __init__(self, folder: str, problem: str) -> None:
         self.folder = folder
         super().__init__(f"the embedded PostgreSQL server in {folder} does not start: {problem}", with_step=True)
+
+
+class OutdatedSchemaError(WarehouseError):
+    """An older version of this program made the database."""
+
+    next_step = "Run `seller-platform migrate`: reading alone does not change a database."
+
+    def __init__(self, stored: str) -> None:
+        self.stored = stored
+        super().__init__(
+            f"the database is at schema version {stored}, and this program reads a newer one", with_step=True
+        )
 
 
 class SchemaVersionError(WarehouseError):

@@ -196,6 +196,22 @@ def conninfo(url: str) -> str:
     return make_conninfo("", **parameters(url))
 
 
+def readable_version(database: Database) -> str | None:
+    """Return the migration that the schemas are at, for a user who may only read; None where there are none yet.
+
+    The readers of the database may not read the version: their grants follow each migration, so it is the newest.
+    """
+    statement = f"SELECT has_table_privilege(to_regclass('{VERSION_SCHEMA}.{VERSION_TABLE}'), 'SELECT')"
+    try:
+        with database.begin() as connection:
+            may_read = connection.execute(text(statement)).scalar_one()
+            return revisions()[-1] if may_read is False else _version(connection)
+    except WarehouseUnavailableError as error:
+        if isinstance(error.__cause__, OperationalError) and "does not exist" in str(error.__cause__.orig):
+            return None
+        raise
+
+
 @cache
 def revisions() -> tuple[str, ...]:
     """Return the numbers of this program's migrations, oldest first. Their files begin with them."""

@@ -3,6 +3,7 @@
 from functools import cache
 from pathlib import Path
 
+from seller_platform.errors import NothingStoredError
 from seller_platform.files import make_private_folder
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
@@ -23,6 +24,29 @@ def warehouse_url(settings: Settings) -> str:
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
     return embedded_server(settings.home, settings.root_data_folder).database(WAREHOUSE)
+
+
+def stored_warehouse_url(settings: Settings) -> str:
+    """Return the URL of a warehouse that exists; nothing is created.
+
+    The embedded server is started if it does not run, and runs until this process ends.
+
+    Raises:
+        EmbeddedServerError: The embedded server does not start.
+        NothingStoredError: The home folder has no database.
+    """
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    if not has_database(settings.home):
+        has_sandbox = has_database(settings.home / SANDBOX)
+        hint = f" (`seller-platform demo` stored its rows in {settings.home / SANDBOX})" if has_sandbox else ""
+        raise NothingStoredError(str(settings.home), hint)
+    return embedded_server(settings.home, settings.root_data_folder).url(WAREHOUSE)
+
+
+def has_database(home: Path) -> bool:
+    """Whether a home folder has an embedded server."""
+    return (home / EMBEDDED_FOLDER / "data").exists()
 
 
 def sandbox_url(settings: Settings) -> str:

@@ -5,5 +5,6 @@
 - `frames`: pandas DataFrames
 - `arrow`: Arrow tables
 - `parquet`: Parquet files
+- `statements`: SQL of a person, read-only
 - `security_events`: the security events of the service
 """

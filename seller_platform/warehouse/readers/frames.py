@@ -54,7 +54,9 @@ def read_mart(database: Database, mart: Mart, account: str, window: Window | Non
     return _of_account(database, relation_of(mart), Selection(account, window))
 
 
-def read_frames(database: Database, relation: Relation, parts: Iterable[Selection] | None) -> "pd.DataFrame":
+def read_frames(
+    database: Database, relation: Relation, parts: Iterable[Selection] | None, *, as_floats: bool = False
+) -> "pd.DataFrame":
     """Return the rows of several parts, by account and then as the API lists them.
 
     One statement reads them. The account key is the first column, the row's local day the second unless the relation
@@ -64,6 +66,7 @@ def read_frames(database: Database, relation: Relation, parts: Iterable[Selectio
 
     Args:
         parts: None asks for every account that was ever loaded.
+        as_floats: Return money and numbers as `float64`, which is not exact.
 
     Raises:
         NotLoadedError: A part, or a month of it, was never loaded.
@@ -80,7 +83,9 @@ def read_frames(database: Database, relation: Relation, parts: Iterable[Selectio
     frame = {}
     for name, kind in relation.columns:
         column = table[name]
-        if kind in _OBJECTS:
+        if as_floats and kind in (Kind.MONEY, Kind.NUMBER):
+            frame[name] = column.cast(pa.float64()).to_pandas()
+        elif kind in _OBJECTS:
             read = _OBJECTS[kind]
             values = [None if text is None else read(text) for text in column.to_pylist()]
             frame[name] = pd.Series(values, dtype="object")

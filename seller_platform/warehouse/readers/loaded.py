@@ -1,7 +1,7 @@
 """Refuses to read what was never loaded, because an empty result could be wrong."""
 
 from collections.abc import Iterable, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import groupby
 
 from sqlalchemy import RowMapping, text
@@ -12,9 +12,9 @@ from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.readers.relations import EVERY_DAY, Relation, Selection, merged
 
 _ACCOUNTS_NAMED = 3
+_LATEST = datetime.max.replace(tzinfo=UTC)
 
-_ACCOUNTS_READ = text("SELECT DISTINCT account FROM platform.loads WHERE dataset = :name")
-_ACCOUNTS_BUILT = text("SELECT DISTINCT account FROM platform.mart_builds WHERE mart = :name")
+_ACCOUNTS = "SELECT DISTINCT account FROM {receipts} WHERE {named} = :name AND finished_at <= :moment ORDER BY account"
 
 # Without days, a part of a monthly relation has the months from the first to the last that were loaded. A month counts
 # as loaded if any day of it that is asked for was. Null is the month where nothing was ever loaded.
@@ -24,7 +24,7 @@ FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS da
          AS part (account, first_day, end_day)
 LEFT JOIN LATERAL (
     SELECT min(window_start) AS first_day, max(window_end) AS end_day
-    FROM {receipts} WHERE {named} = :name AND account = part.account
+    FROM {receipts} WHERE {named} = :name AND account = part.account AND finished_at <= :moment
 ) AS stored ON part.first_day IS NULL
 LEFT JOIN LATERAL generate_series(
     date_trunc('month', CAST(coalesce(part.first_day, stored.first_day) AS timestamp)),
@@ -33,7 +33,7 @@ LEFT JOIN LATERAL generate_series(
 ) AS months (month) ON true
 WHERE NOT EXISTS (
     SELECT FROM {receipts}
-    WHERE {named} = :name AND account = part.account
+    WHERE {named} = :name AND account = part.account AND finished_at <= :moment
       AND window_start < least(part.end_day, CAST(months.month + interval '1 month' AS date))
       AND window_end > greatest(part.first_day, CAST(months.month AS date))
 )
@@ -46,7 +46,7 @@ FROM unnest(CAST(:accounts AS text[]), CAST(:firsts AS date[]), CAST(:ends AS da
          AS part (account, first_day, end_day)
 WHERE NOT EXISTS (
     SELECT FROM {receipts}
-    WHERE {named} = :name AND account = part.account
+    WHERE {named} = :name AND account = part.account AND finished_at <= :moment
       AND (part.end_day IS NULL OR window_start < part.end_day)
       AND (part.first_day IS NULL OR window_end > part.first_day)
 )
@@ -72,35 +72,51 @@ def require_loaded(database: Database, relation: Relation, parts: Iterable[Selec
         RequestError: The relation has no such parts.
     """
     tables = _OF_MARTS if relation.is_mart else _OF_DATASETS
+    if parts is None:
+        selections = [Selection(account) for account in loaded_accounts(database, relation)]
+        if not selections:
+            raise NotLoadedError(relation.table, relation.name)
+        if not relation.has_account_parts:
+            return
+    else:
+        selections = merged(relation, parts)
+    windows = [None if each.window == EVERY_DAY else each.window for each in selections]
+    statement = (_MONTHS if relation.is_monthly else _PARTS).format(**tables)
     with database.begin() as connection:
-        if parts is None:
-            accounts = connection.execute(
-                _ACCOUNTS_BUILT if relation.is_mart else _ACCOUNTS_READ, {"name": relation.name}
-            ).scalars()
-            selections = [Selection(account) for account in accounts]
-            if not selections:
-                raise NotLoadedError(relation.table, relation.name)
-            if not relation.has_account_parts:
-                return
-        else:
-            selections = merged(relation, parts)
-        windows = [None if each.window == EVERY_DAY else each.window for each in selections]
-        statement = (_MONTHS if relation.is_monthly else _PARTS).format(**tables)
-        absent = connection.execute(
-            text(statement),
-            {
-                "name": relation.name,
-                "accounts": [each.account for each in selections],
-                "firsts": [window and window.start for window in windows],
-                "ends": [window and window.end for window in windows],
-            },
-        ).mappings()
-        named = [
-            _named(relation, account, list(rows)) for account, rows in groupby(absent, key=lambda row: row["account"])
-        ]
-    if named:
-        more = [f"{len(named) - _ACCOUNTS_NAMED} more accounts"] if len(named) > _ACCOUNTS_NAMED else []
-        raise NotLoadedError(relation.table, "; ".join([*named[:_ACCOUNTS_NAMED], *more]))
+        absent = (
+            connection.execute(
+                text(statement),
+                {
+                    "name": relation.name,
+                    "moment": relation.as_of or _LATEST,
+                    "accounts": [each.account for each in selections],
+                    "firsts": [window and window.start for window in windows],
+                    "ends": [window and window.end for window in windows],
+                },
+            )
+            .mappings()
+            .all()
+        )
+    if not absent:
+        return
+    of_account = {account: list(rows) for account, rows in groupby(absent, key=lambda row: row["account"])}
+    named = [_named(relation, account, rows) for account, rows in of_account.items()]
+    more = [f"{len(named) - _ACCOUNTS_NAMED} more accounts"] if len(named) > _ACCOUNTS_NAMED else []
+    months = [row["month"] for row in absent if row["month"] is not None]
+    raise NotLoadedError(
+        relation.table,
+        "; ".join([*named[:_ACCOUNTS_NAMED], *more]),
+        accounts=[] if more else list(of_account),
+        months=(min(months), max(months)) if months and relation.is_monthly else None,
+    )
+
+
+def loaded_accounts(database: Database, relation: Relation) -> Sequence[str]:
+    """Return the accounts of which something was ever loaded or built; of the accounts themselves, the connections."""
+    statement = _ACCOUNTS.format(**(_OF_MARTS if relation.is_mart else _OF_DATASETS))
+    bindings = {"name": relation.name, "moment": relation.as_of or _LATEST}
+    with database.begin() as connection:
+        return connection.execute(text(statement), bindings).scalars().all()
 
 
 def _named(relation: Relation, account: str, rows: Sequence[RowMapping]) -> str:

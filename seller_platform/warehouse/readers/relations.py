@@ -6,7 +6,7 @@ statement reads them. The rows come as blocks of CSV, a few thousand at a time; 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +18,7 @@ from seller_platform.errors import RequestError, UnknownRelationError
 from seller_platform.warehouse.marts.declaration import Mart, MartColumn
 from seller_platform.warehouse.marts.registry import MARTS
 from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.tables import HISTORY
 
 ACCOUNT = "account"
 ROWS_PER_BLOCK = 20_000
@@ -51,6 +52,7 @@ class Relation:
         has_account_parts: False for the accounts themselves.
         is_mart: Whether it is computed; its receipts are those of builds.
         is_monthly: Whether it is loaded month by month.
+        as_of: The moment whose rows are read; None for those of now. Marts keep no former rows.
     """
 
     schema: str
@@ -62,6 +64,7 @@ class Relation:
     has_account_parts: bool = True
     is_mart: bool = False
     is_monthly: bool = False
+    as_of: datetime | None = None
 
     @property
     def table(self) -> str:
@@ -73,6 +76,13 @@ class Relation:
         own = tuple((column.name, column.kind) for column in self.own)
         day = () if self.day is None or self.day in dict(own) else ((self.day, Kind.DATE),)
         return ((ACCOUNT, Kind.TEXT), *day, *own)
+
+    @property
+    def source(self) -> sql.Composable:
+        """The table or, for a moment, the function that returns its rows."""
+        if self.as_of is None:
+            return sql.Identifier(self.schema, self.name)
+        return sql.SQL("{}({})").format(sql.Identifier(HISTORY, f"{self.name}_as_of"), sql.Literal(self.as_of))
 
 
 def relation_of(source: Dataset | Mart) -> Relation:
@@ -107,6 +117,21 @@ def relation_at(path: Sequence[str]) -> Relation:
     except KeyError:
         paths = [table.replace(".", "/") for table in relations]
         raise UnknownRelationError("/".join(path), paths) from None
+
+
+def relation_named(name: str) -> Relation:
+    """Return the table of a name, such as `orders`, `seller.orders` or `marts.account_profit_daily`.
+
+    Raises:
+        UnknownRelationError: The platform has no such table.
+    """
+    sources: tuple[Dataset | Mart, ...] = (*DATASETS, *MARTS)
+    relations = {relation.table: relation for relation in map(relation_of, sources)}
+    for table, relation in relations.items():
+        if name in (table, relation.name, table.replace(".", "/")):
+            return relation
+    names = [relation.table if relation.is_mart else relation.name for relation in relations.values()]
+    raise UnknownRelationError(name, names)
 
 
 def read_blocks(
@@ -170,7 +195,8 @@ FROM {parts}
 CROSS JOIN LATERAL (
     SELECT greatest((SELECT max({day}) FROM {table} WHERE account = part.account),
                     (SELECT max(window_start) FROM platform.loads
-                     WHERE dataset = {name} AND account = part.account AND verdict <> 'held')) AS day
+                     WHERE dataset = {name} AND account = part.account AND verdict <> 'held'
+                       AND finished_at <= {moment})) AS day
 ) AS newest
 JOIN {table} AS stored
   ON stored.account = part.account
@@ -194,7 +220,8 @@ def _query(
     filled = {
         "columns": _listed(columns),
         "order": _listed([ACCOUNT, *relation.order, *ties]),
-        "table": sql.Identifier(relation.schema, relation.name),
+        "table": relation.source,
+        "moment": sql.Literal(relation.as_of or "infinity"),
         "day": sql.Identifier(day) if day else sql.SQL(""),
         "name": sql.Literal(relation.name),
     }

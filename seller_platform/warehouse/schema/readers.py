@@ -36,6 +36,9 @@ READABLE_OF_PLATFORM = (
 )
 """The tables and views of schema `platform` that a reader may read. The others have secrets, or facts for programs."""
 
+QUERY_ROLE = "seller_platform_query"
+"""The role whose rights `seller-platform query` takes. It cannot log in."""
+
 _CONNECTIONS = 10
 _SETTINGS = {
     "default_transaction_read_only": "on",
@@ -118,6 +121,30 @@ def remove_reader(database: Database, name: str) -> None:
         except psycopg.errors.DependentObjectsStillExist as error:
             where = (error.diag.message_detail or "").replace("\n", ", ")
             raise ReaderError(name, f"reads nothing of this database any more, but is not dropped: {where}") from error
+
+
+def make_query_role(connection: Connection) -> str | None:
+    """Return the role whose rights a query takes, made on first use; None if the user of the database may not make it.
+
+    Other databases of the server may have made the role: what it may read of this one is granted here.
+    """
+    driver = driver_of(connection)
+    can_be_taken = "SELECT pg_has_role(%s, 'SET') FROM pg_roles WHERE rolname = %s"
+    try:
+        is_new = not _is_reader(driver, QUERY_ROLE)
+        if not is_new and QUERY_ROLE in readers_of(connection):
+            return QUERY_ROLE if driver.execute(can_be_taken, [QUERY_ROLE, QUERY_ROLE]).fetchone() == (True,) else None
+        lock(connection, _LOCK)
+        with driver.transaction():
+            role = sql.Identifier(QUERY_ROLE)
+            if not _is_reader(driver, QUERY_ROLE):
+                driver.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(role))
+                driver.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(role, sql.Literal(MARK)))
+                driver.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(role))
+            _grant(driver, QUERY_ROLE)
+    except (ReaderError, psycopg.errors.InsufficientPrivilege):
+        return None
+    return QUERY_ROLE if driver.execute(can_be_taken, [QUERY_ROLE, QUERY_ROLE]).fetchone() == (True,) else None
 
 
 def readers_of(connection: Connection) -> Sequence[str]:

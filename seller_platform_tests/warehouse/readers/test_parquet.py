@@ -211,7 +211,7 @@ def test_what_cannot_be_written_or_held_leaves_the_old_file(database: Database, 
 def test_what_was_never_loaded_is_not_exported_as_if_it_were_empty(database: Database, tmp_path: Path) -> None:
     _load(database, ORDERS, MARCH, [])
 
-    with pytest.raises(NotLoadedError, match=r"never loaded: orders of .*, 2026-04\. Materialize seller/orders"):
+    with pytest.raises(NotLoadedError, match=r"never loaded: orders of .*, 2026-04\. Run .*materialize seller/orders"):
         export_month(database, ORDERS, ACCOUNT, Window.month_of(date(2026, 4, 1)), tmp_path)
     with pytest.raises(NotLoadedError, match=r"never loaded: warehouse_stock of "):
         export_snapshots(database, STOCK, ACCOUNT, tmp_path)

@@ -1,0 +1,250 @@
+"""Reads stored rows in Python: the function `read`.
+
+It reads the tables of the lists, and the marts:
+
+    import seller_platform
+
+    orders = seller_platform.read("orders", account="North Pine US", month="2026-10")
+    profit = seller_platform.read("marts.account_profit_daily", month="2026-01:2026-03", amounts="float")
+    stock = seller_platform.read("inventory", account=["A1B2.US", "A1B2.CA"], as_="arrow")
+
+Reading creates no home folder and no database, and it migrates neither.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
+
+from pydantic import SecretStr
+
+from seller_platform.contract import Window
+from seller_platform.contract.window import read_month
+from seller_platform.errors import (
+    NothingStoredError,
+    NotLoadedError,
+    OutdatedSchemaError,
+    RequestError,
+    SchemaVersionError,
+    did_you_mean,
+)
+from seller_platform.settings import Settings, read_settings
+from seller_platform.warehouse.connections.accounts import account_named, accounts
+from seller_platform.warehouse.postgres.database import Database, readable_version, revisions
+from seller_platform.warehouse.postgres.location import stored_warehouse_url
+from seller_platform.warehouse.readers.loaded import loaded_accounts, require_loaded
+from seller_platform.warehouse.readers.relations import Relation, Selection, relation_named
+
+if TYPE_CHECKING:  # they take half a second to import, and only one of them is returned
+    import pandas as pd
+    import pyarrow as pa
+
+Accounts: TypeAlias = str | Sequence[str] | None
+Amounts: TypeAlias = Literal["decimal", "float"]
+
+_FORMS = ("pandas", "arrow")
+_AMOUNTS = ("decimal", "float")
+_ALL = "all"
+
+
+@overload
+def read(
+    name: str,
+    *,
+    account: Accounts = None,
+    month: str | None = None,
+    day: str | date | None = None,
+    as_of: str | datetime | None = None,
+    as_: Literal["pandas"] = "pandas",
+    amounts: Amounts = "decimal",
+    database_url: str | None = None,
+    home: str | Path | None = None,
+) -> "pd.DataFrame": ...
+@overload
+def read(
+    name: str,
+    *,
+    account: Accounts = None,
+    month: str | None = None,
+    day: str | date | None = None,
+    as_of: str | datetime | None = None,
+    as_: Literal["arrow"],
+    amounts: Amounts = "decimal",
+    database_url: str | None = None,
+    home: str | Path | None = None,
+) -> "pa.Table": ...
+def read(
+    name: str,
+    *,
+    account: Accounts = None,
+    month: str | None = None,
+    day: str | date | None = None,
+    as_of: str | datetime | None = None,
+    as_: Literal["pandas", "arrow"] = "pandas",
+    amounts: Amounts = "decimal",
+    database_url: str | None = None,
+    home: str | Path | None = None,
+) -> "pd.DataFrame | pa.Table":
+    """Return the stored rows of a table, by account and then as the API lists them.
+
+    The columns and their types are always the same, also without rows. The account key comes first, then the row's
+    local day. Timestamps are in UTC. In a DataFrame, text is `string`, integers are `Int64`, dates `datetime64[s]`.
+
+    Args:
+        name: The table, such as `orders`, `accounts` or `marts.account_profit_daily`.
+        account: The key or the title of an account, or a list of them. None or "all" stands for every account of which
+            the table was ever loaded.
+        month: A month as "2026-10", or the first and the last one as "2026-01:2026-03". None or "all" stands for every
+            month that is stored, and of a table that keeps snapshots for the newest snapshot.
+        day: A single local day, as "2026-10-31" or a date; of a table that keeps snapshots, the day of the snapshot.
+        as_of: Read the rows as they were stored at this moment. Without an offset it is in UTC.
+        as_: "pandas" returns a DataFrame, "arrow" a `pyarrow.Table`.
+        amounts: "decimal" returns money and numbers exactly as they were sent: as `Decimal`, in Arrow as decimals of
+            fixed scale. "float" returns doubles.
+        database_url: The `postgresql://` URL of the warehouse; by default that of the settings.
+        home: The home folder whose embedded server has the warehouse; by default that of the settings.
+
+    Raises:
+        AmbiguousAccountError: Several accounts have the title.
+        NothingStoredError: Nothing was ever connected there.
+        NotLoadedError: A month was never loaded or built; the message has the command that loads it.
+        RequestError: An argument does not fit the table.
+        UnknownAccountError: No account has that key or title.
+        UnknownRelationError: There is no such table.
+    """
+    _require("as_", as_, _FORMS)
+    _require("amounts", amounts, _AMOUNTS)
+    relation = replace(relation_named(name), as_of=_moment(as_of))
+    if relation.is_mart and as_of is not None:
+        raise RequestError(
+            f"{relation.table} keeps no former rows. Leave as_of out, or read the lists it is built from"
+        )
+    window = _window(relation, month, day)
+    with _open(database_url, home) as database:
+        parts = _parts(database, relation, account, window)
+        if as_ == "arrow":
+            from seller_platform.warehouse.readers.arrow import read_arrow, read_floats  # pyarrow takes a while
+
+            return (read_floats if amounts == "float" else read_arrow)(database, relation, parts)
+        from seller_platform.warehouse.readers.frames import read_frames  # as pandas does
+
+        return read_frames(database, relation, parts, as_floats=amounts == "float")
+
+
+def _require(argument: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        words = " or ".join(f'"{each}"' for each in allowed)
+        raise RequestError(f"{argument} is {value!r}{did_you_mean(str(value), allowed)}; it must be {words}")
+
+
+def _moment(as_of: str | datetime | None) -> datetime | None:
+    if as_of is None:
+        return None
+    try:
+        moment = as_of if isinstance(as_of, datetime) else datetime.fromisoformat(as_of)
+    except ValueError:
+        raise RequestError(f"as_of is {as_of!r}, which is not a moment; write it as 2026-03-01T06:00+01:00") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _window(relation: Relation, month: str | None, day: str | date | None) -> Window | None:
+    """Return the local days that are asked for.
+
+    Raises:
+        RequestError: They are not written as days or months, or the table has none.
+    """
+    month = None if month == _ALL else month
+    if month is None and day is None:
+        return None
+    if relation.day is None:
+        rows = "one row for each account" if not relation.has_account_parts else "the rows of an account as a whole"
+        raise RequestError(f"{relation.table} has {rows}, and no days. Leave month and day out")
+    if month is not None and day is not None:
+        raise RequestError(f"month is {month!r} and day is {day!r}; give one of them")
+    try:
+        if day is not None:
+            return Window.day(day if isinstance(day, date) else date.fromisoformat(day))
+        first, _, last = str(month).partition(":")
+        start, end = read_month(first), Window.month_of(read_month(last or first)).end
+    except ValueError as error:
+        example = "day as 2026-10-31" if day is not None else "month as 2026-10, or months as 2026-01:2026-03"
+        raise RequestError(f"{error}. Write a {example}") from None
+    if end <= start:
+        raise RequestError(f"month is {month!r}, whose first month comes after the last. Write the earlier one first")
+    return Window(start, end)
+
+
+@contextmanager
+def _open(database_url: str | None, home: str | Path | None) -> Iterator[Database]:
+    """Open the warehouse for reading, and close its connections at the end.
+
+    Raises:
+        NothingStoredError: Nothing was ever connected there.
+        OutdatedSchemaError: An older version of this program made the database.
+        SchemaVersionError: A newer version made it.
+    """
+    if database_url is not None and home is not None:
+        raise RequestError("database_url and home name two warehouses; give one of them")
+    with Database(stored_warehouse_url(_settings(database_url, home)), connections=1) as database:
+        version = readable_version(database)
+        if version is None:
+            raise NothingStoredError(database.where)
+        if version not in revisions():
+            raise SchemaVersionError(version)
+        if version != revisions()[-1]:
+            raise OutdatedSchemaError(version)
+        yield database
+
+
+def _settings(database_url: str | None, home: str | Path | None) -> Settings:
+    settings = read_settings()
+    if database_url is not None:
+        return settings.model_copy(update={"database_url": SecretStr(database_url)})
+    if home is not None:
+        return settings.model_copy(update={"database_url": None, "home": Path(home).expanduser().absolute()})
+    return settings
+
+
+def _parts(
+    database: Database, relation: Relation, account: Accounts, window: Window | None
+) -> Sequence[Selection] | None:
+    """Return the parts that are asked for; None for all rows of every account."""
+    names = [account] if isinstance(account, str) else account
+    is_every = names is None or list(names) == [_ALL]
+    if not relation.has_account_parts:
+        if not is_every:
+            raise RequestError(f"{relation.table} has one row for each account. Leave account out, and choose the rows")
+        return None
+    if not is_every:
+        if not names:
+            raise RequestError("account is an empty list; leave it out to read every account")
+        return [Selection(account_named(database, name).key, window) for name in names]
+    if window is None:
+        return None
+    loaded = loaded_accounts(database, relation)
+    if not loaded:
+        raise NotLoadedError(relation.table, relation.name, months=_months(relation, window))
+    listed = {each.key for each in accounts(database)}
+    return [part for key in loaded for part in _stored_parts(database, relation, key, window, is_listed=key in listed)]
+
+
+def _stored_parts(
+    database: Database, relation: Relation, account: str, window: Window, *, is_listed: bool
+) -> Iterator[Selection]:
+    """Yield the part of an account; of a retired account only the months that were loaded."""
+    if is_listed:
+        yield Selection(account, window)
+        return
+    for month in window.months():
+        part = Selection(account, month)
+        try:
+            require_loaded(database, relation, [part])
+        except NotLoadedError:
+            continue
+        yield part
+
+
+def _months(relation: Relation, window: Window) -> tuple[date, date] | None:
+    return (window.start, window.last_day) if relation.is_monthly else None

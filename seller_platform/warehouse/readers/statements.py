@@ -1,0 +1,182 @@
+"""Executes a statement of a person, which may read what people may read, and nothing else.
+
+The statement runs in a transaction that is read-only and rolled back, with the rights of a reader. The owner of the
+database makes the role for that. Where the owner may not, the plan of the statement is compared with what readers may
+read. Values are the texts of PostgreSQL, so that no digit is lost.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import Format
+
+from seller_platform.errors import StatementError, StatementForbiddenError
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.schema.readers import READABLE_OF_PLATFORM, READABLE_SCHEMAS, make_query_role
+
+ROWS_PER_BLOCK = 2_000
+
+_CURSOR = "DECLARE shown NO SCROLL CURSOR FOR "
+_FETCH = f"FETCH {ROWS_PER_BLOCK} FROM shown"
+# Statements that have no cursor, and few rows.
+_WITHOUT_CURSOR = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:explain|show)\b", re.IGNORECASE | re.DOTALL)
+# With them, a query could take back the rights of the owner, or execute another statement that does. A name can be
+# written with U&"..." too.
+_FORBIDDEN = re.compile(r'\bset_config\b|\b\w+_to_xml\w*|\bts_stat\b|\bts_rewrite\b|\bdblink\w*|\bU&"', re.IGNORECASE)
+_SYSTEM_SCHEMAS = ("pg_catalog", "information_schema")
+
+Value = str | None
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column of a result.
+
+    Attributes:
+        kind: The name of its type, such as `numeric` or `timestamptz`.
+    """
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """The columns of a result, and its rows as texts of PostgreSQL, in blocks; one of them is in memory."""
+
+    columns: Sequence[ResultColumn]
+    blocks: Iterator[Sequence[Sequence[Value]]]
+
+
+@contextmanager
+def open_result(database: Database, statement: str, *, seconds: float) -> Iterator[Result]:
+    """Execute a statement, and lend its result until the block ends.
+
+    Args:
+        seconds: How long PostgreSQL may take for each block of rows.
+
+    Raises:
+        StatementError: PostgreSQL refused the statement, or it took too long. Also while blocks are read.
+        StatementForbiddenError: It would read what people may not read.
+    """
+    if not statement.strip():
+        raise StatementError("there is no statement", statement)
+    if match := _FORBIDDEN.search(statement):
+        raise StatementForbiddenError(f"a statement here may not contain {match[0]}, which could change its rights")
+    with database.connect() as connection:
+        role = make_query_role(connection)
+        connection.commit()
+        driver = driver_of(connection)
+        try:
+            with _own_errors(statement):
+                driver.execute("SET TRANSACTION READ ONLY")
+                for name, value in (("statement_timeout", f"{round(seconds * 1000)}"), ("timezone", "UTC")):
+                    driver.execute(sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+                driver.execute("SET LOCAL datestyle = 'ISO'")
+                if role is None:
+                    _require_readable(driver, statement)
+                else:
+                    driver.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
+            yield _executed(driver, statement)
+        finally:
+            connection.rollback()
+
+
+def _executed(driver: psycopg.Connection[Any], statement: str) -> Result:
+    has_cursor = _WITHOUT_CURSOR.match(statement) is None
+    prefix = _CURSOR if has_cursor else ""
+    with _own_errors(statement, offset=len(prefix)):
+        # A prepared statement is a single one; without, PostgreSQL would execute several with semicolons between them.
+        cursor = driver.execute(prefix + statement, prepare=True)  # type: ignore[call-overload]  # a person wrote it
+        if has_cursor:
+            cursor = driver.execute(_FETCH, prepare=True)
+    result = cursor.pgresult
+    assert result is not None, "a statement that was executed has a result"
+    oids = [result.ftype(index) for index in range(result.nfields)]
+    names = dict(driver.execute("SELECT oid, typname FROM pg_type WHERE oid = ANY (%s)", [oids]).fetchall())
+    columns = [
+        ResultColumn((result.fname(index) or b"").decode(), names.get(oid, "text")) for index, oid in enumerate(oids)
+    ]
+    return Result(columns, _blocks(driver, statement, _texts(result), has_cursor=has_cursor))
+
+
+def _blocks(
+    driver: psycopg.Connection[Any], statement: str, first: Sequence[Sequence[Value]], *, has_cursor: bool
+) -> Iterator[Sequence[Sequence[Value]]]:
+    block = first
+    while block:
+        yield block
+        if not has_cursor:
+            return
+        with _own_errors(statement):
+            block = _texts(driver.execute(_FETCH, prepare=True).pgresult)
+
+
+def _texts(result: Any) -> list[tuple[Value, ...]]:
+    """Return the values as PostgreSQL spells them."""
+    fields = range(result.nfields)
+    assert all(result.fformat(index) == Format.TEXT for index in fields), "text was asked for"
+
+    def value(row: int, index: int) -> Value:
+        sent = result.get_value(row, index)
+        return None if sent is None else bytes(sent).decode()
+
+    return [tuple(value(row, index) for index in fields) for row in range(result.ntuples)]
+
+
+@contextmanager
+def _own_errors(statement: str, *, offset: int = 0) -> Iterator[None]:
+    """Turn PostgreSQL's errors about a statement into ours, with the position in the text that a person wrote."""
+    try:
+        yield
+    except psycopg.errors.QueryCanceled as error:
+        raise StatementError("it took too long, and was cancelled", statement, hint="Give it more --timeout") from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise StatementForbiddenError(error.diag.message_primary or "permission denied") from error
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error as error:
+        position = int(error.diag.statement_position or 0) - offset
+        raise StatementError(
+            error.diag.message_primary or str(error),
+            statement,
+            position=position if position > 0 else None,
+            hint=error.diag.message_hint,
+        ) from error
+
+
+def _require_readable(driver: psycopg.Connection[Any], statement: str) -> None:
+    """Check that the plan of a statement names only tables that people may read.
+
+    Raises:
+        StatementForbiddenError: It names another.
+    """
+    explain = "EXPLAIN (VERBOSE, FORMAT JSON) "
+    if _WITHOUT_CURSOR.match(statement):
+        raise StatementForbiddenError("EXPLAIN and SHOW need a role for reading, which this user may not create")
+    with _own_errors(statement, offset=len(explain)):
+        (plan,) = driver.execute(explain + statement, prepare=True).fetchone() or (None,)  # type: ignore[call-overload]  # a person wrote it
+    for schema, table in _relations(plan if not isinstance(plan, str) else json.loads(plan)):
+        is_readable = schema in (*READABLE_SCHEMAS, *_SYSTEM_SCHEMAS) or (
+            schema == "platform" and table in READABLE_OF_PLATFORM
+        )
+        if not is_readable:
+            raise StatementForbiddenError(f"permission denied for table {schema}.{table}")
+
+
+def _relations(plan: Any) -> Iterator[tuple[str, str]]:
+    match plan:
+        case list():
+            for each in plan:
+                yield from _relations(each)
+        case dict():
+            if "Relation Name" in plan:
+                yield plan.get("Schema", ""), plan["Relation Name"]
+            for each in plan.values():
+                yield from _relations(each)

@@ -1,0 +1,339 @@
+"""Tests `seller_platform.read`: what it returns, and what it says where there is nothing to return."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sqlalchemy import text
+
+import seller_platform
+import seller_platform.reading
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.errors import (
+    AmbiguousAccountError,
+    NothingStoredError,
+    NotLoadedError,
+    OutdatedSchemaError,
+    RequestError,
+    UnknownAccountError,
+    UnknownRelationError,
+)
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.marts import mart_named
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.schema.readers import save_reader
+from seller_platform_tests.support.folders import temporary_folder
+from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.shop import Shop
+from seller_platform_tests.support.stored_rows import copy_rows
+
+US, DE, OLD = "S1.US", "S2.DE", "S3.US"
+FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2, 3, 4))
+ORDERS, STOCK, PROFIT = dataset_named("orders"), dataset_named("warehouse_stock"), mart_named("account_profit_daily")
+
+
+def _account(number: int, key: str, title: str) -> tuple[str, Account]:
+    seller, _, place = key.partition(".")
+    return key, Account(number, title, place, "USD", "America/New_York", place, seller)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A warehouse with rows."""
+
+    url: str
+    database: Database
+
+    def read(self, name: str, **options: Any) -> pd.DataFrame:
+        frame = seller_platform.read(name, database_url=self.url, **options)
+        assert isinstance(frame, pd.DataFrame)
+        return frame
+
+
+@pytest.fixture(scope="module")
+def stored(postgres: EmbeddedServer, databases: Databases) -> Iterator[Stored]:
+    """Orders of February and March of two accounts, of February of a retired one, a mart, and two snapshots."""
+    name = databases.lend()
+    with Database(postgres.url(name)) as database:
+        save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+        old = _account(3, OLD, "Twin")
+        save_accounts(database, "default", [old])
+        save_accounts(database, "default", [_account(1, US, "North Pine US"), _account(2, DE, "North Pine DE")])
+        for key, months in ((US, (FEBRUARY, MARCH)), (DE, (FEBRUARY, MARCH)), (OLD, (FEBRUARY,))):
+            for month in months:
+                day = f"{month.start:%Y-%m}-10"
+                row = (
+                    f"{key} {month.start:%m}",
+                    f"{day}T20:00:00Z",
+                    "Shipped",
+                    Decimal("0.10"),
+                    "USD",
+                    2,
+                    "A",
+                    None,
+                    None,
+                )
+                with database.begin() as connection:
+                    driver: Any = connection.connection.driver_connection
+                    copy_rows(driver, ORDERS, [(*row, day)], account=key, tags=("platform",))
+            mark_loaded(database, ORDERS, key, *months)
+        mark_loaded(database, ORDERS, US, APRIL)
+        with database.begin() as connection:
+            driver = connection.connection.driver_connection
+            for day in ("2026-03-01", "2026-03-02"):
+                shelf = (f"SKU {day[-1]}", *[None] * (len(STOCK.columns) - 1))
+                copy_rows(driver, STOCK, [(*shelf, day)], account=US)
+        mark_loaded(database, STOCK, US, *(Window.day(date(2026, 3, each)) for each in (1, 2)))
+        Shop(database).sell("2026-03-02", "A", 3, "30.00")
+        Shop(database).build(PROFIT, MARCH)
+        listed = dataset_named("accounts")
+        with database.begin() as connection:
+            driver = connection.connection.driver_connection
+            rows = [(1, "North Pine US", "US", "USD", "America/New_York", "US", "S1", "default")]
+            copy_rows(driver, listed, rows, account=US)
+        mark_loaded(database, listed, "default", Window.day(date(2026, 3, 1)))
+        yield Stored(postgres.url(name), database)
+    databases.take_back(name)
+
+
+@pytest.mark.parametrize("account", [US, "North Pine US", "north pine us", ["North Pine US"]], ids=str)
+def test_a_month_is_read_by_the_key_or_the_title_of_an_account(stored: Stored, account: str | list[str]) -> None:
+    frame = stored.read("orders", account=account, month="2026-03")
+
+    assert list(frame.columns[:3]) == ["account", "local_day", "platform_order_id"]
+    assert list(frame["platform_order_id"]) == ["S1.US 03"]
+    assert list(frame["order_total"]) == [Decimal("0.10")]
+    assert str(frame["purchase_date"].dtype) == "datetime64[us, UTC]"
+
+
+def test_months_are_a_range_or_all_that_are_stored(stored: Stored) -> None:
+    both = stored.read("seller.orders", account=[US, DE], month="2026-02:2026-03")
+
+    assert list(both["platform_order_id"]) == ["S1.US 02", "S1.US 03", "S2.DE 02", "S2.DE 03"]
+    assert len(stored.read("orders", account=US)) == 2
+    assert len(stored.read("orders", account=US, month="all")) == 2
+    assert len(stored.read("orders", account=US, day="2026-03-10")) == 1
+
+
+def test_every_account_includes_the_stored_months_of_retired_ones(stored: Stored) -> None:
+    months = stored.read("orders", month="2026-02:2026-03")
+
+    assert list(months["account"]) == [US, US, DE, DE, OLD]
+    assert list(stored.read("orders")["account"]) == [US, US, DE, DE, OLD]
+    assert list(stored.read("orders", account="all")["account"]) == [US, US, DE, DE, OLD]
+
+
+def test_a_month_that_was_loaded_empty_is_an_empty_frame_of_the_same_types(stored: Stored) -> None:
+    empty = stored.read("orders", account=US, month="2026-04")
+    full = stored.read("orders", account=US, month="2026-03")
+
+    assert len(empty) == 0
+    assert [*empty.dtypes.items()] == [*full.dtypes.items()]
+
+
+def test_an_arrow_table_has_decimals_of_fixed_scale(stored: Stored) -> None:
+    table = seller_platform.read("orders", account=US, month="2026-03", as_="arrow", database_url=stored.url)
+    floats = seller_platform.read(
+        "orders", account=US, month="2026-03", as_="arrow", amounts="float", database_url=stored.url
+    )
+
+    assert isinstance(table, pa.Table)
+    assert table.schema.field("order_total").type == pa.decimal128(28, 8)
+    assert floats.schema.field("order_total").type == pa.float64()
+    assert floats.column_names == table.column_names
+    assert floats["order_total"].to_pylist() == [0.1]
+
+
+def test_amounts_are_floats_where_they_are_asked_for(stored: Stored) -> None:
+    frame = stored.read("orders", account=US, month="2026-03", amounts="float")
+
+    assert str(frame["order_total"].dtype) == "float64"
+    assert list(frame["order_total"]) == [0.1]
+
+
+def test_a_mart_is_read_like_a_list(stored: Stored) -> None:
+    frame = stored.read("marts.account_profit_daily", account="North Pine US", month="2026-03")
+
+    assert list(frame["units"]) == [3]
+    assert len(stored.read("account_profit_daily")) == 1
+    with pytest.raises(RequestError, match=r"marts\.account_profit_daily keeps no former rows\. Leave as_of out"):
+        stored.read("account_profit_daily", as_of="2026-03-01")
+
+
+def test_of_snapshots_the_newest_is_read_or_that_of_a_day(stored: Stored) -> None:
+    assert list(stored.read("warehouse_stock", account=US)["sku"]) == ["SKU 2"]
+    assert list(stored.read("warehouse_stock", account=US, day=date(2026, 3, 1))["sku"]) == ["SKU 1"]
+    assert list(stored.read("warehouse_stock", account=US, month="2026-03")["sku"]) == ["SKU 1", "SKU 2"]
+    with pytest.raises(NotLoadedError, match=r"never loaded: warehouse_stock of S1\.US, 2026-03-03\."):
+        stored.read("warehouse_stock", account=US, day="2026-03-03")
+
+
+def test_the_accounts_are_read_as_a_whole(stored: Stored) -> None:
+    assert list(stored.read("accounts")["account_title"]) == ["North Pine US"]
+    for options in ({"account": US}, {"month": "2026-03"}):
+        with pytest.raises(RequestError, match=r"seller\.accounts has one row for each account"):
+            stored.read("accounts", **options)
+
+
+def test_rows_are_read_as_they_were_stored_at_a_moment(stored: Stored) -> None:
+    tomorrow = datetime(2999, 1, 1, tzinfo=UTC)
+
+    assert len(stored.read("orders", account=US, month="2026-03", as_of=tomorrow)) == 1
+    assert list(stored.read("warehouse_stock", account=US, as_of="2999-01-01")["sku"]) == ["SKU 2"]
+    with pytest.raises(NotLoadedError, match=r"never loaded: orders of S1\.US, 2026-03"):
+        stored.read("orders", account=US, month="2026-03", as_of="2026-01-01")
+    with pytest.raises(RequestError, match="as_of is 'yesterday', which is not a moment; write it as 2026-03-01T06"):
+        stored.read("orders", as_of="yesterday")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "command"),
+    [
+        (
+            "orders",
+            {"account": "North Pine DE", "month": "2026-03:2026-05"},
+            "sync --dataset orders --account S2.DE --from 2026-04 --to 2026-05",
+        ),
+        ("orders", {"month": "2026-04"}, "sync --dataset orders --account S2.DE --from 2026-04 --to 2026-04"),
+        ("transactions", {"month": "2026-04"}, "sync --dataset transactions --from 2026-04 --to 2026-04"),
+        ("inventory", {"account": US}, "sync --dataset inventory --account S1.US"),
+        ("report_rows", {"account": US}, "report request --account S1.US"),
+        (
+            "account_profit_daily",
+            {"account": US, "month": "2026-02"},
+            "marts build account_profit_daily --account S1.US --from 2026-02 --to 2026-02",
+        ),
+    ],
+    ids=["months", "every account", "never loaded", "snapshots", "reports", "a mart"],
+)
+def test_what_was_never_loaded_is_named_with_the_command(
+    stored: Stored, name: str, options: dict[str, Any], command: str
+) -> None:
+    with pytest.raises(NotLoadedError) as caught:
+        stored.read(name, **options)
+
+    assert f"Run `seller-platform {command}`, or materialize" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("ordrs", {}, UnknownRelationError, r"no asset or table 'ordrs' \(did you mean 'orders'\?\); choose one of"),
+        ("profit_daily", {}, UnknownRelationError, "did you mean 'marts.account_profit_daily'"),
+        ("orders", {"account": "Nort Pine US"}, UnknownAccountError, "did you mean 'North Pine US'"),
+        ("orders", {"account": []}, RequestError, "account is an empty list; leave it out"),
+        ("orders", {"month": "2026-13"}, RequestError, r"'2026-13' is not a month; .* or months as 2026-01:2026-03"),
+        ("orders", {"month": "2026-03:2026-01"}, RequestError, "Write the earlier one first"),
+        ("orders", {"day": "03/01"}, RequestError, "Write a day as 2026-10-31"),
+        ("orders", {"day": "2026-03-01", "month": "2026-03"}, RequestError, "give one of them"),
+        ("inventory_health", {"month": "2026-03"}, RequestError, "as a whole, and no days. Leave month and day out"),
+        (
+            "orders",
+            {"as_": "arow"},
+            RequestError,
+            r"as_ is 'arow' \(did you mean 'arrow'\?\); it must be \"pandas\" or",
+        ),
+        ("orders", {"amounts": "int"}, RequestError, "amounts is 'int'; it must be"),
+        ("orders", {"home": "x"}, RequestError, "database_url and home name two warehouses"),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_refused_with_the_next_step(
+    stored: Stored, name: str, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        stored.read(name, **options)
+
+
+def test_a_title_of_two_accounts_is_refused(database: Database, database_url: str) -> None:
+    save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+    save_accounts(database, "default", [_account(1, US, "Twin"), _account(2, DE, "Twin")])
+
+    with pytest.raises(AmbiguousAccountError, match=r"S1\.US \(Twin\), S2\.DE \(Twin\)"):
+        seller_platform.read("orders", account="Twin", database_url=database_url)
+
+
+def test_a_home_that_was_never_connected_is_named_and_stays_as_it_was(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+
+    with pytest.raises(
+        NothingStoredError, match=rf"nothing was ever connected in {home}\. Run `seller-platform connect`"
+    ):
+        seller_platform.read("orders", home=home)
+
+    assert not home.exists()
+
+
+def test_the_home_of_the_demo_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sandbox" / "postgres" / "data").mkdir(parents=True)
+
+    with pytest.raises(NothingStoredError, match=rf"`seller-platform demo` stored its rows in {tmp_path}/sandbox\)"):
+        seller_platform.read("orders", home=tmp_path)
+
+
+def test_a_database_that_has_no_tables_stays_as_it_was(postgres: EmbeddedServer) -> None:
+    url = postgres.database("empty")
+
+    with pytest.raises(NothingStoredError, match="nothing was ever connected in"):
+        seller_platform.read("orders", database_url=url)
+    with pytest.raises(NothingStoredError, match="nothing was ever connected in"):
+        seller_platform.read("orders", database_url=postgres.url("absent"))
+
+    with Database(url) as database:
+        assert database.version() is None
+
+
+def test_a_database_of_an_older_version_is_not_migrated(database: Database, database_url: str) -> None:
+    with database.begin() as connection:
+        connection.execute(text("UPDATE platform.schema_version SET version_num = '0001'"))
+
+    with pytest.raises(OutdatedSchemaError, match=r"at schema version 0001[;,] .* Run `seller-platform migrate`"):
+        seller_platform.read("orders", database_url=database_url)
+
+    assert database.version() == "0001"
+
+
+def test_a_reader_of_the_database_may_read(stored: Stored) -> None:
+    save_reader(stored.database, "reads_in_python", "a password of a reader")
+
+    frame = seller_platform.read("orders", month="2026-03", database_url=stored.database.url_of_user("reads_in_python"))
+
+    assert len(frame) == 2
+
+
+def test_a_home_is_read_with_its_own_server_and_without_open_connections() -> None:
+    with temporary_folder() as home:
+        server = EmbeddedServer(home / "postgres")
+        with Database(server.database("warehouse")) as database:
+            database.migrate()
+            save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+            save_accounts(database, "default", [_account(1, US, "Shop")])
+            mark_loaded(database, ORDERS, US, MARCH)
+
+        frame = seller_platform.read("orders", account="shop", home=home)
+
+        with Database(server.url("postgres")) as database, database.begin() as connection:
+            count = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'warehouse'"
+            assert connection.execute(text(count)).scalar_one() == 0
+        assert frame.empty
+        server.close()
+
+
+def test_reading_imports_neither_dagster_nor_what_is_not_returned() -> None:
+    program = (
+        "import sys, seller_platform; seller_platform.read;"
+        "print(sorted({'pandas', 'pyarrow', 'dagster', 'rich', 'httpx'} & set(sys.modules)))"
+    )
+
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+
+    assert loaded.strip() == "[]"
