@@ -207,8 +207,8 @@ class StatementForbiddenError(RequestError):
     """A statement of `seller-platform query` reads or changes what it may not."""
 
     next_step = (
-        "Read the schemas seller, history and marts, and of platform what the command `database reader` lists; the others "
-        "have secrets."
+        "Read the schemas seller, history and marts, and of platform the accounts, receipts, reports and cost plans; "
+        "all else has secrets."
     )
 
     def __init__(self, problem: str) -> None:

@@ -122,7 +122,7 @@ def read(
             f"{relation.table} keeps no former rows. Leave as_of out, or read the lists it is built from"
         )
     window = _window(relation, month, day)
-    with _open(database_url, home) as database:
+    with open_stored(database_url, home) as database:
         parts = _parts(database, relation, account, window)
         if as_ == "arrow":
             from seller_platform.warehouse.readers.arrow import read_arrow, read_floats  # pyarrow takes a while
@@ -177,8 +177,8 @@ def _window(relation: Relation, month: str | None, day: str | date | None) -> Wi
 
 
 @contextmanager
-def _open(database_url: str | None, home: str | Path | None) -> Iterator[Database]:
-    """Open the warehouse for reading, and close its connections at the end.
+def open_stored(database_url: str | None = None, home: str | Path | None = None) -> Iterator[Database]:
+    """Open the warehouse for reading, and close its connections at the end. Nothing is created or migrated.
 
     Raises:
         NothingStoredError: Nothing was ever connected there.

@@ -43,6 +43,7 @@ _COMMANDS = {
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL, through Dagster."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": ("status", "Show what is stored and missing of each dataset, its age, and the state of the grants."),
+    "query": ("inspection.query", "Run a SELECT on the warehouse, and print its rows."),
     "explain": ("inspection.explain", "Show the source of a stored row: request, page, time and run."),
     "held": ("inspection.held", "List the readings that were not published."),
     "accept": ("inspection.held", "Publish a held reading, if it still says the same."),

@@ -3,4 +3,5 @@
 - `explain`: the source of a stored row
 - `held`: `held` and `accept`
 - `history`: `diff` and `revert`
+- `query`: SQL of a person
 """

@@ -129,7 +129,7 @@ def make_query_role(connection: Connection) -> str | None:
     Other databases of the server may have made the role: what it may read of this one is granted here.
     """
     driver = driver_of(connection)
-    can_be_taken = "SELECT pg_has_role(%s, 'SET') FROM pg_roles WHERE rolname = %s"
+    can_be_taken = "SELECT pg_has_role(%s, 'MEMBER') FROM pg_roles WHERE rolname = %s"
     try:
         is_new = not _is_reader(driver, QUERY_ROLE)
         if not is_new and QUERY_ROLE in readers_of(connection):
@@ -142,7 +142,7 @@ def make_query_role(connection: Connection) -> str | None:
                 driver.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(role, sql.Literal(MARK)))
                 driver.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(role))
             _grant(driver, QUERY_ROLE)
-    except (ReaderError, psycopg.errors.InsufficientPrivilege):
+    except (ReaderError, psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
         return None
     return QUERY_ROLE if driver.execute(can_be_taken, [QUERY_ROLE, QUERY_ROLE]).fetchone() == (True,) else None
 

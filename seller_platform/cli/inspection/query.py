@@ -1,0 +1,150 @@
+"""`seller-platform query`: rows of a SELECT, as a table, CSV or JSON."""
+
+import csv
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from seller_platform.cli.output import Output, printable
+from seller_platform.errors import RequestError, StatementError
+from seller_platform.reading import open_stored
+from seller_platform.warehouse.readers.statements import Result, ResultColumn, open_result
+
+_INTEGERS = ("int2", "int4", "int8", "oid")
+_FLOATS = ("float4", "float8")
+_JSON = ("json", "jsonb")
+_NUMBERS = (*_INTEGERS, *_FLOATS, "numeric")
+_MOMENTS = ("timestamp", "timestamptz")
+_LONGEST_CELL = 200
+
+
+@click.command()
+@click.argument("statement", required=False)
+@click.option(
+    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the statement from a file."
+)
+@click.option(
+    "--csv", "as_csv", is_flag=True, help='Print every row as CSV. NULL is an empty field, an empty text is "".'
+)
+@click.option("--json", "as_json", is_flag=True, help="Print every row as JSON, in one array of objects.")
+@click.option(
+    "--rows", "limit", default=1_000, show_default=True, type=click.IntRange(1), help="The most rows of the table."
+)
+@click.option(
+    "--timeout",
+    "seconds",
+    default=300.0,
+    show_default=True,
+    type=click.FloatRange(0.001, 86_400),
+    help="Seconds that PostgreSQL may work on the first rows, and on each further block.",
+)
+def query(*, statement: str | None, file: Path | None, as_csv: bool, as_json: bool, limit: int, seconds: float) -> None:
+    """Run a SELECT on the warehouse, and print its rows.
+
+    STATEMENT is SQL, or - for standard input. It can read what `seller-platform database reader` may read: the schemas
+    seller, history and marts, and of platform the receipts. It changes nothing. Times are in UTC.
+
+    \b
+    seller-platform query "SELECT account, count(*) FROM seller.orders GROUP BY account"
+    seller-platform query --csv - < orders.sql > orders.csv
+    """  # noqa: D301  # click reads the backspace, which keeps the lines of a paragraph apart
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json are two forms of the output; give one of them")
+    output = Output(as_json=as_json)
+    with open_stored() as database, open_result(database, _text(statement, file), seconds=seconds) as result:
+        if as_csv:
+            _print_csv(result)
+        elif as_json:
+            _print_json(result)
+        else:
+            _print_table(result, limit, output)
+
+
+def _text(statement: str | None, file: Path | None) -> str:
+    if (statement is None) == (file is None):
+        raise click.UsageError('give a statement, such as "SELECT * FROM seller.accounts", or --file')
+    if file is None and statement != "-":
+        content = str(statement).encode(errors="surrogateescape")  # as the shell sent it
+    else:
+        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"the statement is not UTF-8 (byte {error.start + 1}); save it as UTF-8") from None
+    if "\0" in text:
+        raise RequestError("the statement holds a NUL character, which PostgreSQL does not read; leave it out")
+    return text
+
+
+def _print_csv(result: Result) -> None:
+    """Print the rows as PostgreSQL's CSV: RFC 4180, with NULL and the empty text apart."""
+    header = csv.writer(sys.stdout, lineterminator="\n")
+    header.writerow([column.name for column in result.columns])
+    for block in result.blocks:
+        sys.stdout.writelines(f"{','.join(map(_csv_cell, row))}\n" for row in block)
+
+
+def _csv_cell(value: str | None) -> str:
+    if value is None:
+        return ""
+    if value and not any(letter in value for letter in ',"\r\n') and value == value.strip():
+        return value
+    return '"' + value.replace('"', '""') + '"'
+
+
+def _print_json(result: Result) -> None:
+    names = [column.name for column in result.columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise RequestError(f"two columns are named {', '.join(repeated)}; name them apart with AS, or take --csv")
+    keys = [json.dumps(name, ensure_ascii=False) for name in names]
+    start = "[\n"
+    for block in result.blocks:
+        for row in block:
+            cells = (
+                f"{key}: {_json_cell(column, value)}"
+                for key, column, value in zip(keys, result.columns, row, strict=True)
+            )
+            sys.stdout.write(f"{start}{{{', '.join(cells)}}}")
+            start = ",\n"
+    sys.stdout.write("[]\n" if start == "[\n" else "\n]\n")
+
+
+def _json_cell(column: ResultColumn, value: str | None) -> str:
+    """Return a value as JSON. A numeric is a text, because readers of JSON would round it."""
+    if value is None:
+        return "null"
+    if column.kind == "bool":
+        return "true" if value == "t" else "false"
+    if column.kind in _JSON or column.kind in _INTEGERS:
+        return value
+    if column.kind in _FLOATS and value not in ("NaN", "Infinity", "-Infinity"):
+        return value
+    if column.kind in _MOMENTS and value[:1].isdigit():
+        value = value.replace(" ", "T", 1)
+        value = f"{value}:00" if column.kind == "timestamptz" and value.endswith("+00") else value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _print_table(result: Result, limit: int, output: Output) -> None:
+    rows = list(islice((row for block in result.blocks for row in block), limit + 1))
+    shown = [[None if cell is None else _short(cell) for cell in row] for row in rows[:limit]]
+    for index, column in enumerate(result.columns):
+        if column.kind in _NUMBERS:  # as text: a separator of thousands would not be what is stored
+            width = max((len(row[index] or "") for row in shown), default=0)
+            for row in shown:
+                row[index] = None if row[index] is None else str(row[index]).rjust(width)
+    if not result.columns:
+        raise StatementError("the statement returns no columns", "")
+    output.table("", [column.name for column in result.columns], shown)
+    count = f"{len(shown)} row{'' if len(shown) == 1 else 's'}"
+    more = "There are more: `--rows` shows more of them, `--csv` and `--json` print all."
+    output.say(f"{count}." if len(rows) <= limit else f"The first {count}. {more}")
+
+
+def _short(cell: str) -> str:
+    text = printable(cell.replace("\n", " "))
+    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"

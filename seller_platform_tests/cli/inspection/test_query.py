@@ -1,0 +1,182 @@
+"""`seller-platform query`: exact values, errors with their position, and no way to secrets or to writes."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from psycopg import sql
+
+from seller_platform.cli import _cli
+from seller_platform.errors import SellerPlatformError, StatementError, StatementForbiddenError
+from seller_platform.warehouse.postgres.database import Database, driver_of
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.readers.statements import open_result
+from seller_platform_tests.support.postgres import Databases
+
+VALUES = """
+SELECT 12345678901234567890.10::numeric AS amount, 9007199254740993::bigint AS number, NULL::text AS nothing,
+       ''::text AS empty, E'a,"b"\\nc' AS words, true AS yes, '2026-03-01 06:00:00.5+01'::timestamptz AS moment,
+       '{"a": 1.10, "b": null}'::jsonb AS document, DATE '2026-03-01' AS day, 'NaN'::float8 AS ratio
+"""
+FORBIDDEN = (
+    "SELECT * FROM platform.grants",
+    "SELECT * FROM platform.connections",
+    "SELECT count(*) FROM service.users",
+    "SELECT * FROM pg_authid",
+    "SELECT set_config('role', 'none', true)",
+    "SELECT query_to_xml('SELECT * FROM platform.grants', true, true, '')",
+    "SELECT U&\"set\\005fconfig\"('role', 'none', true)",
+    "SELECT pg_read_file('/etc/passwd')",
+)
+
+
+@pytest.fixture(scope="module")
+def url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
+    name = databases.lend()
+    yield postgres.url(name)
+    databases.take_back(name)
+
+
+def _query(url: str, *words: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(_cli, ["query", *words], input=given, env={"SELLER_PLATFORM_DATABASE_URL": url})
+
+
+def _refused(url: str, *words: str, given: str | None = None) -> str:
+    result = _query(url, *words, given=given)
+    assert isinstance(result.exception, SellerPlatformError), result.output
+    assert result.exception.exit_code == 2
+    return str(result.exception)
+
+
+def test_csv_keeps_every_digit_and_tells_null_from_an_empty_text(url: str) -> None:
+    result = _query(url, VALUES, "--csv")
+
+    names, values = csv.reader(io.StringIO(result.stdout))
+    row = dict(zip(names, values, strict=True))
+    assert row["amount"] == "12345678901234567890.10"
+    assert row["words"] == 'a,"b"\nc'
+    assert row["moment"] == "2026-03-01 05:00:00.5+00"
+    assert json.loads(row["document"]) == {"a": 1.10, "b": None}
+    assert ',9007199254740993,,"","a,""b""\nc",t,' in result.stdout
+
+
+def test_json_keeps_every_digit(url: str) -> None:
+    (row,) = json.loads(_query(url, VALUES, "--json").stdout, parse_float=Decimal)
+
+    assert row == {
+        "amount": "12345678901234567890.10",
+        "number": 9007199254740993,
+        "nothing": None,
+        "empty": "",
+        "words": 'a,"b"\nc',
+        "yes": True,
+        "moment": "2026-03-01T05:00:00.5+00:00",
+        "document": {"a": Decimal("1.10"), "b": None},
+        "day": "2026-03-01",
+        "ratio": "NaN",
+    }
+    assert json.loads(_query(url, "SELECT 1 WHERE false", "--json").stdout) == []
+
+
+def test_a_table_shows_the_first_rows(url: str) -> None:
+    result = _query(url, "SELECT n, NULL AS nothing FROM generate_series(1, 5000) AS n", "--rows", "2")
+
+    assert "The first 2 rows. There are more: `--rows` shows more" in result.stderr
+    assert [line.split() for line in result.stdout.splitlines() if line.strip()][-1] == ["2", "–"]
+    assert "5000" not in result.stdout
+
+
+def test_a_million_rows_are_printed_in_blocks(url: str) -> None:
+    with (
+        Database(url) as database,
+        open_result(database, "SELECT repeat('x', 100) FROM generate_series(1, 1000000)", seconds=60) as result,
+    ):
+        blocks = [len(next(result.blocks)) for _ in range(3)]
+
+    assert blocks == [2000, 2000, 2000]
+
+
+def test_the_statement_comes_from_standard_input_or_a_file(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "two.sql"
+    file.write_text("SELECT 2 AS two")
+
+    assert _query(url, "-", "--csv", given="SELECT 1 AS one; -- a comment").stdout == "one\n1\n"
+    assert _query(url, "--file", str(file), "--csv").stdout == "two\n2\n"
+
+
+def test_a_statement_that_is_no_text_is_refused(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "binary.sql"
+    for content, problem in ((b"SELECT '\xff'", "is not UTF-8 (byte 9)"), (b"SELECT '\0'", "holds a NUL character")):
+        file.write_bytes(content)
+
+        assert problem in _refused(url, "--file", str(file))
+
+
+def test_explain_and_show_are_printed_too(url: str) -> None:
+    assert "Seq Scan" in _query(url, "EXPLAIN SELECT * FROM seller.orders").stdout
+    assert _query(url, "SHOW timezone", "--csv").stdout == "TimeZone\nUTC\n"
+
+
+def test_an_error_shows_its_position_and_a_hint(url: str) -> None:
+    message = _refused(url, "SELECT account,\n       platform_order\nFROM seller.orders")
+
+    assert message.splitlines() == [
+        'column "platform_order" does not exist, line 2, column 8',
+        "         platform_order",
+        "         ^",
+        'Hint: Perhaps you meant to reference the column "orders.platform_order_id".',
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM seller.orders",
+        "WITH gone AS (DELETE FROM seller.orders RETURNING *) SELECT * FROM gone",
+        "SELECT 1; DROP TABLE seller.orders",
+        "EXPLAIN ANALYZE DELETE FROM seller.orders",
+        "EXPLAIN SELECT 1; DROP TABLE seller.orders",
+        "SELECT nextval('platform.loads_id_seq')",
+        "COMMIT",
+        "",
+    ],
+)
+def test_nothing_is_written(url: str, statement: str) -> None:
+    assert _refused(url, statement)
+
+
+@pytest.mark.parametrize("statement", FORBIDDEN)
+def test_what_has_secrets_is_not_read(url: str, statement: str) -> None:
+    assert "Read the schemas seller, history and marts" in _refused(url, statement)
+
+
+def test_a_statement_that_takes_too_long_is_cancelled(url: str) -> None:
+    assert "took too long, and was cancelled\nHint: Give it more --timeout." in _refused(
+        url, "SELECT pg_sleep(20)", "--timeout", "0.1"
+    )
+
+
+def test_two_columns_of_one_name_are_refused_as_json(url: str) -> None:
+    assert "two columns are named a; name them apart with AS" in _refused(url, "SELECT 1 AS a, 2 AS a", "--json")
+
+
+def test_an_owner_who_may_make_no_role_reads_the_same_tables(url: str) -> None:
+    with Database(url) as database, database.begin() as connection:
+        driver = driver_of(connection)
+        name = sql.Identifier("plain_owner")
+        driver.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
+        driver.execute(sql.SQL("GRANT pg_read_all_data TO {}").format(name))
+        plain = database.url_of_user("plain_owner")
+    with Database(plain) as database:
+        with open_result(database, "SELECT count(*) FROM seller.orders", seconds=60) as result:
+            assert next(result.blocks) == [("0",)]
+        for statement in ("SELECT * FROM platform.grants", "TABLE service.users", "SHOW timezone"):
+            with pytest.raises(StatementForbiddenError), open_result(database, statement, seconds=60):
+                pass
+        with pytest.raises(StatementError, match="line 1, column 8"), open_result(database, "SELECT x", seconds=60):
+            pass
