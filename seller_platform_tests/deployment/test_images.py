@@ -1,0 +1,70 @@
+"""Tests that images and actions of others are pinned by digest or commit, and that their files are valid."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from seller_platform_tests.lock import TOP
+
+DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
+WORKFLOW: dict[str, Any] = yaml.safe_load((TOP / ".github" / "workflows" / "ci.yaml").read_text())
+
+
+def test_the_images_of_others_are_pinned_by_digest() -> None:
+    dockerfile = (TOP / "docker" / "Dockerfile").read_text()
+    stages = dict(re.findall(r"^FROM (\S+)(?: AS (\S+))?$", dockerfile, flags=re.MULTILINE))
+    compose = yaml.safe_load((TOP / "docker" / "compose.yaml").read_text())
+    images = {
+        *(image for image in stages if image not in stages.values()),
+        *(service["image"] for service in compose["services"].values() if service["image"] != "seller-platform"),
+        *(job["container"] for job in WORKFLOW["jobs"].values() if "container" in job),
+    }
+
+    assert len(images) >= 3
+    assert [image for image in images if not DIGEST.fullmatch(image)] == []
+
+
+def test_the_actions_of_others_are_pinned_by_commit() -> None:
+    actions = [step["uses"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "uses" in step]
+
+    assert actions
+    assert [action for action in actions if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)] == []
+
+
+def test_the_workflow_runs_the_locked_and_the_newest_packages() -> None:
+    commands = {name: [step.get("run") for step in job["steps"]] for name, job in WORKFLOW["jobs"].items()}
+
+    assert ".ci/run" in commands["locked"]
+    assert ".ci/run --newest" in commands["newest"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [("github-workflows", ".github/workflows/ci.yaml"), ("dependabot", ".github/dependabot.yml")],
+)
+def test_the_files_of_github_are_valid(schema: str, path: str) -> None:
+    tool = Path(sys.executable).parent / "check-jsonschema"
+
+    checked = subprocess.run(
+        [tool, "--builtin-schema", f"vendor.{schema}", TOP / path], capture_output=True, text=True, check=False
+    )
+
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_image_installs_from_its_lock_with_hashes() -> None:
+    dockerfile = (TOP / "docker" / "Dockerfile").read_text()
+    installs = re.findall(r"pip install (.*)", dockerfile)
+
+    assert installs == [
+        "--no-deps --only-binary :all: --require-hashes --requirement requirements.lock",
+        "--no-deps --no-build-isolation . && python -m compileall -q /opt/seller-platform/lib",
+    ]
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", dockerfile, flags=re.MULTILINE)
+    context = [line[1:] for line in (TOP / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    assert {name for names in copied for name in names.split()} == set(context)

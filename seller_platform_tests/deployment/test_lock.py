@@ -1,0 +1,67 @@
+"""Tests that the lock files have what pyproject.toml requires, on every machine that is supported."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from seller_platform_tests.lock import IMAGE_LOCK, LOCK, TOP, extras_of_the_image, requirements
+from seller_platform_tests.sbom import LockedPackage, locked_packages
+
+MACHINES = [
+    {
+        "python_version": python,
+        "python_full_version": f"{python}.4",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "os_name": "posix",
+        "sys_platform": system.lower(),
+        "platform_system": system,
+        "platform_machine": machine,
+    }
+    for python, (system, machine) in product(
+        ("3.11", "3.12", "3.13"), (("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "arm64"))
+    )
+]
+LOCKS = {LOCK: ["test", *extras_of_the_image()], IMAGE_LOCK: extras_of_the_image()}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(TOP)))
+def test_every_requirement_is_locked_within_its_range_on_every_machine(lock: Path) -> None:
+    locked = list(locked_packages(lock))
+
+    for machine in MACHINES:
+        names = [package.name for package in locked if package.holds(machine)]
+        assert len(names) == len(set(names)), f"{machine}: a package is locked twice"
+        for requirement in requirements(LOCKS[lock]):
+            versions = [
+                package.version
+                for package in locked
+                if package.name == LockedPackage(requirement, ()).name and package.holds(machine)
+            ]
+            assert versions, f"{requirement} is not locked on {machine}; run `python -m seller_platform_tests.lock`"
+            assert versions[0] in requirement.specifier, (
+                f"{requirement}: {versions[0]} is locked; run `python -m seller_platform_tests.lock`"
+            )
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(TOP)))
+def test_every_file_of_a_locked_package_has_a_hash_and_no_address(lock: Path) -> None:
+    for package in locked_packages(lock):
+        assert package.hashes, package.name
+        assert all(len(each) == 64 and int(each, 16) for each in package.hashes), package.name
+        assert package.requirement.url is None, package.name
+    assert "://" not in lock.read_text()
+
+
+def test_the_image_has_the_versions_that_the_tests_ran_with() -> None:
+    tested = {(package.name, package.version): set(package.hashes) for package in locked_packages(LOCK)}
+
+    for package in locked_packages(IMAGE_LOCK):
+        assert tested[package.name, package.version] == set(package.hashes)
+
+
+def test_the_image_has_no_package_that_only_tests_need() -> None:
+    names = {package.name for package in locked_packages(IMAGE_LOCK)}
+
+    assert not names & {"pytest", "playwright", "mypy", "ruff", "uv"}

@@ -1,0 +1,77 @@
+"""Writes the lock files: `python -m seller_platform_tests.lock`.
+
+`requirements.lock` has every package of every extra, with the hashes of its files on PyPI. CI installs it.
+`docker/requirements.lock` has those of them that the image needs.
+
+Without `--upgrade`, versions that still fit pyproject.toml stay; with it, every package gets its newest version.
+"""
+
+import argparse
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+TOP = Path(__file__).parents[1]
+LOCK = TOP / "requirements.lock"
+IMAGE_LOCK = TOP / "docker" / "requirements.lock"
+
+_OPTIONS = (
+    "--universal",
+    "--generate-hashes",
+    "--no-header",
+    # pip accepts only the requirements that the lock names, and some of them are of extras.
+    "--no-strip-extras",
+    "--quiet",
+    # The lock has no address of a package index: pip takes the one that its machine names.
+    "--no-emit-index-url",
+    # pip installs the others, and is part of every virtual environment.
+    "--no-emit-package=pip",
+)
+
+
+def pyproject() -> dict[str, Any]:
+    """Return the content of pyproject.toml."""
+    return tomllib.loads((TOP / "pyproject.toml").read_text())
+
+
+def extras_of_the_image() -> list[str]:
+    """Return the extras that the image contains: all except the tests'."""
+    return [name for name in pyproject()["project"]["optional-dependencies"] if name != "test"]
+
+
+def requirements(extras: list[str]) -> list[Requirement]:
+    """Return what the package requires, with these extras, and to be built."""
+    project = pyproject()["project"]
+    lines = [*project["dependencies"], *pyproject()["build-system"]["requires"]]
+    for extra in extras:
+        lines += project["optional-dependencies"][extra]
+    return [Requirement(line) for line in lines]
+
+
+def main() -> None:
+    """Write both files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--upgrade", action="store_true", help="Take the newest version of every package.")
+    upgrade = ["--upgrade"] if parser.parse_args().upgrade else []
+    _compile(LOCK, ["test", *extras_of_the_image()], upgrade)
+    # The versions are those of the first file.
+    IMAGE_LOCK.unlink(missing_ok=True)
+    _compile(IMAGE_LOCK, extras_of_the_image(), ["--constraint", str(LOCK)])
+
+
+def _compile(target: Path, extras: list[str], options: list[str]) -> None:
+    lowest = pyproject()["project"]["requires-python"].removeprefix(">=")
+    subprocess.run(
+        ["uv", "pip", "compile", "-", f"--output-file={target}", f"--python-version={lowest}", *_OPTIONS, *options],
+        input="\n".join(map(str, requirements(extras))),
+        text=True,
+        cwd=TOP,
+        check=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
