@@ -104,12 +104,12 @@ def _licences(name: str) -> dict[str, Any]:
     installed = _installed(name)
     if installed is None:
         return {}
-    metadata = installed.metadata
-    if expression := metadata.get("License-Expression"):
-        return {"licenses": [{"expression": expression}]}
-    classifiers = metadata.get_all("Classifier") or ()
+    metadata = installed.metadata.json
+    if expression := metadata.get("license_expression"):
+        return {"licenses": [{"expression": str(expression)}]}
+    classifiers = metadata.get("classifier", [])
     names = [each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License :: ")]
-    first_line = (metadata.get("License") or "").strip().partition("\n")[0]
+    first_line = str(metadata.get("license", "")).strip().partition("\n")[0]
     return {"licenses": [{"license": {"name": each}} for each in names or [first_line] if each]}
 
 

@@ -9,6 +9,7 @@
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
+- `completion`: completion of commands and names in a shell
 - `service`: the REST API, its users, groups, applications, rates and products
 - `doctor`: the checks of `seller-platform doctor`
 - `sandbox`: commands on generated sellers
@@ -24,8 +25,10 @@ from contextlib import suppress
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from seller_platform import __version__
+from seller_platform.cli.completion import COMPLETE, complete_names
 from seller_platform.cli.output import fail
 from seller_platform.commands import use_start
 from seller_platform.errors import InvalidSettingError, SellerPlatformError
@@ -61,6 +64,7 @@ _COMMANDS = {
     "database": ("database.command", "Manage who may read the database with SQL."),
     "doctor": ("doctor.command", "Check every prerequisite, and print the next step for each problem."),
     "keys": ("keys", "Change the key that encrypts stored grants and client secrets."),
+    "completion": ("completion", "Print the script by which bash, zsh or fish completes commands and names."),
     "service": ("service.command", "Run the REST API, and manage its users, groups and applications."),
     "sandbox": ("sandbox.fill", "Fill the service's database with generated sellers."),
 }
@@ -77,6 +81,8 @@ class _Commands(click.Group):
         module, _ = _COMMANDS[cmd_name]
         command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
         assert isinstance(command, click.Command)
+        if COMPLETE in os.environ:
+            complete_names(command)
         return command
 
     def resolve_command(
@@ -87,13 +93,35 @@ class _Commands(click.Group):
         except click.NoSuchCommand as error:  # click suggests the commands that it has imported: none of ours
             raise click.NoSuchCommand(error.command_name, possibilities=_COMMANDS, ctx=ctx) from None
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [
+            CompletionItem(name, help=text) for name, (_, text) in _COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         with formatter.section("Commands"):
             formatter.write_dl([(name, sentence) for name, (_, sentence) in _COMMANDS.items()])
 
 
+def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from importlib.metadata import version  # every other command starts without it
+
+        python, dagster = ".".join(map(str, sys.version_info[:3])), version("dagster")
+        click.echo(f"seller-platform {__version__} (Python {python}, Dagster {dagster})")
+        context.exit()
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="seller-platform")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the versions of Seller Platform, Python and Dagster, and exit.",
+)
 @click.pass_context
 def _cli(context: click.Context) -> None:
     """Load a marketplace seller's API into PostgreSQL through Dagster, check it, and serve it again.
@@ -115,6 +143,6 @@ def _cli(context: click.Context) -> None:
 def main() -> None:
     """Run the command line; `SellerPlatformError` ends in one line and its exit code."""
     try:
-        _cli()
+        _cli(complete_var=COMPLETE)
     except SellerPlatformError as error:
         fail(error, as_json="--json" in sys.argv)

@@ -1,0 +1,117 @@
+"""`seller-platform completion`, and the names of datasets, accounts and marts that a shell completes."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from seller_platform.errors import SellerPlatformError
+
+COMPLETE = "_SELLER_PLATFORM_COMPLETE"
+"""The variable by which the script of a shell asks for completions; click reads it."""
+
+Names = Iterator[tuple[str, str | None]]
+"""Names, each with the sentence that zsh and fish show beside it."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, /, *, shell: str) -> None:
+    r"""Print the script by which a shell completes commands, options and names.
+
+    \b
+    bash: seller-platform completion bash >~/.local/share/bash-completion/completions/seller-platform
+    zsh:  seller-platform completion zsh >"${fpath[1]}/_seller-platform"
+    fish: seller-platform completion fish >~/.config/fish/completions/seller-platform.fish
+
+    The next shell that you open completes with Tab. An account is completed by its key and by its title.
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(context.find_root().command, {}, "seller-platform", COMPLETE).source())
+
+
+def complete_names(command: click.Command) -> None:
+    """Let the parameters of a command that take names of datasets, accounts and marts complete them.
+
+    The commands of `service` are left out: they are about the accounts of the service's database.
+    """
+    if command.name == "service":
+        return
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            complete_names(each)
+    for parameter in command.params:
+        # An option is known by what a person types, an argument by its only name.
+        name = max(parameter.opts, key=len).lstrip("-").removesuffix("s")
+        if name in _NAMES and isinstance(parameter.type, click.types.StringParamType):
+            parameter.type = _Name(_NAMES[name])
+
+
+class _Name(click.ParamType[str]):
+    name = "text"
+
+    def __init__(self, names: Callable[[], Names]) -> None:
+        self._names = names
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002  # click's signature
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002  # click's signature
+        # The line is not run: what stands in the way of names is reported by the command itself.
+        with suppress(SellerPlatformError):
+            return [
+                CompletionItem(_as_word(name), help=sentence)
+                for name, sentence in self._names()
+                if name.casefold().startswith(incomplete.casefold())
+            ]
+        return []
+
+
+def _as_word(name: str) -> str:
+    """Return a name as the script of the shell takes it; those of zsh and fish quote it themselves."""
+    if not os.environ[COMPLETE].startswith("bash"):
+        return name
+    # Two backslashes: the script's `read` removes one, and the other quotes the character on the line.
+    return re.sub(r"([^\w@%+=:,./-])", r"\\\\\1", name)
+
+
+def _datasets() -> Names:
+    # Imported here, as in the functions below, because the completion of commands does not need it.
+    from seller_platform.contract import REFRESHED
+
+    for dataset in REFRESHED:
+        yield dataset.name, dataset.doc
+
+
+def _accounts() -> Names:
+    from seller_platform.settings import read_settings
+    from seller_platform.warehouse.connections.accounts import accounts
+    from seller_platform.warehouse.postgres.database import Database
+    from seller_platform.warehouse.postgres.location import EMBEDDED_FOLDER, warehouse_url
+
+    settings = read_settings()
+    if settings.database_url is None and not (settings.home / EMBEDDED_FOLDER).is_dir():
+        return
+    with Database(warehouse_url(settings)) as database:
+        listed = accounts(database)
+    titles = Counter(each.account.title for each in listed)
+    for each in listed:
+        yield each.key, each.account.title
+        if titles[each.account.title] == 1:
+            yield each.account.title, each.key
+
+
+def _marts() -> Names:
+    from seller_platform.warehouse.marts import MARTS
+
+    for mart in MARTS:
+        yield mart.name, mart.doc
+
+
+_NAMES = {"account": _accounts, "dataset": _datasets, "mart": _marts}

@@ -1,0 +1,144 @@
+"""What a shell completes after Tab, and the versions that `--version` prints."""
+
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from click.shell_completion import get_completion_class
+from sqlalchemy import text
+
+from seller_platform import __version__
+from seller_platform.cli import _cli
+from seller_platform.cli.completion import COMPLETE
+from seller_platform.contract import REFRESHED
+from seller_platform.warehouse.marts import MARTS
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.processes import environment, run
+
+TITLES = ("North Pine US", 'Köhler "Haus & Hof", DE', "Twice", "Twice")
+
+
+@pytest.fixture
+def variables(database: Database, database_url: str, tmp_path: Path) -> dict[str, str]:
+    """The variables of a shell, over a warehouse with four accounts."""
+    with database.begin() as connection:
+        connection.execute(text("INSERT INTO platform.connections VALUES ('main', 'b', 'c', 'd')"))
+        connection.execute(
+            text(
+                "INSERT INTO platform.accounts (key, connection, id, title, timezone) "
+                "VALUES (:key, 'main', :id, :title, 'UTC')"
+            ),
+            [{"key": f"A{index}.market", "id": index, "title": title} for index, title in enumerate(TITLES)],
+        )
+    return environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database_url)
+
+
+def completed(line: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str] | None = None) -> dict[str, str]:
+    """Return what zsh offers for the last word of a line, with the sentences beside it."""
+    monkeypatch.setenv(COMPLETE, "zsh_complete")
+    for name, value in (variables or {}).items():
+        monkeypatch.setenv(name, value)
+    kind = get_completion_class("zsh")
+    assert kind is not None
+    *words, incomplete = line.split(" ")
+    offered = kind(_cli, {}, "seller-platform", COMPLETE).get_completions(words[1:], incomplete)
+    return {str(each.value): str(each.help) for each in offered}
+
+
+def test_commands_are_completed_with_their_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = completed("seller-platform s", monkeypatch)
+
+    assert offered.keys() >= {"sync", "status", "service", "sandbox"}
+    assert all(name.startswith("s") for name in offered)
+    assert "through Dagster" in offered["sync"]
+
+
+def test_options_and_commands_of_commands_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"--account", "--dataset", "--from"} <= completed("seller-platform sync -", monkeypatch).keys()
+    assert {"plan", "apply"} <= completed("seller-platform costs ", monkeypatch).keys()
+    assert {"bash", "zsh", "fish"} == completed("seller-platform completion ", monkeypatch).keys()
+
+
+@pytest.mark.parametrize("line", ["sync --dataset ", "sync --dataset orders --dataset ", "verify --dataset ", "diff "])
+def test_names_of_datasets_are_completed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert completed(f"seller-platform {line}", monkeypatch) == {dataset.name: dataset.doc for dataset in REFRESHED}
+
+
+@pytest.mark.parametrize("line", ["sync --account ", "diff orders "])
+def test_accounts_are_completed_by_key_and_by_titles_that_name_one(
+    line: str, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    offered = completed(f"seller-platform {line}", monkeypatch, variables)
+
+    assert offered.keys() == {"A0.market", "A1.market", "A2.market", "A3.market", TITLES[0], TITLES[1]}
+    assert offered["A0.market"] == "North Pine US"
+    assert completed(f"seller-platform {line}nor", monkeypatch, variables) == {"North Pine US": "A0.market"}
+
+
+def test_completion_offers_no_accounts_and_makes_no_folder_where_nothing_is_connected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SELLER_PLATFORM_DATABASE_URL", raising=False)
+
+    offered = completed(
+        "seller-platform sync --account ", monkeypatch, {"SELLER_PLATFORM_HOME": str(tmp_path / "home")}
+    )
+
+    assert offered == {}
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_database_that_does_not_answer_ends_completion_without_an_error(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    away = variables | {"SELLER_PLATFORM_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
+
+    assert completed("seller-platform sync --account A", monkeypatch, away) == {}
+
+
+def test_every_option_for_a_mart_completes_the_names_of_marts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from seller_platform.cli.completion import _NAMES
+
+    assert dict(_NAMES["mart"]()) == {mart.name: mart.doc for mart in MARTS}
+
+
+@pytest.mark.slow
+def test_bash_completes_a_title_as_one_word(variables: dict[str, str]) -> None:
+    typed = in_bash(["seller-platform", "sync", "--account", "K"], variables)
+    gone_on = in_bash(["seller-platform", "sync", "--account", r"Köhler\ \"Ha"], variables)
+
+    assert typed == gone_on
+    assert shlex.split(typed) == [TITLES[1]]
+
+
+def in_bash(words: Sequence[str], variables: dict[str, str]) -> str:
+    """Return what bash puts in the place of the last word when Tab is pressed there."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("bash is not installed")
+    lines = [
+        'eval "$(seller-platform completion bash)"',
+        f"COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1}",
+        "compopt() { :; }",
+        "_seller_platform_completion seller-platform",
+        'printf "%s\\n" "${COMPREPLY[@]}"',
+    ]
+    path = f"{Path(sys.executable).parent}:{variables['PATH']}"
+    done = subprocess.run(
+        [bash, "-c", "\n".join(lines)], env=variables | {"PATH": path}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+def test_the_versions_of_the_platform_of_python_and_of_dagster_are_printed(tmp_path: Path) -> None:
+    printed = run(["--version"], environment(tmp_path)).stdout
+
+    expected = f"seller-platform {__version__} (Python {platform.python_version()}, Dagster {version('dagster')})\n"
+    assert printed == expected
