@@ -35,14 +35,16 @@ _COMMANDS_TO_SEE_MORE = (
 
 
 @click.command()
+@click.option("--accounts", default=3, show_default=True, type=click.IntRange(1), help="How many generated accounts.")
+@click.option("--months", default=4, show_default=True, type=click.IntRange(1), help="How many months of sales.")
 @json_option
-def demo(*, output: Output) -> None:
+def demo(*, accounts: int, months: int, output: Output) -> None:
     """Connect to the sandbox, load all lists and costs, check the rows, and print a table.
 
     It uses the real parts: a service on a socket, OAuth over HTTP, PostgreSQL, a Dagster instance. Its files are in
     the folder `sandbox` of the home folder. It can be run again at any time.
     """
-    with open_local_stack(read_settings().home, output) as stack:
+    with open_local_stack(read_settings().home, output, accounts=accounts, months=months) as stack:
         os.environ.update(stack.environment)
         with open_installation() as installation:
             connect_local_stack(installation, stack, output)
