@@ -206,8 +206,12 @@ def _plan(
     return plan_load(installation.database, request, now=datetime.now(UTC), listed=listed, adaptive=adaptive)
 
 
-def report(output: Output, synced: Synced, error: SellerPlatformError | None) -> None:
-    """Print the loads by account and dataset, and end with the error, if any."""
+def report(output: Output, synced: Synced, error: SellerPlatformError | None, **more: object) -> None:
+    """Print the loads by account and dataset, and end with the error, if any.
+
+    Args:
+        more: What the document of `--json` has beside the loads.
+    """
     groups: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
     for receipt in synced.receipts:
         groups[(receipt.dataset, receipt.account)].append(receipt)
@@ -233,7 +237,7 @@ def report(output: Output, synced: Synced, error: SellerPlatformError | None) ->
     output.table_by_account("Loaded", _COLUMNS, ordered)
     for message in sorted(synced.not_offered):
         output.say(message)
-    document = {"loads": rows, "not_offered": sorted(synced.not_offered)}
+    document = {"loads": rows, "not_offered": sorted(synced.not_offered), **more}
     if error is not None:
         fail(error, as_json=output.as_json, document=document)
     output.document(document)

@@ -33,6 +33,7 @@ def test_the_demo_lands_everything_twice_and_leaves_nothing_running(tmp_path: Pa
         unannounced = {load["dataset"] for load in told["loads"] if load["verdict"] == "unverifiable"}
         assert unannounced == {"notifications", "cost_periods"}
         assert sum(load["rows"] for load in told["loads"] if load["dataset"] == "orders") > 5_000
+        assert [line.partition(" ")[0] for line in told["insights"]] == ["Runs", "Margin", "Sales"]
     assert [load["changed"] for load in second["loads"]] == [0] * len(second["loads"])
     assert left_behind(home) == []
 

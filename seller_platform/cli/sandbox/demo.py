@@ -50,11 +50,11 @@ def demo(*, accounts: int, months: int, output: Output) -> None:
             connect_local_stack(installation, stack, output)
             synced = run_sync(installation, SliceOptions(full=True), output)
             problem = problem_of(synced) or _difference(installation, stack)
-            lines = [] if problem else _insights(installation, output)
-    report(output, synced, problem)
+            insights = [] if problem else _insights(installation, output)
+    report(output, synced, problem, insights=insights)
     output.say("Every row is stored exactly as the sandbox holds it.")
     output.say("Next: `seller-platform dev` to see it in Dagster, or the README for connecting a real service.")
-    for line in lines:
+    for line in ("", *insights, "", *_COMMANDS_TO_SEE_MORE):
         output.line(line)
 
 
@@ -96,7 +96,7 @@ def approve(url: str, email: str, password: str) -> None:
 
 
 def _insights(installation: Installation, output: Output) -> list[str]:
-    """Build the marts of what to look at today, and return it in lines, with the commands to see more."""
+    """Build the marts of what to look at today, and return it in at most three lines."""
     known = accounts(installation.database)
     titles = {each.key: each.account.title for each in known}
     with output.progress("Building the marts", None):
@@ -117,7 +117,7 @@ def _insights(installation: Installation, output: Output) -> list[str]:
             f"Sales without a cost in {month}: {cost.sales:,.2f} {cost.currency} of {titles[cost.account]}, which are "
             f"{cost.percent} percent of its sales."
         )
-    return ["", *(" ".join(printable(line).split()) for line in lines), "", *_COMMANDS_TO_SEE_MORE]
+    return [printable(" ".join(line.split())) for line in lines]
 
 
 def _difference(installation: Installation, stack: LocalStack) -> CheckFailedError | None:

@@ -241,14 +241,25 @@ _CHOSEN = """chosen AS MATERIALIZED (
     ) AS requested (account, zone, currency, first_day, last_day)
 )"""
 
-# Rates are units for one euro, which therefore has no rate.
+EXACT_RATE: LiteralString = "((div(coalesce(other.per_euro, 1) * 1e40, coalesce(own.per_euro, 1)) + 1) * 1e-40)"
+"""The factor from the currency of the rates `own` to that of the rates `other`, of the same day.
+
+Rates are units for one euro, which therefore has no rate. Their quotient is rounded up at the 40th decimal: amounts
+half-way between two cents stay there, and no other amount moves there. PostgreSQL's own division keeps fewer decimals,
+and would round large amounts twice.
+
+Every conversion of the service multiplies a sum by this factor, and rounds once, to the cent, half away from zero. An
+amount of a list is the sum of its row, of all sales channels together; a figure of the statistics adds the converted
+sums of days unrounded. So figures that are added after they were rounded may differ from the figure of the whole.
+"""
+
 _CONVERTED_PAGE = """(SELECT *, row_number() OVER () AS position FROM page) AS page
 LEFT JOIN service.exchange_rates AS own ON own.day = page.local_day AND own.currency = page.own_currency
 LEFT JOIN service.exchange_rates AS other ON other.day = page.local_day AND other.currency = %(currency)s
 ORDER BY page.position"""
 
-_CONVERTED = """CASE WHEN page.own_currency = %(currency)s THEN {exact} ELSE
-    round({value} * coalesce(other.per_euro, 1) / coalesce(own.per_euro, 1), 2) END"""
+_CONVERTED: LiteralString = """CASE WHEN page.own_currency = %(currency)s THEN {exact} ELSE
+    round({value} * {rate}, 2) END""".replace("{rate}", EXACT_RATE)
 
 _MISSING_RATE = """
 WITH {chosen}

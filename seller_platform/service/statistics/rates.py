@@ -8,7 +8,7 @@ from psycopg import sql
 
 from seller_platform.contract.datasets.costs import COST_PERIODS
 from seller_platform.service.access import SelectedAccounts
-from seller_platform.service.lists.sql import newest_day
+from seller_platform.service.lists.sql import EXACT_RATE, newest_day
 from seller_platform.service.pool import Connection
 from seller_platform.service.statistics.plan import ComparedDays, statistics_values
 
@@ -39,15 +39,13 @@ per_euro AS MATERIALIZED (
       AND day BETWEEN %(summed_from)s::date AND %(last_day)s::date
 ),
 rates AS MATERIALIZED (
-    -- Rates are units for one euro, which therefore has no rate. Their quotient is rounded up at the 40th decimal:
-    -- amounts half-way between two cents stay there, and no other amount moves there.
-    SELECT own.day, own.currency, (div(other.per_euro * 1e40, own.per_euro) + 1) * 1e-40 AS rate,
+    SELECT own.day, own.currency, {rate} AS rate,
            array_position(converted.currencies, own.currency)::bigint * 10000000 + (own.day - date '0001-01-01') AS key
     FROM converted_currencies AS converted
     CROSS JOIN per_euro AS own
     JOIN per_euro AS other ON other.day = own.day AND other.currency = %(target)s::text
     WHERE own.currency <> %(target)s::text
-)"""
+)""".replace("{rate}", EXACT_RATE)
 """`rates`: the factor `rate` from a currency that occurs to the target, on each day.
 
 `key` stands for currency and day. A join by one number is several times faster than one by text and date.

@@ -106,6 +106,8 @@ class Formula:
             for line in self.lines
             if line.entries
         ]
+        if not cases:
+            return sql.Literal(OTHER)
         return sql.SQL("CASE {} ELSE {} END").format(sql.SQL(" ").join(cases), sql.Literal(OTHER))
 
 

@@ -422,6 +422,29 @@ def test_amounts_are_converted_at_the_rate_of_their_day(service: Served) -> None
         assert rows_by_currency[currency] == [(day, amount, None) for (day, _), amount in sorted(expected.items())]
 
 
+def test_the_channels_of_a_row_are_added_before_they_are_converted(service: Served) -> None:
+    _rate(service, "2026-03-01", "USD", "8")
+    row = ("2026-03-01", "SKU", "Name", "ASIN", 1, "0.02", None, "0.00", "0.10", "2026-03-01")
+    insert_rows(service.database, DAILY, "S1.US", [row, row])  # one in each channel
+    query: dict[str, str | int | None] = {**MARCH, "account_title": "Shop US", "currency": "EUR"}
+
+    both = _body(_get(service, DAILY, **query))["data"]
+    alone = _body(_get(service, DAILY, **query, sales_channel="platform"))["data"]
+
+    assert [row["product_sales"] for row in (*both, *alone)] == [Decimal("0.01"), Decimal("0.00")]
+
+
+def test_a_large_amount_just_below_half_a_cent_is_rounded_once(service: Served) -> None:
+    # 1083409819.44 * 0.853429 / 1.083517 = 853334579.5449999953..., which eight decimals would round to half a cent.
+    _rate(service, "2026-03-01", "USD", "1.083517")
+    _rate(service, "2026-03-01", "GBP", "0.853429")
+    _sell(service, "S1.US", "2026-03-01", "1083409819.44")
+
+    row = _body(_get(service, DAILY, **{**MARCH, "account_title": "Shop US"}, currency="GBP"))["data"][0]
+
+    assert row["product_sales"] == Decimal("853334579.54")
+
+
 def test_amounts_in_several_currencies_need_one_to_be_named(service: Served) -> None:
     _sell(service, "S1.US", "2026-03-01", "1.00")
     _sell(service, "S1.US", "2026-03-02", "1.00")
