@@ -116,6 +116,16 @@ class UnknownRelationError(RequestError):
         )
 
 
+class UnknownMartError(RequestError):
+    """No mart has that name."""
+
+    next_step = "Take one of the marts that the message lists."
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name, self.known = name, tuple(known)
+        super().__init__(f"there is no mart {name!r}{did_you_mean(name, known)}; choose one of {', '.join(known)}")
+
+
 class InexactNumberError(RequestError):
     """A stored number has more digits than Arrow's decimals of one scale can hold."""
 
@@ -1346,6 +1356,17 @@ class SlicesFailedError(SellerPlatformError):
         self.failures, self.exit_code = dict(failures), exit_code
         count = "1 slice was" if len(self.failures) == 1 else f"{len(self.failures)} slices were"
         super().__init__(f"{count} not loaded; all others were:{_by_problem(failures)}")
+
+
+class PartitionsFailedError(SellerPlatformError):
+    """Some partitions of marts were not built; the others were."""
+
+    next_step = "Fix the causes that the message lists, and run the command again: what was built stays."
+
+    def __init__(self, failures: Mapping[str, str], exit_code: int = 1) -> None:
+        self.failures, self.exit_code = dict(failures), exit_code
+        count = "1 partition was" if len(self.failures) == 1 else f"{len(self.failures)} partitions were"
+        super().__init__(f"{count} not built; all others were:{_by_problem(failures)}")
 
 
 def _by_problem(problems: Mapping[str, str]) -> str:

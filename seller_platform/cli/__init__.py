@@ -6,6 +6,7 @@
 - `inspection`: commands that show stored rows, their source and their changes
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
+- `marts`: tables that are computed from the lists
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
@@ -44,6 +45,7 @@ _COMMANDS = {
     "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL, through Dagster."),
+    "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": ("status", "Show what is stored and missing of each dataset, its age, and the state of the grants."),
     "query": ("inspection.query", "Run a SELECT on the warehouse, and print its rows."),

@@ -6,6 +6,7 @@ from datetime import date
 import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Window
+from seller_platform.warehouse.marts import Mart
 
 ACCOUNT = "account"
 MONTH = "month"
@@ -16,9 +17,9 @@ ACCOUNT_PARTITIONS = dg.DynamicPartitionsDefinition(name=ALL_ACCOUNTS)
 _MONTHS_PER_RUN, _ACCOUNTS_PER_RUN = 36, 100
 
 
-def asset_key(dataset: Dataset) -> dg.AssetKey:
-    """Return the dataset's asset key, which is also its table's name."""
-    return dg.AssetKey(["seller", dataset.name])
+def asset_key(source: Dataset | Mart) -> dg.AssetKey:
+    """Return the asset key of a dataset or a mart, which is also its table's name."""
+    return dg.AssetKey(source.table.split("."))
 
 
 def account_months(

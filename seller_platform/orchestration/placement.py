@@ -11,6 +11,7 @@ import dagster as dg
 from seller_platform.contract import Dataset
 from seller_platform.orchestration.partitions import ALL_ACCOUNTS, asset_key
 from seller_platform.warehouse.connections.accounts import KnownAccount, KnownConnection
+from seller_platform.warehouse.marts import Mart
 
 CONNECTION_TAG = "seller_platform/connection"
 """The tag of assets and ops that read only one connection."""
@@ -40,9 +41,9 @@ class Placement:
         """Return an asset's key with the prefix."""
         return key.with_prefix(self.key_prefix) if self.key_prefix else key
 
-    def asset_key(self, dataset: Dataset) -> dg.AssetKey:
-        """Return the key of a dataset's asset."""
-        return self.key(asset_key(dataset))
+    def asset_key(self, source: Dataset | Mart) -> dg.AssetKey:
+        """Return the key of the asset of a dataset or a mart."""
+        return self.key(asset_key(source))
 
     def group_of(self, name: str) -> str:
         """Return the group of assets whose own group has this name."""

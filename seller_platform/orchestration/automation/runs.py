@@ -17,6 +17,7 @@ from seller_platform.orchestration.partitions import partition_key, read_partiti
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
 from seller_platform.warehouse.connections.accounts import KnownAccount
+from seller_platform.warehouse.marts import Mart
 
 LONGEST_RUN = 300
 """The most partitions of a run; Dagster's time for a run grows faster than their number."""
@@ -27,7 +28,7 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of datasets with one kind of slice, over a range of their partitions.
+    """A run of datasets or of marts with one kind of slice, over a range of their partitions.
 
     Attributes:
         first: First partition key of the range; None for an asset without partitions.
@@ -36,7 +37,7 @@ class PlannedRun:
         whole: Whether the run reads whole slices, not only the days that may have changed.
     """
 
-    datasets: tuple[Dataset, ...]
+    datasets: tuple[Dataset | Mart, ...]
     first: str | None = None
     last: str | None = None
     partitions: int = 1
@@ -76,12 +77,14 @@ class RunEnd:
         failures: The failed partitions, each with its reason.
         exit_code: The exit code that fits the failures.
         not_offered: Sentences that name what the upstream does not offer.
+        failed_checks: The failed checks that are errors, each with its partition and description.
     """
 
     run_id: str
     failures: dict[str, str]
     exit_code: int
     not_offered: frozenset[str]
+    failed_checks: tuple[str, ...] = ()
 
 
 def plan_runs(
@@ -113,8 +116,30 @@ def snapshot_groups(datasets: Sequence[Dataset]) -> Iterator[Sequence[Dataset]]:
             yield group
 
 
+def plan_builds(
+    parts: Iterable[tuple[Mart, Collection[tuple[str, Window | None]]]], *, listed: Sequence[str]
+) -> Iterator[PlannedRun]:
+    """Yield the runs that build partitions of marts; marts with the same partitions are built in the same runs.
+
+    Args:
+        parts: Each mart with the account and the month of its partitions; None for the month of a whole account.
+        listed: Every account partition, in Dagster's order.
+    """
+    marts_of: dict[frozenset[tuple[str, Window | None]], list[Mart]] = defaultdict(list)
+    for mart, partitions in parts:
+        marts_of[frozenset(partitions)].append(mart)
+    for chosen, marts in marts_of.items():
+        by_month: dict[Window, set[str]] = defaultdict(set)
+        for account, month in chosen:
+            if month is not None:
+                by_month[month].add(account)
+        yield from plan_months(marts, by_month, listed=listed, whole=True)
+        whole_accounts = {account for account, month in chosen if month is None}
+        yield from plan_snapshots(marts, whole_accounts, listed=listed, whole=True)
+
+
 def plan_months(
-    datasets: Sequence[Dataset],
+    datasets: Sequence[Dataset | Mart],
     accounts: Mapping[Window, Collection[str]],
     *,
     listed: Sequence[str],
@@ -140,7 +165,7 @@ def plan_months(
 
 
 def plan_snapshots(
-    datasets: Sequence[Dataset],
+    datasets: Sequence[Dataset | Mart],
     accounts: Collection[str],
     *,
     listed: Sequence[str],
@@ -205,7 +230,12 @@ def run_end(result: dg.ExecuteInProcessResult) -> RunEnd:
             else:
                 failures[f"{(event.step_key or '').replace('__', '.')} {name}"] = str(value.value)
     exit_code = max(exit_codes, default=0 if result.success else 1)
-    return RunEnd(result.run_id, failures, exit_code, frozenset(not_offered))
+    failed_checks = tuple(
+        f"{each.check_name} of {each.asset_key.to_user_string()}, {each.partition or 'all'}: {each.description or ''}"
+        for each in result.get_asset_check_evaluations()
+        if not each.passed and each.severity is dg.AssetCheckSeverity.ERROR
+    )
+    return RunEnd(result.run_id, failures, exit_code, frozenset(not_offered), failed_checks)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 - `registry`: every mart
 - `tables`: the tables, and receipts of builds
 - `builds`: replaces a partition of a mart
+- `due`: partitions that can be built, and have changed
 - `columns`: columns of several marts
 - `formulas`: what counts towards profit, and the line of each entry of the ledger
 - `common_queries`: queries that several marts begin with

@@ -93,7 +93,7 @@ def _executed(driver: psycopg.Connection[Any], statement: str) -> Result:
     prefix = _CURSOR if has_cursor else ""
     with _own_errors(statement, offset=len(prefix)):
         # A prepared statement is a single one; without, PostgreSQL would execute several with semicolons between them.
-        cursor = driver.execute(prefix + statement, prepare=True)  # type: ignore[call-overload]  # a person wrote it
+        cursor = driver.execute(prefix + statement, prepare=True)
         if has_cursor:
             cursor = driver.execute(_FETCH, prepare=True)
     result = cursor.pgresult
@@ -161,7 +161,7 @@ def _require_readable(driver: psycopg.Connection[Any], statement: str) -> None:
     if _WITHOUT_CURSOR.match(statement):
         raise StatementForbiddenError("EXPLAIN and SHOW need a role for reading, which this user may not create")
     with _own_errors(statement, offset=len(explain)):
-        (plan,) = driver.execute(explain + statement, prepare=True).fetchone() or (None,)  # type: ignore[call-overload]  # a person wrote it
+        (plan,) = driver.execute(explain + statement, prepare=True).fetchone() or (None,)
     for schema, table in _relations(plan if not isinstance(plan, str) else json.loads(plan)):
         is_readable = schema in (*READABLE_SCHEMAS, *_SYSTEM_SCHEMAS) or (
             schema == "platform" and table in READABLE_OF_PLATFORM

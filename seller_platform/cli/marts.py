@@ -1,0 +1,186 @@
+"""`seller-platform marts`: builds the tables of schema `marts`, through Dagster."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import click
+
+from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.sync import Month, keys_of
+from seller_platform.errors import CheckFailedError, NotConnectedError, PartitionsFailedError, UnknownMartError
+from seller_platform.warehouse.connections.accounts import connections
+from seller_platform.warehouse.loads.history_start import keep_history_start, months_of_history
+from seller_platform.warehouse.marts import MARTS, Mart
+from seller_platform.warehouse.marts.due import PartitionState, partition_states, rows_built
+
+_COLUMNS = ("mart, account", "months", "partitions", "rows", "result")
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """The result of the runs.
+
+    Attributes:
+        rows: The rows of each partition that was built, by mart, account and first day.
+    """
+
+    rows: Mapping[tuple[str, str, date | None], int]
+    failures: Mapping[str, str]
+    failed_checks: Sequence[str]
+    exit_code: int
+
+
+@click.group()
+def marts() -> None:
+    """Build the tables of schema marts, which are computed from the lists."""
+
+
+@marts.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--account",
+    "chosen_accounts",
+    multiple=True,
+    metavar="NAME",
+    help="Only the account of this key or title; may be repeated.",
+)
+@click.option("--month", type=Month(), help="Only this month.")
+@click.option("--from", "first_month", type=Month(), help="First month to build; by default the first of history.")
+@click.option("--to", "last_month", type=Month(), help="Last month to build; by default the current one.")
+@click.option("--full", is_flag=True, help="Build also what has not changed since it was built.")
+@json_option
+def build(
+    *,
+    names: tuple[str, ...],
+    chosen_accounts: tuple[str, ...],
+    month: date | None,
+    first_month: date | None,
+    last_month: date | None,
+    full: bool,
+    output: Output,
+) -> None:
+    """Build marts whose inputs were loaded, and have changed since the last build.
+
+    NAME is the name of a mart, such as account_profit_daily; without one, all marts are built. The Dagster UI shows the
+    runs, and the materialization and the checks of each partition. Marts of a whole account have no months.
+    """
+    if month is not None and (first_month is not None or last_month is not None):
+        raise click.UsageError("--month is a single month, --from and --to are several; give one of them")
+    with open_installation() as installation:
+        chosen = marts_named(names)
+        if not connections(installation.database):
+            raise NotConnectedError
+        keys = keys_of(installation, chosen_accounts)
+        since = keep_history_start(installation.database, installation.settings.history_start)
+        months = [
+            each for each in months_of_history(month or first_month, month or last_month, since) if each.end > since
+        ]
+        states = [state for mart in chosen for state in partition_states(installation.database, mart, keys, months)]
+        due = [state for state in states if not state.missing and (full or not state.is_current)]
+        ended = _build(installation, due, output) if due else _Ended({}, {}, (), 0)
+    _report(states, due, ended, output)
+
+
+def marts_named(names: Sequence[str]) -> Sequence[Mart]:
+    """Return the marts of these names, which may be written as their tables; without names, all.
+
+    Raises:
+        UnknownMartError: There is none of a name.
+    """
+    by_name = {mart.name: mart for mart in MARTS}
+    bare = [name.removeprefix("marts.").removeprefix("marts/") for name in names]
+    for name in bare:
+        if name not in by_name:
+            raise UnknownMartError(name, list(by_name))
+    return [by_name[name] for name in dict.fromkeys(bare)] if names else MARTS
+
+
+def _build(installation: Installation, due: Sequence[PartitionState], output: Output) -> _Ended:
+    with output.progress("Starting Dagster", None):
+        # Importing Dagster takes a second.
+        from seller_platform.orchestration.automation.runs import execute, plan_builds
+        from seller_platform.orchestration.definitions import defs
+        from seller_platform.orchestration.instance.home import open_instance
+        from seller_platform.orchestration.partitions import account_partitions, add_accounts
+
+        job = defs.resolve_implicit_global_asset_job_def()
+
+    with open_instance(installation.settings.home) as instance:
+        add_accounts(instance, {state.account for state in due})
+        parts = [
+            (mart, [(state.account, state.window) for state in due if state.mart is mart])
+            for mart in MARTS
+            if any(state.mart is mart for state in due)
+        ]
+        planned = list(plan_builds(parts, listed=account_partitions(instance)))
+        done, ends = 0, []
+        with output.progress("Building marts", len(due)) as show:
+            for run in planned:
+                ends.append(execute(run, job, instance))
+                done += run.slices
+                show(done)
+    return _Ended(
+        rows_built(installation.database, [end.run_id for end in ends]),
+        {name: problem for end in ends for name, problem in end.failures.items()},
+        [each for end in ends for each in end.failed_checks],
+        max(end.exit_code for end in ends),
+    )
+
+
+def _report(states: Sequence[PartitionState], due: Sequence[PartitionState], ended: _Ended, output: Output) -> None:
+    """Print what was built, what was not and why; and end with the failures, if any."""
+    asked = {(state.mart.name, state.account, state.window) for state in due}
+    documents = [
+        _document(state, ended, is_due=(state.mart.name, state.account, state.window) in asked) for state in states
+    ]
+    document = {"partitions": documents, "failures": dict(ended.failures), "failed_checks": list(ended.failed_checks)}
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for each in documents:
+        groups[each["mart"], each["account"], each["reason"] or each["result"]].append(each)
+    table: list[Sequence[object]] = []
+    for mart in dict.fromkeys(state.mart.name for state in states):
+        table.append((mart, "", "", "", ""))
+        for (name, account, reason), parts in groups.items():
+            if name == mart:
+                rows = sum(each["rows"] or 0 for each in parts) if parts[0]["result"] == "built" else None
+                table.append((f"  {account}", _months(parts), len(parts), rows, reason))
+    output.table("Marts", _COLUMNS, table)
+    error = _problem(ended)
+    if error is not None:
+        fail(error, as_json=output.as_json, document=document)
+    output.document(document)
+    if not due:
+        output.say("Nothing was built. `--full` builds also what has not changed.")
+
+
+def _document(state: PartitionState, ended: _Ended, *, is_due: bool) -> dict[str, Any]:
+    rows = ended.rows.get((state.mart.name, state.account, state.window.start if state.window else None))
+    result = "built" if rows is not None else "failed" if is_due else "skipped"
+    return {
+        "mart": state.mart.name,
+        "account": state.account,
+        "month": f"{state.window.start:%Y-%m}" if state.window else None,
+        "result": result,
+        "rows": rows,
+        "reason": state.reason if result == "skipped" else None,
+    }
+
+
+def _months(parts: Iterable[Mapping[str, Any]]) -> str:
+    months = [each["month"] for each in parts if each["month"] is not None]
+    return "" if not months else months[0] if len(months) == 1 else f"{months[0]} .. {months[-1]}"
+
+
+def _problem(ended: _Ended) -> PartitionsFailedError | CheckFailedError | None:
+    if ended.failures:
+        return PartitionsFailedError(ended.failures, ended.exit_code)
+    if ended.failed_checks:
+        return CheckFailedError(
+            f"checks failed: {'; '.join(ended.failed_checks)}. What was built is stored; correct the rows that it is "
+            "computed from, and build it again"
+        )
+    return None

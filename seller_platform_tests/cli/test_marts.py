@@ -1,0 +1,123 @@
+"""`seller-platform marts build`: what is built through Dagster, what is not, and why."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract import Account, Window, dataset_named
+from seller_platform.warehouse.connections.accounts import KnownConnection, save_accounts, save_connection
+from seller_platform.warehouse.loads.history_start import extend_history
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.receipts import mark_loaded
+from seller_platform_tests.support.shop import ACCOUNT, Shop
+
+pytestmark = pytest.mark.slow
+
+FEBRUARY, MARCH, APRIL = (Window.month_of(date(2026, month, 1)) for month in (2, 3, 4))
+PROFIT = "account_profit_daily"
+
+
+@pytest.fixture(scope="module")
+def shop(postgres: EmbeddedServer, databases: Databases) -> Iterator[Shop]:
+    """An account with sales in February and March, and without a ledger in April."""
+    name = databases.lend()
+    with Database(postgres.url(name)) as database:
+        save_connection(database, KnownConnection("default", "http://api", "http://api", "client"))
+        account = Account(1, "North Pine US", "US", "USD", "America/Los_Angeles", "US", "S1")
+        other = Account(2, "North Pine DE", "DE", "EUR", "Europe/Berlin", "DE", "S2")
+        save_accounts(database, "default", [(ACCOUNT, account), ("S2.DE", other)])
+        extend_history(database, FEBRUARY.start)
+        opened = Shop(database)
+        for month in (FEBRUARY, MARCH):
+            opened.sell(f"{month.start:%Y-%m}-02", "A", 3, "30.00")
+            mark_loaded(database, dataset_named("transactions"), ACCOUNT, month)
+        mark_loaded(database, dataset_named("daily_product_sales"), ACCOUNT, FEBRUARY, MARCH, APRIL)
+        yield opened
+    databases.take_back(name)
+
+
+@pytest.fixture(scope="module")
+def variables(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("home")
+    return environment(home, SELLER_PLATFORM_DATABASE_URL=shop.database.url)
+
+
+def _build(variables: dict[str, str], *words: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the partitions of the document, by account and month."""
+    partitions = document(run(["marts", "build", *words, "--json"], variables))["partitions"]
+    return {(each["account"], each["month"]): each for each in partitions}
+
+
+def test_partitions_with_their_inputs_are_built_and_others_named_with_the_reason(
+    shop: Shop, variables: dict[str, str]
+) -> None:
+    built = _build(variables, PROFIT, "--from", "2026-02", "--to", "2026-04")
+
+    assert {key: (each["result"], each["rows"]) for key, each in built.items() if key[0] == ACCOUNT} == {
+        (ACCOUNT, "2026-02"): ("built", 1),
+        (ACCOUNT, "2026-03"): ("built", 1),
+        (ACCOUNT, "2026-04"): ("skipped", None),
+    }
+    assert built[ACCOUNT, "2026-04"]["reason"] == "transactions: never loaded"
+    assert built["S2.DE", "2026-02"]["reason"] == "daily_product_sales and transactions: never loaded"
+    assert shop.rows("SELECT sum(units) FROM marts.account_profit_daily") == [(6,)]
+    # Dagster has the materialization and the checks of each partition.
+    events = "SELECT count(*) FROM {schema}event_logs WHERE dagster_event_type = 'ASSET_MATERIALIZATION'"
+    ((schema,),) = shop.rows("SELECT schemaname FROM pg_tables WHERE tablename = 'event_logs'")
+    assert shop.rows(events.format(schema=f'"{schema}".')) == [(2,)]
+
+
+def test_what_has_not_changed_is_built_only_in_full(shop: Shop, variables: dict[str, str]) -> None:
+    words = (f"marts.{PROFIT}", "--account", "north pine us", "--month", "2026-03")
+    _build(variables, *words)
+
+    again = _build(variables, *words)
+    in_full = _build(variables, *words, "--full")
+    mark_loaded(shop.database, dataset_named("transactions"), ACCOUNT, MARCH)
+    after_a_load = _build(variables, *words)
+
+    key = (ACCOUNT, "2026-03")
+    assert again[key]["reason"] == "no input changed since the last build"
+    assert [each[key]["result"] for each in (again, in_full, after_a_load)] == ["skipped", "built", "built"]
+    assert list(again) == [key]
+
+
+def test_a_build_that_fails_ends_with_its_cause(shop: Shop, variables: dict[str, str]) -> None:
+    with shop.database.begin() as connection:
+        connection.execute(text("ALTER TABLE marts.cost_coverage ADD CONSTRAINT refuses CHECK (sku <> 'A')"))
+
+    result = run(["marts", "build", "cost_coverage", "--account", ACCOUNT, "--month", "2026-02"], variables)
+
+    assert result.returncode == 1
+    assert "1 partition was not built; all others were:" in result.stderr
+    assert "cost_coverage of S1.US" in result.stderr
+    assert "failed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["account_profit"], "there is no mart 'account_profit' (did you mean 'account_profit_daily'?); choose one of"),
+        (["--account", "North Pine"], "did you mean 'North Pine"),
+        (["--month", "2026-03", "--to", "2026-04"], "--month is a single month, --from and --to are several"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_refused(variables: dict[str, str], words: list[str], message: str) -> None:
+    result = run(["marts", "build", *words], variables)
+
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.split())
+
+
+def test_nothing_is_built_before_a_connection(database: Database, tmp_path: Path) -> None:
+    result = run(["marts", "build"], environment(tmp_path, SELLER_PLATFORM_DATABASE_URL=database.url))
+
+    assert result.returncode == 2
+    assert "`seller-platform connect`" in result.stderr
