@@ -1093,7 +1093,7 @@ class RefusedForAccountError(UpstreamError):
 class InvalidReportError(RequestError):
     """A report cannot be requested with these values."""
 
-    next_step = "Fix the config of `request_reports` and launch it again."
+    next_step = "Correct the selector, the value or the format, and request the report again."
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -1103,11 +1103,33 @@ class InvalidReportError(RequestError):
 class ReportFailedError(UpstreamError):
     """A requested report failed."""
 
-    next_step = "Nothing of it was stored; request it again with `request_reports`."
+    next_step = (
+        "Nothing of it was stored; request it again with `seller-platform report request`, or `request_reports`."
+    )
 
     def __init__(self, report: str, problem: str) -> None:
         self.report, self.problem = report, problem
         super().__init__(f"{report}: {problem}", with_step=True)
+
+
+class UnknownReportError(RequestError):
+    """No report was requested with that number."""
+
+    next_step = "Take a number that `seller-platform report list` shows."
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(f"there is no report number {number}", with_step=True)
+
+
+class ReportPendingError(RetryableError):
+    """The upstream has not completed a report yet."""
+
+    next_step = "Run the command again later, or with --wait."
+
+    def __init__(self, report: str, standing: str) -> None:
+        self.report = report
+        super().__init__(f"{report} is not completed yet: it is {standing}", with_step=True)
 
 
 class TokenRefusedError(UpstreamError):

@@ -7,6 +7,7 @@
 - `verify`: compares the upstream with a replica
 - `costs`: product costs, planned and applied
 - `marts`: tables that are computed from the lists
+- `reports`: reports that the upstream writes
 - `metrics`: metrics for Prometheus
 - `database`: `migrate`, `backup`, `restore`, `prune`, and the readers of the database
 - `keys`: encryption keys
@@ -45,6 +46,7 @@ _COMMANDS = {
     "dev": ("sandbox.dev", "Run the sandbox service, the Dagster UI and its daemon, until Ctrl-C."),
     "connect": ("connect", "Authorise the API's user and discover the accounts."),
     "sync": ("sync", "Load the API's lists and costs into PostgreSQL, through Dagster."),
+    "report": ("reports", "Request reports, list them, download them, and load their rows."),
     "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
     "status": ("status", "Show what is stored and missing of each dataset, its age, and the state of the grants."),

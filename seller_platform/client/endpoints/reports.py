@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
+from typing import BinaryIO
 
 import msgspec
 
@@ -21,6 +22,7 @@ from seller_platform.errors import ContractViolationError, UnreadableBodyError
 
 _BATCH_ROWS = 2_000
 _LONGEST_REPORT_ID = 200
+_START = 1_000
 _ACCEPTS = {CSV: "text/csv, application/json;q=0.5"}
 _ACCEPTS_JSON = "application/json"
 
@@ -132,6 +134,37 @@ def download_report(  # noqa: PLR0917  # six facts, each of another type
     requests, (size, pages, reader) = api.stream(REPORT_DOWNLOAD, params, read, accept=accept)
     notes = {"other_columns": sorted(reader.other_columns)} if reader.other_columns else {}
     return LoadFacts(requests, pages, size, None, CountVerdict.UNVERIFIABLE, notes)
+
+
+def download_body(api: SellerApi, account: Account, report_id: str, form: str, file: BinaryIO) -> int:
+    """Write the body of a completed report into an empty file, as the upstream sends it, and return its bytes.
+
+    Raises:
+        ContractViolationError: The body is JSON where CSV was requested, or the other way round.
+        RequestRefusedError: The upstream refused the request for good; 409 where the report is not ready.
+        UpstreamUnavailableError: There was no good answer, or none that was whole.
+    """
+
+    def read(pieces: Iterator[bytes]) -> int:
+        file.seek(0)
+        file.truncate()
+        for piece in pieces:
+            file.write(piece)
+        size = file.tell()
+        file.seek(0)
+        first = file.read(_START).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+        if first in (b"", b"<"):
+            raise UnreadableBodyError(f"{'an HTML page' if first else 'an empty body'} instead of {form.upper()}")
+        return size
+
+    accept = _ACCEPTS.get(form, _ACCEPTS_JSON)
+    _, size = api.stream(REPORT_DOWNLOAD, {**_about(account, report_id), "format": form}, read, accept=accept)
+    file.seek(0)
+    first = file.read(_START).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    if (first in (b"[", b"{")) is (form == CSV):
+        sent = "JSON" if form == CSV else "no JSON"
+        raise ContractViolationError(f"GET {REPORT_DOWNLOAD}", f"{form.upper()} was requested, but {sent} was sent")
+    return size
 
 
 def _about(account: Account, report_id: str) -> dict[str, str]:

@@ -31,6 +31,7 @@ from seller_platform.errors import (
 from seller_platform.ingest.loads.telemetry import observed_load
 from seller_platform.warehouse.connections.accounts import KnownAccount, account_of
 from seller_platform.warehouse.jobs.report_jobs import (
+    AWAITED,
     JobState,
     ReportJob,
     claim_due,
@@ -50,6 +51,7 @@ REQUEST_SECONDS = 10.0
 
 _FIRST_PAUSE_SECONDS, _GROWTH, _LONGEST_PAUSE_SECONDS = 3.0, 1.25, 600.0
 _LONGEST_WISH_SECONDS = 3600.0
+_LONGEST_SLEEP_SECONDS = 5.0
 _CLAIM = timedelta(seconds=120)
 
 _GONE = (404, 410)
@@ -154,6 +156,30 @@ def poll_due(
             for _ in threads.map(poll, due):
                 polls += 1
     return polls
+
+
+def await_report(
+    api: SellerApi,
+    database: Database,
+    account: KnownAccount,
+    job: ReportJob,
+    *,
+    clock: Clock,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ReportJob:
+    """Poll a job until its report is ready, loaded or lost, and return it.
+
+    Another process may poll it, too: a poll that is not due is left to it.
+    """
+    impatient = api.impatient(REQUEST_SECONDS)
+    while job.state in AWAITED:
+        pause = (job.next_poll_at - clock()).total_seconds()
+        if pause > 0:
+            sleep(min(pause, _LONGEST_SLEEP_SECONDS))
+            job = job_of(database, job.id)
+        else:
+            job = poll_report(impatient, database, account, job, now=clock())
+    return job
 
 
 def load_report(

@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Row, and_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from seller_platform.errors import UnknownReportError
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.schema.tables import REPORT_JOBS
 
@@ -159,6 +160,26 @@ def jobs_for_runs(database: Database) -> tuple[ReportJob, ...]:
 def job_of(database: Database, job_id: int) -> ReportJob:
     """Return the job of that number, which must exist."""
     return _select(database, REPORT_JOBS.c.id == job_id)[0]
+
+
+def find_job(database: Database, number: int) -> ReportJob:
+    """Return the job of a number that a person wrote.
+
+    Raises:
+        UnknownReportError: There is none.
+    """
+    jobs = _select(database, REPORT_JOBS.c.id == number)
+    if not jobs:
+        raise UnknownReportError(number)
+    return jobs[0]
+
+
+def newest_jobs(database: Database, accounts: Sequence[str], *, limit: int) -> tuple[ReportJob, ...]:
+    """Return the newest jobs of accounts, the newest first."""
+    statement = select(REPORT_JOBS).where(REPORT_JOBS.c.account.in_(accounts))
+    with database.begin() as connection:
+        rows = connection.execute(statement.order_by(REPORT_JOBS.c.id.desc()).limit(limit)).all()
+    return tuple(map(_job, rows))
 
 
 _FIELDS = tuple(field.name for field in fields(ReportJob))

@@ -254,7 +254,7 @@ def test_a_report_that_fails_twice_has_failed_and_is_reported_once(steps: Steps)
     assert job.state is JobState.FAILED
     assert [str(error) for error in failures] == [
         "the report dps_date 2026-03-09 of S1.US: the upstream ended it as 'failed': the disk is full; it was "
-        "requested 2 times. Nothing of it was stored; request it again with `request_reports`"
+        "requested 2 times. Nothing of it was stored; request it again with `seller-platform report request`"
     ]
     assert again == ()
     assert len(steps.upstream.asked) == 2

@@ -1,0 +1,306 @@
+"""`seller-platform report`: requests reports, lists, downloads and loads them."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, get_args
+
+import click
+
+from seller_platform.cli.connect import open_stored_api
+from seller_platform.cli.installation import Installation, open_installation
+from seller_platform.cli.output import Output, fail, json_option
+from seller_platform.cli.sync import Synced, problem_of
+from seller_platform.cli.sync import report as report_loads
+from seller_platform.client.endpoints.reports import download_body
+from seller_platform.client.http.api import SellerApi
+from seller_platform.clocks import utc_now
+from seller_platform.contract.datasets.reports import REPORT_ROWS
+from seller_platform.contract.reports import CSV, DPS_DATE, JSON, Format, Selector
+from seller_platform.errors import NotConnectedError, ReportFailedError, ReportPendingError, RequestError
+from seller_platform.files import draft_beside
+from seller_platform.ingest.loads.reports import (
+    GIVE_UP_AFTER,
+    REQUEST_SECONDS,
+    ReportOrder,
+    await_report,
+    poll_due,
+    request_report,
+    take_failures,
+)
+from seller_platform.warehouse.connections.accounts import account_of, accounts_named, connections
+from seller_platform.warehouse.jobs.report_jobs import (
+    AWAITED,
+    LOST,
+    JobState,
+    ReportJob,
+    find_job,
+    newest_jobs,
+    ready_jobs,
+)
+from seller_platform.warehouse.loads.receipts import receipts_of_run
+
+_COLUMNS = ("number", "account", "report", "state", "age", "upstream")
+_POLL_SECONDS, _MOST_POLLS = 40.0, 400
+_LARGEST_NUMBER = 2**63 - 1
+
+_accounts_option = click.option(
+    "--account",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only the account of this key or title; may be repeated.",
+)
+
+
+@click.group()
+def report() -> None:
+    """Request reports, list them, download them, and load their rows.
+
+    A report is written by the upstream, which takes minutes. Where Dagster's daemon runs, its sensor loads each report
+    that is ready into seller.report_rows.
+    """
+
+
+@report.command()
+@_accounts_option
+@click.option(
+    "--selector",
+    type=click.Choice(get_args(Selector)),
+    default=DPS_DATE,
+    show_default=True,
+    help="The content: daily product sales of a day, all days of one SKU, or what was updated on a day.",
+)
+@click.option(
+    "--value",
+    help="A day as 2026-03-01, or for product_sku the SKU; the default is yesterday in the account's zone.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(Format)),
+    default=JSON,
+    show_default=True,
+    help="The format in which its rows are loaded.",
+)
+@click.option(
+    "--give-up-after",
+    "hours",
+    type=click.FloatRange(0, 168, min_open=True),
+    default=GIVE_UP_AFTER / timedelta(hours=1),
+    show_default=True,
+    help="Hours to wait for the report before it is given up.",
+)
+@json_option
+def request(
+    *, names: tuple[str, ...], selector: Selector, value: str | None, form: Format, hours: float, output: Output
+) -> None:
+    """Request one report for each account, unless a report with the same content is open."""
+    order = ReportOrder(selector, value, form, timedelta(hours=hours))
+    with open_installation() as installation, _open_apis(installation) as apis:
+        now, chosen = utc_now(), accounts_named(installation.database, names)
+        for account in chosen:
+            order.value_for(account, now)  # raises before any report is requested
+        jobs: list[ReportJob] = []
+        open_before: list[str] = []
+        failures: list[ReportFailedError] = []
+        with output.progress("Requesting reports", len(chosen)) as show:
+            for done, account in enumerate(chosen, start=1):
+                api = apis(account.connection).impatient(REQUEST_SECONDS)
+                job = request_report(api, installation.database, account, order, now=now)
+                open_before += [account.key] if job is None else []
+                jobs += [] if job is None else [job]
+                failures += take_failures(installation.database, account.key, now=now)
+                show(done)
+    document = {"reports": [_document(job, now) for job in jobs], "open_before": open_before}
+    output.table("Requested", _COLUMNS, [_row(job, now) for job in jobs])
+    for key in open_before:
+        output.say(f"{key}: a report with the same content is open; `seller-platform report list` shows it.")
+    if failures:
+        fail(failures[0], as_json=output.as_json, document=document)
+    output.document(document)
+    output.say("Next: `seller-platform report list`, then `seller-platform report download NUMBER`.")
+
+
+@report.command("list")
+@_accounts_option
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="The most reports to list."
+)
+@json_option
+def list_reports(*, names: tuple[str, ...], limit: int, output: Output) -> None:
+    """List the requested reports with their states and ages, the newest first."""
+    with open_installation() as installation:
+        keys = [account.key for account in accounts_named(installation.database, names)]
+        jobs, now = newest_jobs(installation.database, keys, limit=limit), utc_now()
+    output.document({"reports": [_document(job, now) for job in jobs]})
+    if not jobs:
+        output.say("No report was requested. Request one with `seller-platform report request`.")
+        return
+    output.table("Reports", _COLUMNS, [_row(job, now) for job in jobs])
+    for job in jobs:
+        if job.problem is not None:
+            output.line(f"{job.id}: {job.problem}")
+
+
+@report.command()
+@click.argument("number", type=click.IntRange(1, _LARGEST_NUMBER))
+@click.option(
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write this file instead of standard output.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(Format)),
+    default=CSV,
+    show_default=True,
+    help="The format to download.",
+)
+@click.option("--wait", is_flag=True, help="Wait until the upstream has completed the report.")
+def download(*, number: int, target: Path | None, form: Format, wait: bool) -> None:
+    """Write a completed report as the upstream sends it, to a file or to standard output.
+
+    NUMBER is the number that `seller-platform report list` shows. Nothing is written unless the whole report came.
+    """
+    output = Output(as_json=False)
+    with open_installation() as installation, _open_apis(installation) as apis:
+        job = find_job(installation.database, number)
+        account = account_of(installation.database, job.account)
+        api = apis(account.connection)
+        if wait and job.state in AWAITED:
+            with output.progress(f"Waiting for {job}", None):
+                job = await_report(api, installation.database, account, job, clock=utc_now)
+        _require_completed(job)
+        with tempfile.TemporaryFile() as body, output.progress(f"Downloading {job}", None):
+            size = download_body(api, account.account, job.report_id or "", form, body)
+            body.seek(0)
+            _write(body, target)
+    output.say(f"{size:,} bytes of {job}" + (f" are in {target}." if target else "."))
+
+
+@report.command()
+@_accounts_option
+@json_option
+def load(*, names: tuple[str, ...], output: Output) -> None:
+    """Poll the requested reports once, and load those that are ready into seller.report_rows, through Dagster.
+
+    Where Dagster's daemon runs, its sensor does the same.
+    """
+    with open_installation() as installation, _open_apis(installation) as apis:
+        database = installation.database
+        chosen = accounts_named(database, names)
+        with output.progress("Polling", None):
+            poll_due(apis, database, clock=utc_now, seconds=_POLL_SECONDS, limit=_MOST_POLLS)
+        keys = [account.key for account in chosen if ready_jobs(database, account.key)]
+        synced = _load(installation, keys, output) if keys else Synced([], {})
+        failures = [error for account in chosen for error in take_failures(database, account.key, now=utc_now())]
+    failed = {**synced.failures, **{error.report: str(error) for error in failures}}
+    exit_code = max([synced.exit_code, *(error.exit_code for error in failures)])
+    if not keys:
+        output.say("No report is ready. `seller-platform report list` shows the state of each.")
+    whole = Synced(synced.receipts, failed, exit_code)
+    report_loads(output, whole, problem_of(whole))
+
+
+def _load(installation: Installation, keys: Sequence[str], output: Output) -> Synced:
+    with output.progress("Starting Dagster", None):
+        # Importing Dagster takes a second.
+        from seller_platform.orchestration.automation.runs import execute, plan_snapshots
+        from seller_platform.orchestration.definitions import defs
+        from seller_platform.orchestration.instance.home import open_instance
+        from seller_platform.orchestration.partitions import account_partitions, add_accounts
+
+        job = defs.resolve_implicit_global_asset_job_def()
+    with open_instance(installation.settings.home) as instance:
+        add_accounts(instance, keys)
+        planned = list(plan_snapshots([REPORT_ROWS], keys, listed=account_partitions(instance), whole=True))
+        with output.progress("Loading reports", None):
+            ends = [execute(run, job, instance) for run in planned]
+    receipts = [each for end in ends for each in receipts_of_run(installation.database, end.run_id)]
+    failures = {name: problem for end in ends for name, problem in end.failures.items()}
+    return Synced(receipts, failures, max(end.exit_code for end in ends))
+
+
+@contextmanager
+def _open_apis(installation: Installation) -> Iterator[Any]:
+    """Lend a function that returns the API of a connection, until the block ends.
+
+    Raises:
+        NotConnectedError: No connection is authorised yet.
+    """
+    if not connections(installation.database):
+        raise NotConnectedError
+    with ExitStack() as opened:
+        apis: dict[str, SellerApi] = {}
+
+        def api(connection: str) -> SellerApi:
+            if connection not in apis:
+                apis[connection] = opened.enter_context(open_stored_api(installation, connection))
+            return apis[connection]
+
+        yield api
+
+
+def _require_completed(job: ReportJob) -> None:
+    """Check that a report can be downloaded.
+
+    Raises:
+        ReportFailedError: It failed, or was given up.
+        ReportPendingError: It is not completed yet.
+    """
+    if job.state in LOST:
+        raise ReportFailedError(str(job), job.problem or job.state.value)
+    if job.state in AWAITED:
+        raise ReportPendingError(str(job), job.upstream_status or job.state.value)
+
+
+def _write(body: BinaryIO, target: Path | None) -> None:
+    if target is None:
+        shutil.copyfileobj(body, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with draft_beside(target) as draft:
+            with draft.open("wb") as file:
+                shutil.copyfileobj(body, file)
+            draft.replace(target)
+    except OSError as error:
+        raise RequestError(f"{target} cannot be written ({error.strerror}); name another file") from error
+
+
+def _document(job: ReportJob, now: datetime) -> dict[str, Any]:
+    return {
+        "number": job.id,
+        "account": job.account,
+        "selector": job.selector,
+        "value": job.value,
+        "format": job.format,
+        "state": job.state.value,
+        "requested_at": job.requested_at.isoformat(timespec="seconds"),
+        "age_seconds": round((now - job.requested_at).total_seconds()),
+        "report_id": job.report_id,
+        "upstream_status": job.upstream_status,
+        "upstream_message": job.upstream_message,
+        "problem": job.problem,
+        "load_id": job.load_id,
+    }
+
+
+def _row(job: ReportJob, now: datetime) -> tuple[object, ...]:
+    state = "given up" if job.state is JobState.GIVEN_UP else job.state.value
+    upstream = job.upstream_message or job.upstream_status
+    return str(job.id), job.account, f"{job.selector} {job.value}", state, _age(now - job.requested_at), upstream
+
+
+def _age(age: timedelta) -> str:
+    minutes = max(0, round(age.total_seconds() / 60))
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days"

@@ -1,0 +1,153 @@
+"""`seller-platform report`: reports requested, listed, downloaded and loaded without the UI."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from seller_platform.contract.tokens import TokenPair
+from seller_platform.ingest.connections.upstream import Upstream, open_keeper
+from seller_platform.warehouse.connections.accounts import save_accounts, save_connection
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.database import Database
+from seller_platform_tests.support.processes import document, environment, run
+from seller_platform_tests.support.report_upstream import ACCOUNTS, ROWS, ReportUpstream, report_upstream
+
+pytestmark = pytest.mark.slow
+
+LOS_ANGELES, AUCKLAND = (key for key, _ in ACCOUNTS)
+CSV = b"sku,units_ordered\nA,2\n"
+
+
+def _body(form: str) -> bytes:
+    return CSV if form == "csv" else json.dumps(ROWS).encode()
+
+
+@dataclass
+class Desk:
+    """A connected installation, and its upstream of reports."""
+
+    upstream: ReportUpstream
+    database: Database
+    variables: dict[str, str]
+
+    def report(self, *words: str) -> CompletedProcess[str]:
+        return run(["report", *words], self.variables)
+
+    def documents(self, *words: str) -> list[dict[str, Any]]:
+        reports = document(self.report(*words, "--json"))["reports"]
+        assert isinstance(reports, list)
+        return reports
+
+
+@pytest.fixture
+def desk(database: Database, tmp_path: Path) -> Iterator[Desk]:
+    with report_upstream() as upstream:
+        upstream.clock, upstream.download = lambda: datetime.now(UTC), _body
+        application = Upstream(upstream.url, upstream.url, "id", "secret", "http://127.0.0.1:1/cb")
+        save_connection(database, application.as_connection("default"))
+        save_accounts(database, "default", ACCOUNTS)
+        keeper = open_keeper(application, "default", database, secret_box(tmp_path, None), tmp_path)
+        keeper.adopt(TokenPair("access", "refresh", datetime.now(UTC), 3600))
+        variables = environment(
+            tmp_path,
+            SELLER_PLATFORM_DATABASE_URL=database.url,
+            SELLER_API_CLIENT_ID="id",
+            SELLER_API_CLIENT_SECRET="secret",
+        )
+        yield Desk(upstream, database, variables)
+
+
+def test_a_report_is_requested_listed_and_downloaded(desk: Desk, tmp_path: Path) -> None:
+    target = tmp_path / "report.csv"
+
+    (requested,) = desk.documents("request", "--account", "los angeles", "--value", "2026-03-01")
+    again = desk.report("request", "--account", LOS_ANGELES, "--value", "2026-03-01")
+    (listed,) = desk.documents("list")
+    waited = desk.report("download", str(requested["number"]), "--wait", "--output", str(target))
+    printed = desk.report("download", str(requested["number"]), "--format", "json")
+
+    assert desk.upstream.asked[0].query["dps_date"] == "2026-03-01"
+    assert (requested["account"], requested["state"], requested["report_id"]) == (LOS_ANGELES, "pending", "1")
+    assert f"{LOS_ANGELES}: a report with the same content is open" in again.stderr
+    assert (listed["number"], listed["age_seconds"] < 600) == (requested["number"], True)
+    assert waited.returncode == printed.returncode == 0, waited.stderr + printed.stderr
+    assert target.read_bytes() == CSV
+    assert json.loads(printed.stdout) == ROWS
+
+
+def test_a_report_that_is_not_completed_is_waited_for_only_with_wait(desk: Desk) -> None:
+    desk.upstream.lasts = timedelta(hours=1)
+    (requested,) = desk.documents("request", "--account", LOS_ANGELES)
+
+    result = desk.report("download", str(requested["number"]))
+
+    assert result.returncode == 4
+    assert "is not completed yet: it is pending. Run the command again later, or with --wait" in result.stderr
+    assert result.stdout == ""
+
+
+def test_ready_reports_are_loaded_through_dagster(desk: Desk) -> None:
+    numbers = [each["number"] for each in desk.documents("request")]
+    with desk.database.begin() as connection:
+        connection.execute(text("UPDATE platform.report_jobs SET next_poll_at = now()"))
+
+    loaded = document(desk.report("load", "--json"))
+
+    assert [(each["dataset"], each["account"], each["rows"]) for each in loaded["loads"]] == [
+        ("report_rows", LOS_ANGELES, 1),
+        ("report_rows", AUCKLAND, 1),
+    ]
+    assert {each["number"]: each["state"] for each in desk.documents("list")} == dict.fromkeys(numbers, "loaded")
+    assert "No report is ready." in desk.report("load").stderr
+
+
+def test_a_report_that_failed_says_why(desk: Desk) -> None:
+    desk.upstream.refuses["/reports/request"] = [(422, {})]
+
+    result = desk.report("request", "--account", LOS_ANGELES, "--value", "2026-03-01")
+    download = desk.report("download", "1")
+
+    assert result.returncode == download.returncode == 4
+    for printed in (result.stderr, download.stderr):
+        assert "request it again with `seller-platform report request`" in printed
+
+
+def test_a_body_of_another_form_is_refused_and_replaces_no_file(desk: Desk, tmp_path: Path) -> None:
+    target = tmp_path / "report.csv"
+    target.write_text("former")
+    desk.upstream.download = lambda _: json.dumps(ROWS).encode()
+    desk.documents("request", "--account", LOS_ANGELES)
+
+    result = desk.report("download", "1", "--wait", "--output", str(target))
+
+    assert result.returncode == 4
+    assert "CSV was requested, but JSON was sent" in result.stderr
+    assert target.read_text() == "former"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["download", "7"], "there is no report number 7. Take a number that `seller-platform report list` shows"),
+        (["request", "--value", "2026-13-01"], "dps_date must be a day in the form YYYY-MM-DD, not '2026-13-01'"),
+        (["request", "--selector", "product_sku"], "product_sku must not be empty"),
+        (["request", "--account", "Los Angles"], "did you mean 'Los Angeles'?"),
+        (["download", "1", "--output", "/no/such/folder/report.csv"], "cannot be written (No such file or directory)"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_next_step(desk: Desk, words: list[str], message: str) -> None:
+    if "--output" in words:
+        desk.documents("request", "--account", LOS_ANGELES)
+        words = [*words, "--wait"]
+
+    result = desk.report(*words)
+
+    assert result.returncode == 2, result.stderr
+    assert message in result.stderr
