@@ -82,7 +82,7 @@ def _as_word(name: str) -> str:
 
 
 def _datasets() -> Names:
-    # Imported here, as in the functions below, because the completion of commands does not need it.
+    # Imported here because the completion of commands does not need it.
     from seller_platform.contract import REFRESHED
 
     for dataset in REFRESHED:
@@ -90,6 +90,7 @@ def _datasets() -> Names:
 
 
 def _accounts() -> Names:
+    # Imported here because the completion of commands needs no database.
     from seller_platform.settings import read_settings
     from seller_platform.warehouse.connections.accounts import accounts
     from seller_platform.warehouse.postgres.database import Database
@@ -108,6 +109,7 @@ def _accounts() -> Names:
 
 
 def _marts() -> Names:
+    # Imported here because the completion of commands does not need it.
     from seller_platform.warehouse.marts import MARTS
 
     for mart in MARTS:

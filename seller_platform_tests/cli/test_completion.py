@@ -81,9 +81,7 @@ def test_accounts_are_completed_by_key_and_by_titles_that_name_one(
     assert completed(f"seller-platform {line}nor", monkeypatch, variables) == {"North Pine US": "A0.market"}
 
 
-def test_completion_offers_no_accounts_and_makes_no_folder_where_nothing_is_connected(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_completion_makes_no_folder_where_nothing_is_connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SELLER_PLATFORM_DATABASE_URL", raising=False)
 
     offered = completed(

@@ -23,7 +23,7 @@ def bill() -> dict[str, Any]:
     return document
 
 
-def test_the_bill_of_materials_lists_every_package_of_the_image_with_its_hashes(bill: dict[str, Any]) -> None:
+def test_the_bill_of_materials_lists_every_package_with_its_hashes(bill: dict[str, Any]) -> None:
     listed = {
         (each["name"], each["version"]): {each["content"] for each in each["externalReferences"][0]["hashes"]}
         for each in bill["components"]
@@ -45,7 +45,7 @@ def test_the_bill_of_materials_says_which_package_needs_which(bill: dict[str, An
     assert needs.keys() == set(names.values())
 
 
-def test_the_bill_of_materials_names_the_licence_of_every_package_that_is_installed(bill: dict[str, Any]) -> None:
+def test_the_bill_of_materials_names_licences(bill: dict[str, Any]) -> None:
     licences = {each["name"]: each.get("licenses") for each in bill["components"]}
 
     assert licences["dagster"]

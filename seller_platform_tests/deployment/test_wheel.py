@@ -52,7 +52,7 @@ def variables(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert left_behind(tmp_path / "home") == []
 
 
-def test_the_wheel_has_every_file_of_the_package_except_the_pictures_of_the_documentation(wheel: Path) -> None:
+def test_the_wheel_has_every_file_of_the_package_except_pictures(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("seller_platform/")}
     folders = os.walk(TOP / "seller_platform")
