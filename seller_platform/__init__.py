@@ -17,6 +17,7 @@
 - `commands`: how the commands in messages start
 - `clocks`: the time, and moments that are past
 - `files`: files replaced whole
+- `interruption`: ends a command on Ctrl-C or SIGTERM
 - `failpoints`: where tests end a process
 - `errors`: every error raised on purpose
 

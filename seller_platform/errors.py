@@ -39,7 +39,10 @@ class SellerPlatformError(Exception):
 
         Args:
             with_step: Append the next step of the class. Without it, the message itself ends with a more exact one.
+
+        `problem_alone` is the message without the step of the class.
         """
+        self.problem_alone = runnable(message)
         text = f"{message}. {self.next_step.removesuffix('.')}" if with_step else message
         super().__init__(runnable(text))
 
@@ -885,6 +888,46 @@ class InvalidSettingError(SettingsError):
         super().__init__(f"{name}: {problem}", with_step=True)
 
 
+class HomeFolderError(SettingsError):
+    """The home folder cannot be used."""
+
+    next_step = "Set SELLER_PLATFORM_HOME to a folder that you may write; `seller-platform doctor` checks it."
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(f"the home folder cannot be used: {path}: {problem}", with_step=True)
+
+
+class InvalidOptionError(RequestError):
+    """An option has a value that cannot be used."""
+
+    next_step = "Correct the option and run the command again."
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        super().__init__(f"{name}: {problem}", with_step=True)
+
+
+class FileAccessError(SellerPlatformError):
+    """A file or a folder cannot be read or written."""
+
+    next_step = "Name another file or folder, or give your user the right to it, and run the command again."
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {problem}", with_step=True)
+
+
+class FullDiskError(SellerPlatformError):
+    """A disk has no room for a file."""
+
+    next_step = "Make room there and run the command again; what was stored before is kept."
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(f"the disk of {path} is full: {problem}", with_step=True)
+
+
 class InvalidComponentError(SettingsError):
     """An attribute of `SellerPlatformComponent` has a value that cannot be used."""
 
@@ -1193,11 +1236,50 @@ class WarehouseError(SellerPlatformError):
 class WarehouseUnavailableError(WarehouseError):
     """PostgreSQL cannot be reached."""
 
-    next_step = "Check SELLER_PLATFORM_DATABASE_URL and that its server runs, then run the command again."
+    next_step = "Check the URL of the database, and that its server runs; then run the command again."
 
     def __init__(self, where: str, problem: str) -> None:
         self.where = where
         super().__init__(f"PostgreSQL at {where} cannot be used: {problem}", with_step=True)
+
+
+class MissingRightError(WarehouseError):
+    """The user of the database lacks a right.
+
+    Attributes:
+        right: The missing right and its object.
+        grant: The statement that grants the right, if there is one.
+    """
+
+    next_step = (
+        "Let the user that created the tables, or an administrator of the server, grant the right in psql, or name "
+        "that user in the URL of the database."
+    )
+
+    def __init__(self, where: str, right: str, grant: str | None, problem: str) -> None:
+        self.where, self.right, self.grant = where, right, grant
+        step = f"{self.next_step} The line for psql:\n  {grant};" if grant else self.next_step
+        super().__init__(f"the user of {where} lacks {right} (PostgreSQL: {problem}). {step}")
+
+
+class ReadOnlyDatabaseError(WarehouseError):
+    """The server, or the user of the database, may only read."""
+
+    next_step = "Name the primary server in the URL of the database, or a user that may write."
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where = where
+        super().__init__(f"{where} can only be read: {problem}", with_step=True)
+
+
+class DatabaseFullError(WarehouseError):
+    """The disk of the PostgreSQL server is full."""
+
+    next_step = "Make room on the disk of the server and run the command again; what was stored before is kept."
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where = where
+        super().__init__(f"the disk of PostgreSQL at {where} is full: {problem}", with_step=True)
 
 
 class SpoolError(WarehouseError):

@@ -5,10 +5,11 @@ import re
 from datetime import date
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seller_platform.errors import InvalidSettingError, MissingSettingError
@@ -71,13 +72,33 @@ class Settings(BaseSettings):
     @field_validator("home", "root_data_folder", "export_dir", "profit_formula")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
-        return None if path is None else path.expanduser().absolute()
+        try:
+            return None if path is None else path.expanduser().absolute()
+        except RuntimeError:
+            raise ValueError("begins with ~ and a user that this machine does not have") from None
+        except FileNotFoundError:
+            raise ValueError("is relative to the working directory, which no longer exists") from None
+
+    @field_validator("home")
+    @classmethod
+    def _one_line(cls, home: Path) -> Path:
+        if not str(home).isprintable():
+            raise ValueError("holds a line break or another control character, which PostgreSQL's files cannot hold")
+        return home
 
     @field_validator("*", mode="before")
     @classmethod
     def _empty_is_unset(cls, value: object, info: ValidationInfo) -> object:
         is_optional = cls.model_fields[info.field_name or ""].default is None
         return None if value == "" and is_optional else value
+
+    @field_validator("database_url", mode="before")
+    @classmethod
+    def _empty_is_no_url(cls, url: object) -> object:
+        # A variable that was meant to name a server must not lead to the embedded one.
+        if url == "":
+            raise ValueError("is empty; unset it to use the embedded server, or give the URL of a database")
+        return url
 
     @field_validator("log_format", mode="before")
     @classmethod
@@ -95,9 +116,13 @@ class Settings(BaseSettings):
     @classmethod
     def _http_url(cls, url: str | SecretStr | None) -> str | SecretStr | None:
         if url is not None:
-            parts = urlsplit(url.get_secret_value() if isinstance(url, SecretStr) else url)
+            problem = "must be an http or https URL"
+            try:
+                parts = urlsplit(url.get_secret_value() if isinstance(url, SecretStr) else url)
+            except ValueError:
+                raise ValueError(problem) from None
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError("must be an http or https URL")
+                raise ValueError(problem)
         return url
 
     @field_validator("service_public_url")
@@ -159,7 +184,32 @@ def read_settings() -> Settings:
         return Settings(_secrets_dir=folder if folder.is_dir() else None)  # type: ignore[call-arg]  # pydantic-settings fills the fields from the environment
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        raise InvalidSettingError(str(first["loc"][0]), str(first["msg"])) from None
+        raise InvalidSettingError(str(first["loc"][0]), _problem_of(first)) from None
+
+
+def _problem_of(error: ErrorDetails) -> str:
+    """Return what is wrong with a value, and what is allowed. The value may be a secret, and is not repeated."""
+    name, kind = str(error["loc"][0]), error["type"]
+    if kind == "value_error":
+        return str(error["msg"]).removeprefix("Value error, ")
+    field = next(field for field in Settings.model_fields.values() if field.alias == name)
+    annotation = [each for each in get_args(field.annotation) if each is not type(None)] or [field.annotation]
+    if get_origin(field.annotation) is Literal or kind == "literal_error":
+        return f"must be {' or '.join(map(str, get_args(field.annotation)))}"
+    if annotation[0] is date:
+        return "must be a day such as 2025-01-31"
+    if annotation[0] in (int, float):
+        bounds = {
+            bound: getattr(each, bound)
+            for each in field.metadata
+            for bound in ("ge", "gt", "le")
+            if hasattr(each, bound)
+        }
+        noun = "a whole number" if annotation[0] is int else "a number"
+        lowest = f" from {bounds['ge']:,}" if "ge" in bounds else f" above {bounds['gt']:,}" if "gt" in bounds else ""
+        highest = f" to {bounds['le']:,}" if "le" in bounds else " on" if "ge" in bounds else ""
+        return f"must be {noun}{lowest}{highest}"
+    return "must not be empty" if kind == "string_too_short" else "has a value that cannot be used"
 
 
 def required(value: str | SecretStr | None, name: str, purpose: str) -> str:

@@ -22,7 +22,8 @@ from starlette.routing import Route
 
 import seller_platform
 from seller_platform import errors
-from seller_platform.cli import _cli
+from seller_platform.cli import _COMMANDS
+from seller_platform.cli.terminal.root import command_group
 from seller_platform.errors import SellerPlatformError
 from seller_platform.service.app import create_app
 from seller_platform.service.http.public_url import Location
@@ -149,7 +150,7 @@ def read_names(database_url: str) -> dict[str, Any]:
         "environment variables": _constants_like(r"SELLER_[A-Z_]+|DAGSTER_HOME"),
         "tags": _constants_like(r"seller_platform/[a-z_]+"),
         "metrics and cookies": _constants_like(r"seller_platform_(?!logs)[a-z_]+"),
-        "commands": dict(_commands(_cli, "seller-platform")),
+        "commands": dict(_commands(command_group(_COMMANDS), "seller-platform")),
         "exit codes": _exit_codes(),
         "tables": _tables(database_url),
         "routes": _routes(),

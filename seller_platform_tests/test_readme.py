@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from seller_platform import errors
-from seller_platform.cli import _COMMANDS, _cli
+from seller_platform.cli import _COMMANDS
+from seller_platform.cli.terminal.root import command_group
 from seller_platform.errors import SellerPlatformError
 from seller_platform.settings import Settings
 from seller_platform_tests.documentation import ARCHITECTURE, README, found_in, sections
@@ -22,7 +23,7 @@ def test_every_generated_part_is_what_the_code_says_now(name: str) -> None:
 
 def test_every_command_has_help() -> None:
     for name in _COMMANDS:
-        result = CliRunner().invoke(_cli, [name, "--help"])
+        result = CliRunner().invoke(command_group(_COMMANDS), [name, "--help"])
         assert result.exit_code == 0, result.output
 
 

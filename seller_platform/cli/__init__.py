@@ -18,27 +18,14 @@
 - `installation`: settings, warehouse and key of an installation
 - `output`: tables, progress and JSON
 - `processes`: processes started by a command
+- `terminal`: how the command line begins and ends
 """
 
-import logging
-import os
 import sys
-from contextlib import suppress
-from importlib import import_module
+from functools import partial
 
-import click
-from click.shell_completion import CompletionItem
-
-from seller_platform import __version__
-from seller_platform.cli.completion import COMPLETE, complete_names
-from seller_platform.cli.output import fail
-from seller_platform.commands import use_start
-from seller_platform.errors import InvalidSettingError, SellerPlatformError
-from seller_platform.logs import write_json_logs
-from seller_platform.settings import read_settings
-from seller_platform.traces import send_traces
-
-_LOG = logging.getLogger(__name__)
+from seller_platform import interruption
+from seller_platform.cli.terminal.endings import describe_end, runs_until_ended
 
 # A command's module is imported when the command runs: Dagster alone takes a second to import.
 _COMMANDS = {
@@ -75,78 +62,11 @@ _COMMANDS = {
 """The module of each command, and its sentence in `--help`."""
 
 
-class _Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _ = _COMMANDS[cmd_name]
-        command = getattr(import_module(f"seller_platform.cli.{module}"), cmd_name)
-        assert isinstance(command, click.Command)
-        if COMPLETE in os.environ:
-            complete_names(command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:  # click suggests the commands that it has imported: none of ours
-            raise click.NoSuchCommand(error.command_name, possibilities=_COMMANDS, ctx=ctx) from None
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        names = [
-            CompletionItem(name, help=text) for name, (_, text) in _COMMANDS.items() if name.startswith(incomplete)
-        ]
-        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, sentence) for name, (_, sentence) in _COMMANDS.items()])
-
-
-def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value and not context.resilient_parsing:
-        from importlib.metadata import version  # every other command starts without it
-
-        python, dagster = ".".join(map(str, sys.version_info[:3])), version("dagster")
-        click.echo(f"seller-platform {__version__} (Python {python}, Dagster {dagster})")
-        context.exit()
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the versions of Seller Platform, Python and Dagster, and exit.",
-)
-@click.pass_context
-def _cli(context: click.Context) -> None:
-    """Load a marketplace seller's API into PostgreSQL through Dagster, check it, and serve it again.
-
-    Exit codes: 0 done, 1 failed, 2 usage, 3 authorise again, 4 upstream unavailable or faulty, 5 a check failed
-    or a reading is held.
-    """
-    with suppress(InvalidSettingError):  # a command that needs settings reports it
-        settings = read_settings()
-        use_start(settings.home)
-        if settings.log_format == "json":
-            write_json_logs()
-            sys.excepthook = lambda kind, error, traceback: _LOG.critical(
-                "the command failed: %s", kind.__name__, exc_info=(kind, error, traceback)
-            )
-    send_traces("seller-platform-service" if context.invoked_subcommand == "service" else "seller-platform", os.environ)
-
-
 def main() -> None:
-    """Run the command line; `SellerPlatformError` ends in one line and its exit code."""
-    try:
-        _cli(complete_var=COMPLETE)
-    except SellerPlatformError as error:
-        fail(error, as_json="--json" in sys.argv)
+    """Run the command line; an error or a signal ends it in one line and its exit code."""
+    arguments = sys.argv[1:]
+    interruption.prepare(partial(describe_end, arguments), with_ignored=runs_until_ended(arguments))
+    # Not before: a signal while these are imported ends in a sentence, too.
+    from seller_platform.cli.terminal.root import command_group, run
+
+    run(command_group(_COMMANDS))

@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 import click
 import httpx
 
+from seller_platform import interruption
 from seller_platform.errors import SellerPlatformError
 
 PORT = click.IntRange(0, 65_535)
@@ -21,6 +21,7 @@ PORT = click.IntRange(0, 65_535)
 _READY_SECONDS = 60
 _STARTS_A_MINUTE = 5
 _CHILDREN_SECONDS = 5
+_HURRIED_SECONDS = 0.4
 
 
 class ServiceStartError(SellerPlatformError):
@@ -41,12 +42,13 @@ class Program:
         self.name, self.log = name, log
         self._command, self._environment = command, environment
         self._starts: list[float] = []
+        self._ending = interruption.register(lambda: self._kill(signal.SIGKILL))
         self.start()
 
     def start(self) -> None:
         """Start it, or start it again."""
         self._starts.append(time.monotonic())
-        with self.log.open("ab") as file:
+        with self.log.open("ab") as file, interruption.deferred(raises=False):
             self.process = subprocess.Popen(
                 self._command,
                 env={**os.environ, **self._environment},
@@ -65,28 +67,50 @@ class Program:
         """Whether it was started again several times within a minute."""
         return len([start for start in self._starts if start > time.monotonic() - 60]) > _STARTS_A_MINUTE
 
-    def end(self) -> None:
-        """End it: SIGINT first, then SIGTERM, then SIGKILL."""
-        for number, seconds in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
-            with suppress(ProcessLookupError):
-                # The first signal goes to the program alone, which ends its own children.
-                (os.kill if number is signal.SIGINT else os.killpg)(self.process.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(seconds)
-                break
-        # End its children too, and wait for them: a child that is still ending would keep the embedded server running.
-        deadline = time.monotonic() + _CHILDREN_SECONDS
+    def ask_to_end(self) -> None:
+        """Send it SIGINT; it ends its own children."""
         with suppress(ProcessLookupError):
-            while time.monotonic() < deadline:
-                os.killpg(self.process.pid, signal.SIGKILL)
+            os.kill(self.process.pid, signal.SIGINT)
+
+    def end(self) -> None:
+        """End it: SIGINT first, then SIGTERM, then SIGKILL. After Ctrl-C it has less time."""
+        with interruption.deferred(raises=False):
+            self.ask_to_end()
+            for number, seconds in ((signal.SIGTERM, 15), (signal.SIGKILL, 5)):
+                if self._ends_within(seconds):
+                    break
+                self._kill(signal.SIGKILL if interruption.is_ending() else number)
+            # End its children too, and wait for them: a child that is still ending would keep the embedded server.
+            deadline = time.monotonic() + _CHILDREN_SECONDS
+            while self._kill(signal.SIGKILL) and time.monotonic() < deadline:
                 time.sleep(0.02)
+        interruption.unregister(self._ending)
+
+    def _ends_within(self, seconds: float) -> bool:
+        began = time.monotonic()
+        while not self.has_ended:
+            if time.monotonic() - began > (_HURRIED_SECONDS if interruption.is_ending() else seconds):
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _kill(self, number: signal.Signals) -> bool:
+        """Send a signal to it and its children, and return whether there is any process."""
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            return False
+        self.process.poll()
+        return True
 
 
 @contextmanager
 def running(name: str, command: list[str], environment: dict[str, str], log: Path) -> Iterator[Program]:
     """Run a program until the block ends."""
-    program = Program(name, command, environment, log)
+    with interruption.deferred(raises=False):
+        program = Program(name, command, environment, log)
     try:
+        interruption.check()
         yield program
     finally:
         program.end()
@@ -104,16 +128,14 @@ def free_port(preferred: int = 0) -> int:
         return int(probe.getsockname()[1])
 
 
-def await_answer(url: str, program: Program, *, unless: threading.Event | None = None) -> None:
-    """Wait until an address answers, or until `unless` is set.
+def await_answer(url: str, program: Program) -> None:
+    """Wait until an address answers.
 
     Raises:
         ServiceStartError: The process ended, or did not answer in time.
     """
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and not program.has_ended:
-        if unless is not None and unless.is_set():
-            return
         with suppress(httpx.TransportError):
             if httpx.get(url, timeout=5).is_success:
                 return

@@ -126,12 +126,15 @@ def run_sync(installation: Installation, selection: SliceOptions, output: Output
         # Importing Dagster takes a second; the definitions read the environment, which `demo` sets first.
         from seller_platform.orchestration.automation.runs import PlannedRun, execute
         from seller_platform.orchestration.definitions import defs
+        from seller_platform.orchestration.instance.command_runs import end_dead_runs
         from seller_platform.orchestration.instance.home import open_instance
         from seller_platform.orchestration.partitions import account_partitions
 
         job = defs.resolve_implicit_global_asset_job_def()
 
     with open_instance(installation.settings.home) as instance:
+        if dead := end_dead_runs(instance):
+            output.say(f"Runs of commands that were killed are marked as canceled: {dead}.")
         discovery = PlannedRun((ACCOUNTS,))
         with output.progress("Discovering the accounts", None):
             discovered = execute(discovery, job, instance)

@@ -10,6 +10,9 @@ REFRESH_TAG = "seller_platform/refresh"
 """How a run reads its slices: with the value `CHANGED` only days that may have changed, else whole."""
 CHANGED = "changed"
 
+IN_PROCESS_TAG = "seller_platform/in_process"
+"""A run that a command executes in its own process."""
+
 RUN_TAG = "seller_platform/report_run"
 """The key of a run that loads reports."""
 

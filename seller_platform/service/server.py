@@ -41,7 +41,7 @@ from seller_platform.settings import read_settings
 
 _LOG = logging.getLogger("seller_platform.service")
 _READY = "listening on %s"
-_GRACE_SECONDS = 10
+_GRACE_SECONDS = 1  # the command ends within two seconds
 _BACKLOG = 2048
 _OTHER_FILES = 256  # files of a process beside the connections of its clients
 _LEVELS = {

@@ -1,15 +1,15 @@
 """`seller-platform dev`: runs sandbox service, Dagster UI and daemon, until Ctrl-C."""
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
 
+from seller_platform import interruption
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output
 from seller_platform.cli.processes import PORT, Program, await_answer, free_port, running
@@ -55,10 +55,6 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
     A program that ends is started again; running Dagster runs continue, or the daemon resumes them.
     """
     output = Output(as_json=False)
-    ended = threading.Event()
-    # Own handlers, so that the programs started below do not inherit signals that a shell set to be ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
     home = read_settings().home
     with open_local_stack(home, output, port=free_port(service_port), accounts=accounts, months=months) as stack:
         os.environ.update(stack.environment)
@@ -66,6 +62,8 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
         os.environ.setdefault("SELLER_PLATFORM_DAGSTER_URL", address)  # for links in alerts
         with open_installation() as installation, ExitStack() as dagster:
             dagster_folder = _prepare(installation, stack, output)
+            # Programs are ended before it: what runs then has no process any more.
+            dagster.enter_context(_without_unfinished_runs(installation.settings.home))
 
             def start(name: str) -> Program:
                 variables = {"DAGSTER_HOME": dagster_folder}
@@ -73,13 +71,20 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
 
             commands = dagster_commands(stack.home, address)
             programs = [start("code-location"), start("webserver")]
+
+            def ask_all_to_end() -> None:
+                for program in (*programs, stack.service):
+                    program.ask_to_end()
+
+            dagster.callback(ask_all_to_end)
             if loads_last_month:
                 output.say("Loading the last month; it takes about half a minute.")
-                for problem in load_last_month(installation, output, is_ending=ended.is_set):
+                for problem in load_last_month(installation, output):
                     output.say(f"not loaded: {problem}")
             # Last, so that it does not request the marts that are being built.
             programs.append(start("daemon"))
-            await_answer(f"{address}/server_info", programs[1], unless=ended)
+            dagster.callback(ask_all_to_end)
+            await_answer(f"{address}/server_info", programs[1])
             output.line(f"Dagster UI        {address}")
             output.line(f"Service           {stack.base_url}")
             output.line(f"Sandbox login     {USER_EMAIL}")
@@ -87,11 +92,11 @@ def dev(*, port: int, service_port: int, accounts: int, months: int, loads_last_
             output.line(f"Sandbox group     {GROUP_TITLE}")
             output.line("In another shell  `seller-platform status`, or any other command that starts like this")
             output.line("Ctrl-C ends everything.")
-            while not ended.wait(_LOOK_SECONDS):
+            while True:
+                time.sleep(_LOOK_SECONDS)
                 if stack.server.revive():
                     output.say("PostgreSQL ended unexpectedly and is started again.")
                 _keep_running((stack.service, *programs), output)
-        output.say("Ended.")
 
 
 def _prepare(installation: Installation, stack: LocalStack, output: Output) -> str:
@@ -104,6 +109,25 @@ def _prepare(installation: Installation, stack: LocalStack, output: Output) -> s
     with open_instance(installation.settings.home) as instance:
         add_accounts(instance, [each.key for each in discovered])
     return str(dagster_home(installation.settings.home))
+
+
+@contextmanager
+def _without_unfinished_runs(home: Path) -> Iterator[None]:
+    """Cancel the runs that are not finished after the block, when no program executes them any more."""
+    # Imported here because Dagster takes a second to import, which `--help` does not need.
+    from seller_platform.orchestration.instance.command_runs import end_dead_runs
+    from seller_platform.orchestration.instance.home import open_instance
+
+    with open_instance(home) as instance:
+
+        def end_runs() -> int:
+            return end_dead_runs(instance, launched_too=True)
+
+        with interruption.ending(end_runs):
+            try:
+                yield
+            finally:
+                end_runs()
 
 
 def dagster_commands(home: Path, address: str) -> dict[str, list[str]]:

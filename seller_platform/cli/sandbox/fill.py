@@ -8,6 +8,7 @@ from seller_platform.sandbox import SandboxReport, load_sandbox
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import sandbox_url
+from seller_platform.warehouse.postgres.urls import parsed_url
 
 
 @click.group()
@@ -28,7 +29,9 @@ def load(
     *, accounts: int, months: int, orders_per_month: int | None, seed: int, database_url: str | None, output: Output
 ) -> None:
     """Replace the generated sellers in the service's database."""
-    url = database_url or sandbox_url(read_settings())
+    if database_url is not None:
+        parsed_url(database_url, "--database-url")
+    url = database_url if database_url is not None else sandbox_url(read_settings())
     with Database(url) as database:
         database.migrate()
         rows = generate(

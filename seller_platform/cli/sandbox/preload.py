@@ -1,7 +1,8 @@
 """Loads the last month of the sandbox, builds its marts and shows its coverage, before the UI of `dev` opens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 from seller_platform.cli.installation import Installation
 from seller_platform.cli.output import Output
@@ -15,13 +16,10 @@ from seller_platform.warehouse.marts import MARTS
 _DAYS = 30
 
 
-def load_last_month(installation: Installation, output: Output, *, is_ending: Callable[[], bool]) -> Sequence[str]:
+def load_last_month(installation: Installation, output: Output) -> Sequence[str]:
     """Load what is not stored yet of the last 30 days' months, with marts, checks and coverage.
 
     Slices that an earlier `dev` or `demo` loaded on the same day are not read again.
-
-    Args:
-        is_ending: Whether to leave the rest out.
 
     Returns:
         A sentence for each partition that was not loaded or built.
@@ -34,6 +32,7 @@ def load_last_month(installation: Installation, output: Output, *, is_ending: Ca
     from seller_platform.orchestration.automation.due import plan_refresh
     from seller_platform.orchestration.automation.runs import QUIET, PlannedRun, execute, run_end
     from seller_platform.orchestration.definitions import defs
+    from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended, end_dead_runs
     from seller_platform.orchestration.instance.home import open_instance
     from seller_platform.orchestration.partitions import account_partitions, partition_key
 
@@ -46,6 +45,7 @@ def load_last_month(installation: Installation, output: Output, *, is_ending: Ca
     months = [Window.month_of(each.start) for each in Window(since, now.date() + timedelta(days=1)).months()]
     job, problems = defs.resolve_implicit_global_asset_job_def(), dict[str, str]()
     with open_instance(installation.settings.home) as instance:
+        end_dead_runs(instance)
         listed = account_partitions(instance)
         # As by a schedule, which reads nothing twice on a day; but a schedule asks for few rows of what is new to it.
         is_known = bool(pairs_read(database, REFRESHED))
@@ -57,20 +57,21 @@ def load_last_month(installation: Installation, output: Output, *, is_ending: Ca
 
         def build(keys: Sequence[AssetKey], *ends: str) -> None:
             names = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-            result = job.execute_in_process(
-                instance=instance,
-                asset_selection=keys,
-                tags=dict(zip(names, ends, strict=False)),
-                run_config=QUIET,
-                raise_on_error=False,
-            )
+            run_id = str(uuid4())
+            with attended(instance, run_id):
+                result = job.execute_in_process(
+                    instance=instance,
+                    asset_selection=keys,
+                    tags={**dict(zip(names, ends, strict=False)), **IN_PROCESS},
+                    run_id=run_id,
+                    run_config=QUIET,
+                    raise_on_error=False,
+                )
             problems.update(run_end(result).failures)
 
         with output.progress("Loading the last month", len(planned) + 1) as show:
             for number, run in enumerate([PlannedRun((ACCOUNTS,)), *planned]):
                 show(number)
-                if is_ending():
-                    return []
                 problems.update(execute(run, job, instance).failures)
         with output.progress("Building the marts", None):
             monthly = [mart_key(mart) for mart in MARTS if mart.is_monthly]

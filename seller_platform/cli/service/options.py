@@ -10,6 +10,7 @@ from seller_platform.cli.output import Output, json_option
 from seller_platform.settings import read_settings
 from seller_platform.warehouse.postgres.database import Database
 from seller_platform.warehouse.postgres.location import sandbox_url, warehouse_url
+from seller_platform.warehouse.postgres.urls import parsed_url
 
 
 def database_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -30,8 +31,12 @@ def database_options(command: Callable[..., None]) -> Callable[..., None]:
             url = warehouse_url(settings)
         elif database_url is None and settings.service_database_url is not None:
             url = settings.service_database_url.get_secret_value()
+            parsed_url(url, "SELLER_PLATFORM_SERVICE_DATABASE_URL")
+        elif database_url is not None:
+            url = database_url
+            parsed_url(url, "--database-url")
         else:
-            url = database_url or sandbox_url(settings)
+            url = sandbox_url(settings)
         command(url=url, **given)
 
     return with_url

@@ -13,6 +13,7 @@ import dagster as dg
 
 from seller_platform.contract import Dataset, Slicing, Source, Window
 from seller_platform.orchestration.account_names import title_tags
+from seller_platform.orchestration.instance.command_runs import IN_PROCESS, attended
 from seller_platform.orchestration.partitions import partition_key, read_partition_key
 from seller_platform.orchestration.placement import WHOLE, Placement
 from seller_platform.orchestration.tags import ACCOUNT_TAG, CHANGED, EXIT_CODE, NOT_OFFERED, REFRESH_TAG
@@ -196,15 +197,17 @@ def execute(
         job: The job of all assets.
         tags: Further tags of the run.
     """
-    result = job.execute_in_process(
-        instance=instance,
-        asset_selection=[placement.asset_key(dataset) for dataset in planned.datasets],
-        # A run that waits in no queue must not let others wait, least of all when its process is killed.
-        tags={**{name: value for name, value in planned.tags.items() if name != ACCOUNT_TAG}, **tags},
-        run_id=planned.run_id,
-        run_config=QUIET,
-        raise_on_error=False,
-    )
+    # A run that waits in no queue must not let others wait, least of all when its process is killed.
+    own = {name: value for name, value in planned.tags.items() if name != ACCOUNT_TAG}
+    with attended(instance, planned.run_id):
+        result = job.execute_in_process(
+            instance=instance,
+            asset_selection=[placement.asset_key(dataset) for dataset in planned.datasets],
+            tags={**own, **IN_PROCESS, **tags},
+            run_id=planned.run_id,
+            run_config=QUIET,
+            raise_on_error=False,
+        )
     return run_end(result)
 
 

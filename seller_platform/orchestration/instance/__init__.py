@@ -2,6 +2,7 @@
 
 - `home`: its folder and configuration
 - `health`: its state for `doctor`
+- `command_runs`: runs that a command executes in its own process
 - `retention`: deletes its old events and runs
 - `check_states`: states of partitioned checks, grouped by PostgreSQL
 - `partition_keys`: faster functions for partition statuses, in place of Dagster's

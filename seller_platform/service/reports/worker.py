@@ -56,7 +56,7 @@ class Pace:
     heartbeat_seconds: float = 5
     stalled_seconds: float = 20
     poll_seconds: float = 1
-    grace_seconds: float = 5
+    grace_seconds: float = 1
     tidy_seconds: float = 600
     again_seconds: int = 3
 

@@ -5,7 +5,6 @@ from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import ProgrammingError
 
 from seller_platform.contract import Window
 from seller_platform.errors import RequestError, SellerPlatformError
@@ -62,7 +61,7 @@ def history_start_of(settings: Settings) -> date:
     try:
         with Database(warehouse_url(settings), connections=1, connect_seconds=_CONNECT_SECONDS) as database:
             return history_start_in(database, settings)
-    except (SellerPlatformError, ProgrammingError) as error:
+    except SellerPlatformError as error:
         problem = str(error).partition("\n")[0]
         _LOG.warning(
             "history begins with %s of the settings, for none could be read: %s", settings.history_start, problem

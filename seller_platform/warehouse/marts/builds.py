@@ -235,7 +235,7 @@ def _mart_errors(mart: Mart, account: str, window: Window | None) -> Iterator[No
     """Turn PostgreSQL's errors into MartBuildError, without the rows in their details."""
     try:
         yield
-    except psycopg.OperationalError:
+    except (psycopg.OperationalError, psycopg.errors.InsufficientPrivilege):
         raise
     except psycopg.Error as error:
         of = account if window is None else f"{account}, {window}"

@@ -1,6 +1,8 @@
 """The PostgreSQL server, the database, its locks and backups.
 
 - `database`: connections, transactions and migrations
+- `urls`: URLs of databases, checked before they are used
+- `refusals`: refusals of PostgreSQL as errors with a next step
 - `embedded`: the embedded server
 - `programs`: PostgreSQL's own programs, and the files of a server
 - `root_user`: the user and the folders of root's server

@@ -10,11 +10,13 @@ from urllib.parse import quote
 import psycopg
 import sqlalchemy
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import Connection, Engine, column, create_engine, func, make_url, select, table, text
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy import Connection, Engine, column, create_engine, func, select, table, text
+from sqlalchemy.exc import DBAPIError
 
-from seller_platform.errors import InvalidSettingError, SchemaVersionError, WarehouseUnavailableError
+from seller_platform.errors import SchemaVersionError, WarehouseError, WarehouseUnavailableError
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
+from seller_platform.warehouse.postgres.refusals import refusal_of
+from seller_platform.warehouse.postgres.urls import parsed_url, place_of
 
 VERSION_TABLE = "schema_version"
 VERSION_SCHEMA = "platform"
@@ -66,20 +68,29 @@ class Database:
 
         Raises:
             WarehouseUnavailableError: The server cannot be reached, or went away in the middle.
+            WarehouseError: The server refuses: a right is missing, its disk is full, or it only reads.
         """
         try:
-            with self.engine.connect() as connection:
+            connection = self.engine.connect()
+        except (DBAPIError, psycopg.Error) as error:
+            raise self._refusal(error) or WarehouseUnavailableError(self.where, _first_line(error)) from error
+        try:
+            with connection:
                 yield connection
-        except (OperationalError, psycopg.OperationalError) as error:
-            cause = error.orig if isinstance(error, OperationalError) else error
-            problem = str(cause).strip().partition("\n")[0]
-            raise WarehouseUnavailableError(self.where, problem) from error
+        except (DBAPIError, psycopg.Error) as error:
+            if refusal := self._refusal(error):
+                raise refusal from error
+            if not isinstance(_driver_error(error), psycopg.OperationalError):
+                raise
+            raise WarehouseUnavailableError(self.where, _first_line(error)) from error
+
+    def _refusal(self, error: Exception) -> WarehouseError | None:
+        return refusal_of(error, where=self.where, user=self.engine.url.username or "")
 
     @property
     def where(self) -> str:
         """The host and the name of the database, without user and password."""
-        url = self.engine.url
-        return f"{url.host or url.query.get('host', 'the local socket')}/{url.database}"
+        return place_of(self.engine.url)
 
     def url_of_user(self, user: str) -> str:
         """Return the URL with which psql connects as a user: without a password, and without the owner's options."""
@@ -163,15 +174,7 @@ def driver_url(url: str, driver: str) -> sqlalchemy.URL:
     Raises:
         InvalidSettingError: The URL is not one of PostgreSQL. Its text, which may hold a password, is not repeated.
     """
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise InvalidSettingError("SELLER_PLATFORM_DATABASE_URL", "is not a URL") from None
-    if parsed.get_backend_name() not in ("postgresql", "postgres"):
-        raise InvalidSettingError(
-            "SELLER_PLATFORM_DATABASE_URL", f"names the database {parsed.get_backend_name()!r}; use postgresql://"
-        )
-    return parsed.set(drivername=f"postgresql+{driver}")
+    return parsed_url(url).set(drivername=f"postgresql+{driver}")
 
 
 def parameters(url: str) -> dict[str, str]:
@@ -216,6 +219,14 @@ def readable_version(database: Database) -> str | None:
 def revisions() -> tuple[str, ...]:
     """Return the numbers of this program's migrations, oldest first. Their files begin with them."""
     return tuple(sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
+
+
+def _driver_error(error: BaseException) -> BaseException | None:
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(_driver_error(error)).strip().partition("\n")[0]
 
 
 def _version(connection: Connection) -> str | None:

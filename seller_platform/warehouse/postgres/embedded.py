@@ -9,8 +9,10 @@ connects (peer authentication): only the user who started it may.
 """
 
 import atexit
+import errno
 import fcntl
 import os
+import re
 import shlex
 import signal
 import stat
@@ -27,7 +29,8 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from seller_platform.errors import EmbeddedServerError
+from seller_platform import interruption
+from seller_platform.errors import DatabaseFullError, EmbeddedServerError, WarehouseError
 from seller_platform.files import make_private_folder
 from seller_platform.warehouse.postgres.programs import SUPERUSER, create_server_files, run_program
 from seller_platform.warehouse.postgres.root_user import (
@@ -47,6 +50,9 @@ _CRASH_SECONDS = 2
 _LONGEST_SOCKET_FOLDER = 80
 _OPTIONS = ("listen_addresses=", "max_connections=200", "timezone=UTC", "log_timezone=UTC")
 _SOCKET_FILE = "socket_folder"
+_LOG_FILE = "server.log"
+# PostgreSQL and its clients read these in the path of a socket as separators, quotation marks or the start of a name.
+_SPECIAL = re.compile(rb"""[,"'\\@]""")
 
 
 class EmbeddedServer:
@@ -69,6 +75,7 @@ class EmbeddedServer:
         self._data = self.folder / "data"
         self._users: IO[str] | None = None
         self._lock = threading.Lock()
+        self._ending: object = None
         try:
             make_private_folder(self.folder.parent)
             # Root's server runs as another user, who has to pass through.
@@ -80,8 +87,12 @@ class EmbeddedServer:
         except (OSError, subprocess.SubprocessError) as error:
             if self._users is not None:
                 self._users.close()
-            raise EmbeddedServerError(str(self.folder), self._problem(error)) from error
+            raise self._error(error) from error
+        except BaseException:  # a signal; the server may run already
+            self.close()
+            raise
         atexit.register(self.close)
+        self._ending = interruption.register(self.close)
 
     @property
     def data_folder(self) -> Path:
@@ -119,7 +130,7 @@ class EmbeddedServer:
             with self._exclusively():
                 self._start()
         except (OSError, subprocess.SubprocessError) as error:
-            raise EmbeddedServerError(str(self.folder), self._problem(error)) from error
+            raise self._error(error) from error
         return True
 
     def close(self) -> None:
@@ -133,9 +144,10 @@ class EmbeddedServer:
                 return
             atexit.unregister(self.close)
             # An OSError: another process holds the lock, or the folder was deleted, which ends the server by itself.
-            with users, suppress(OSError), self._exclusively():
+            with interruption.deferred(raises=False), users, suppress(OSError), self._exclusively():
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._stop()
+            interruption.unregister(self._ending)
 
     @property
     def _socket_folder(self) -> Path:
@@ -164,13 +176,15 @@ class EmbeddedServer:
         create_server_files(data, user, self._root_data)
         options = [f"-k {shlex.quote(str(self._socket_folder))}"]
         options += [f"-c {shlex.quote(option)}" for option in _OPTIONS]
-        started = ("-w", "-t", str(_START_SECONDS), "-l", str(data / "server.log"), "-o", " ".join(options), "start")
-        try:
-            run_program("pg_ctl", data, user, self._root_data, *started)
-        except subprocess.CalledProcessError:
-            # A server that was killed leaves processes that hold its memory for another moment.
-            time.sleep(_CRASH_SECONDS)
-            run_program("pg_ctl", data, user, self._root_data, *started)
+        # pg_ctl puts the path of the log into a line for a shell, without regard to its characters.
+        started = ("-w", "-t", str(_START_SECONDS), "-l", _LOG_FILE, "-o", " ".join(options), "start")
+        with interruption.deferred():  # a signal between two of its steps would leave a server that nothing stops
+            try:
+                run_program("pg_ctl", data, user, self._root_data, *started)
+            except subprocess.CalledProcessError:
+                # A server that was killed leaves processes that hold its memory for another moment.
+                time.sleep(_CRASH_SECONDS)
+                run_program("pg_ctl", data, user, self._root_data, *started)
         if not self._is_ready():
             raise OSError("it started but does not answer")
 
@@ -191,14 +205,15 @@ class EmbeddedServer:
             self._data.symlink_to(make_data_folder(self._root_data, self.folder))
 
     def _make_socket_folder(self, user: ServerUser) -> None:
-        """Make the folder of the socket if the path of the data is too long for one.
+        """Make the folder of the socket if the path of the data is too long for one, or has special characters.
 
         Raises:
             OSError: Another user owns the folder, or may enter it. A server of theirs could listen there.
         """
         named = self.folder / _SOCKET_FILE
         if not named.exists():
-            if len(os.fsencode(self.data_folder)) <= _LONGEST_SOCKET_FOLDER:
+            path = os.fsencode(self.data_folder)
+            if len(path) <= _LONGEST_SOCKET_FOLDER and not _SPECIAL.search(path):
                 return
             made = Path(tempfile.mkdtemp(prefix="seller-platform-"))
             named.write_text(str(made))
@@ -249,9 +264,15 @@ class EmbeddedServer:
     def _postmaster(self) -> int:
         return int((self._data / "postmaster.pid").read_text().split()[0])
 
+    def _error(self, error: Exception) -> WarehouseError:
+        problem = self._problem(error)
+        if getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in problem:
+            return DatabaseFullError(str(self.folder), problem)
+        return EmbeddedServerError(str(self.folder), problem)
+
     def _problem(self, error: Exception) -> str:
         try:
-            tail = (self._data / "server.log").read_text(errors="replace").strip().splitlines()[-3:]
+            tail = (self._data / _LOG_FILE).read_text(errors="replace").strip().splitlines()[-3:]
         except OSError:
             tail = []
         notes = " ".join(getattr(error, "__notes__", ())).split()

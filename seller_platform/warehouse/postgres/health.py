@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from sqlalchemy import text
-from sqlalchemy.exc import ProgrammingError
 
+from seller_platform.errors import MissingRightError
 from seller_platform.warehouse.postgres.database import Database, revisions
 
 _SERVER = text("""
@@ -24,6 +24,7 @@ class DatabaseHealth:
         may_read: Whether this user may read the platform's schemas.
         schema: The migration that the schemas are at; None where there are none yet, or none that may be read.
         is_known_schema: Whether this program knows that migration.
+        missing_right: The first right that reading them lacks.
     """
 
     major: int
@@ -35,6 +36,7 @@ class DatabaseHealth:
     schema: str | None
     newest_schema: str
     is_known_schema: bool
+    missing_right: MissingRightError | None = None
 
 
 def check_health(database: Database) -> DatabaseHealth:
@@ -43,16 +45,17 @@ def check_health(database: Database) -> DatabaseHealth:
     Raises:
         WarehouseUnavailableError: The server cannot be reached.
     """
-    schema, may_read = None, True
+    schema, missing = None, None
     try:
         schema = database.version()
-    except ProgrammingError:  # the rights on a schema are missing; any other statement would be refused too
-        may_read = False
+    except MissingRightError as error:  # any other statement would be refused too
+        missing = error
     with database.begin() as connection:
         server = connection.execute(_SERVER).mappings().one()
     return DatabaseHealth(
         **server,
-        may_read=may_read,
+        may_read=missing is None,
+        missing_right=missing,
         schema=schema,
         newest_schema=revisions()[-1],
         is_known_schema=schema in revisions(),

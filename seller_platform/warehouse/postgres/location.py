@@ -7,6 +7,7 @@ from seller_platform.errors import NothingStoredError
 from seller_platform.files import make_private_folder
 from seller_platform.settings import Settings
 from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform.warehouse.postgres.urls import parsed_url
 
 WAREHOUSE = "warehouse"
 SANDBOX = "sandbox"
@@ -20,9 +21,12 @@ def warehouse_url(settings: Settings) -> str:
 
     Raises:
         EmbeddedServerError: The embedded server does not start.
+        InvalidSettingError: The URL of the settings cannot be used.
     """
     if settings.database_url is not None:
-        return settings.database_url.get_secret_value()
+        url = settings.database_url.get_secret_value()
+        parsed_url(url)  # its errors name the variable
+        return url
     return embedded_server(settings.home, settings.root_data_folder).database(WAREHOUSE)
 
 

@@ -1,6 +1,7 @@
 """PostgreSQL's own programs, which come with a library, and the files of a server that they create."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 import warnings
@@ -27,7 +28,12 @@ def create_server_files(data: Path, user: ServerUser, root_data: Path) -> None:
     version_file, target = data / "PG_VERSION", postgres_library().utils.TARGET_POSTGRES_VERSION
     if not version_file.exists():
         options = ("--auth=reject", "--encoding=utf8", f"--username={SUPERUSER}")
-        run_program("initdb", data, user, root_data, *options)
+        try:
+            run_program("initdb", data, user, root_data, *options)
+        except BaseException:  # a signal, too: files of half a server would stay unusable
+            for path in data.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            raise
     version = int(version_file.read_text())
     if version != target:
         raise OSError(
@@ -56,12 +62,14 @@ def run_program(name: str, data: Path, user: ServerUser, root_data: Path, *argum
     with tempfile.TemporaryFile() as output:
         try:
             subprocess.run(
-                [str(_programs(root_data) / name), "-D", str(data), *arguments],
+                [str(_programs(root_data) / name), *arguments],
                 check=True,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                cwd="/",
+                # Not as an option: pg_ctl puts that into a line for a shell, without regard to its characters.
+                env={**os.environ, "PGDATA": str(data)},
+                cwd=data,
                 start_new_session=True,  # Ctrl-C in the terminal ends us, and we end the server
                 **other,
             )

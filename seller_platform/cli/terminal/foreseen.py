@@ -1,0 +1,77 @@
+"""Errors of PostgreSQL and the file system as sentences, wherever in a command they come from."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from seller_platform.errors import (
+    FileAccessError,
+    FullDiskError,
+    HomeFolderError,
+    InvalidSettingError,
+    SellerPlatformError,
+)
+from seller_platform.settings import read_settings
+from seller_platform.warehouse.postgres.programs import SUPERUSER
+from seller_platform.warehouse.postgres.refusals import refusal_of
+from seller_platform.warehouse.postgres.urls import user_and_place
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_ACCESS = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ENOENT,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.EFBIG,
+    errno.EMFILE,
+)
+
+
+def foreseen_error(error: BaseException) -> SellerPlatformError | None:
+    """Return the error that names the cause and the next step; None for errors that are bugs of this program."""
+    for each in _causes(error):
+        if isinstance(each, SellerPlatformError):
+            return each
+        if refusal := refusal_of(each, **_database()):
+            return refusal
+        if isinstance(each, OSError) and (of_file := _error_of_file(each)):
+            return of_file
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, and those that it was raised from or while."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _database() -> dict[str, str]:
+    """Return where the warehouse is and who its user is, for errors that do not name them."""
+    with suppress(SellerPlatformError):
+        if url := read_settings().database_url:
+            return user_and_place(url.get_secret_value())
+    return {"where": "the database", "user": SUPERUSER}
+
+
+def _error_of_file(error: OSError) -> SellerPlatformError | None:
+    path = "" if error.filename is None else os.fsdecode(error.filename)
+    problem = error.strerror or str(error)
+    if error.errno in _FULL:
+        return FullDiskError(path or "a folder of this machine", problem)
+    if error.errno not in _NO_ACCESS or not path:
+        return None
+    with suppress(InvalidSettingError):
+        home = read_settings().home
+        if Path(path) in (home, *home.parents) or home in Path(path).parents:
+            return HomeFolderError(path, problem)
+    return FileAccessError(path, problem)

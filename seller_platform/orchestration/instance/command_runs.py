@@ -1,0 +1,99 @@
+"""Runs that a command executes in its own process: none stays unfinished when the process ends.
+
+The process holds a lock of PostgreSQL for each of its runs. The lock ends with the process, however that ends, so that
+another command sees which unfinished runs nobody executes any more.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+from dagster_postgres.event_log import PostgresEventLogStorage
+
+from seller_platform import interruption
+from seller_platform.orchestration.tags import IN_PROCESS_TAG
+from seller_platform.warehouse.postgres.advisory_locks import hold, releasing, try_lock
+
+IN_PROCESS = {IN_PROCESS_TAG: "yes", "dagster/max_retries": "0"}
+"""The tags of such runs. Who ended the command runs it again; Dagster's daemon does not."""
+
+_ENDED = "The command that executed this run was ended."
+_UNFINISHED = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+@contextmanager
+def attended(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    """Hold the lock of a run within the block, and cancel the run if the block or the process ends before it.
+
+    Raises:
+        InterruptedBySignal: A signal came, which Dagster takes for a failure of the run.
+    """
+    with (
+        _locked(instance, run_id),
+        interruption.ending(
+            lambda: _cancel(instance, run_id), at_once=lambda: _announce_cancellation(instance, run_id)
+        ),
+    ):
+        try:
+            yield
+        finally:
+            if interruption.is_ending():
+                _cancel(instance, run_id)
+        interruption.check()
+
+
+def end_dead_runs(instance: dg.DagsterInstance, *, launched_too: bool = False) -> int:
+    """Cancel the unfinished runs that no process executes any more, and return their number.
+
+    Args:
+        launched_too: Also those that a daemon has launched, because no daemon runs any more.
+    """
+    dead = dead_runs(instance, launched_too=launched_too)
+    for run in dead:
+        instance.report_run_canceled(run, message=_ENDED)
+    return len(dead)
+
+
+def dead_runs(instance: dg.DagsterInstance, *, launched_too: bool = False) -> list[dg.DagsterRun]:
+    """Return the unfinished runs that no process executes any more."""
+    storage = instance.event_log_storage
+    if not isinstance(storage, PostgresEventLogStorage):
+        return []
+    tags = None if launched_too else {IN_PROCESS_TAG: IN_PROCESS[IN_PROCESS_TAG]}
+    runs = instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED, tags=tags))
+    with storage.index_connection() as connection:
+        # Each statement is its own transaction, which releases the lock again.
+        return [run for run in runs if try_lock(connection, _lock_of(run.run_id))]
+
+
+@contextmanager
+def _locked(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    storage = instance.event_log_storage
+    if not isinstance(storage, PostgresEventLogStorage):
+        yield
+        return
+    with storage.index_connection() as connection, releasing(connection):
+        hold(connection, _lock_of(run_id))
+        yield
+
+
+def _lock_of(run_id: str) -> str:
+    return f"run|{run_id}"
+
+
+def _announce_cancellation(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Let Dagster end the run as canceled: without this, it takes an interruption for a failure."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None and not run.is_finished:
+        instance.report_run_canceling(run, message=_ENDED)
+
+
+def _cancel(instance: dg.DagsterInstance, run_id: str) -> None:
+    run = instance.get_run_by_id(run_id)
+    if run is not None and not run.is_finished:
+        instance.report_run_canceled(run, message=_ENDED)

@@ -1,0 +1,70 @@
+"""PostgreSQL's refusals as errors with a next step: missing rights, a full disk, a server that only reads."""
+
+import re
+
+from seller_platform.errors import DatabaseFullError, MissingRightError, ReadOnlyDatabaseError, WarehouseError
+
+_MISSING_RIGHT, _FULL_DISK, _READ_ONLY = "42501", "53100", "25006"
+_DENIED = re.compile(r"permission denied for (?:foreign )?(?P<kind>[a-z ]+?) (?P<name>\S+)$")
+_OWNED = re.compile(r"must be owner of (?P<kind>[a-z ]+?) (?P<name>\S+)$")
+_VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|TRUNCATE)\b", re.IGNORECASE)
+
+
+def refusal_of(error: BaseException, *, where: str, user: str) -> WarehouseError | None:
+    """Return the error for a refusal of PostgreSQL, by whichever driver it comes; None for another error.
+
+    Args:
+        where: The host and the database.
+        user: The user of the database, to whom a right is granted.
+    """
+    driver = getattr(error, "orig", None) or error
+    # psycopg names it `sqlstate`, and psycopg2, which Dagster uses, `pgcode`.
+    state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
+    message = str(driver).strip().partition("\n")[0]
+    if state == _FULL_DISK:
+        return DatabaseFullError(where, message)
+    if state == _READ_ONLY:
+        return ReadOnlyDatabaseError(where, message)
+    if state == _MISSING_RIGHT:
+        statement = getattr(error, "statement", None)
+        right, grant = _missing_right(message, statement if isinstance(statement, str) else "")
+        return MissingRightError(where, right, f"{grant} TO {quoted(user)}" if grant else None, message)
+    return None
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it, in quotation marks where it needs them."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def _missing_right(message: str, statement: str) -> tuple[str, str | None]:
+    """Return the right with its object, and the start of the statement that grants it.
+
+    PostgreSQL names a table without its schema, and not the right. Both are in the statement.
+    """
+    if owned := _OWNED.search(message):
+        return f"the ownership of the {owned['kind']} {_qualified(owned['name'], statement)}", None
+    denied = _DENIED.search(message)
+    if denied is None:
+        return "a right", None
+    kind, name = denied["kind"], _qualified(denied["name"], statement)
+    verb = _VERB.match(statement.lstrip())
+    match kind:
+        case "table" | "view" | "materialized view":
+            right, noun = verb[1].upper() if verb else "SELECT", ""
+        case "schema":
+            right, noun = "CREATE" if statement.lstrip().upper().startswith("CREATE") else "USAGE", "SCHEMA "
+        case "database":
+            right, noun = "CREATE", "DATABASE "
+        case "sequence":
+            right, noun = "USAGE", "SEQUENCE "
+        case _:
+            return f"a right on the {kind} {name}", None
+    target = ".".join(map(quoted, name.split(".")))
+    return f"{right} on the {kind} {name}", f"GRANT {right} ON {noun}{target}"
+
+
+def _qualified(name: str, statement: str) -> str:
+    """Return a name with the schema that a statement names before it."""
+    match = re.search(rf'"?(\w+)"?\."?{re.escape(name)}"?(?!\w)', statement)
+    return f"{match[1]}.{name}" if match else name
