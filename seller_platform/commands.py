@@ -29,11 +29,15 @@ def keep_start(folder: Path, unset: Collection[str]) -> None:
     use_start(folder)
 
 
+def is_sandbox(folder: Path) -> bool:
+    """Return whether a home folder is that of a sandbox, which `dev` or `demo` has made."""
+    return (folder / _FILE).is_file()
+
+
 def use_start(folder: Path) -> None:
     """Use the start that is stored in a home folder in all messages of this process; without one, the plain name."""
     global _start  # noqa: PLW0603  # as logging is configured: once for the process
-    stored = folder / _FILE
-    _start = stored.read_text() if stored.is_file() else PLAIN
+    _start = (folder / _FILE).read_text() if is_sandbox(folder) else PLAIN
 
 
 def runnable(text: str) -> str:

@@ -59,10 +59,14 @@ def draft_beside(path: Path, draft: Path | None = None) -> Iterator[Path]:
 
 def _write(path: Path, content: bytes, mode: int) -> None:
     # The file's present bytes are overwritten in place: the disk may have no room for more.
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, mode), "wb") as file:
-        file.write(content)
-        file.truncate()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, mode), "wb") as file:
+            file.write(content)
+            file.truncate()
+            os.fsync(file.fileno())
+    except OSError as error:  # that of a full disk names no file
+        error.filename = error.filename or str(path)
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ import click
 
 from seller_platform.cli.installation import Installation, open_installation
 from seller_platform.cli.output import Output, json_option
+from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.errors import UnusableAccountError
 from seller_platform.ingest.connections.authorization import authorize
@@ -52,6 +53,8 @@ def connect(
         upstream = upstream_to_connect(
             connection, installation.settings, installation.database, installation.box, replace_stored=replace_stored
         )
+
+        probe(upstream.base_url)  # nobody approves an access that cannot be used
 
         def show(url: str) -> None:
             if no_browser or not webbrowser.open(url):

@@ -154,6 +154,7 @@ class IndependentUpstream:
 
     Attributes:
         hangs_until: Lists are answered only after it is set; None for at once.
+        waiting: How many requests came while lists were not answered.
         access: The requests that each access token still allows; a number of seconds would depend on the machine.
         token_seconds: The announced lifetime of a token. The client refreshes after half of it.
     """
@@ -172,6 +173,7 @@ class IndependentUpstream:
     accounts: list[dict[str, Any]] = field(default_factory=lambda: list(ACCOUNTS))
     too_many: int = 0
     hangs_until: threading.Event | None = None
+    waiting: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def issue(self) -> dict[str, Any]:
@@ -308,6 +310,7 @@ def open_independent_upstream(redirect_uri: str) -> Iterator[IndependentUpstream
                 self._answer(429, {"message": "Too Many Attempts."})
             else:
                 if state.hangs_until is not None:
+                    state.waiting += 1
                     state.hangs_until.wait()
                 document = state.page(path, query)
                 self._answer(200 if document is not None else 404, document or {"message": "not found"})

@@ -9,6 +9,7 @@ from seller_platform.cli.doctor.connection_checks import examine_connection, exa
 from seller_platform.cli.doctor.findings import Finding, FindingLevel, examined, fail, ok, report_findings, warn
 from seller_platform.cli.doctor.local_checks import examine_machine, examine_stored_history
 from seller_platform.cli.output import Output, json_option
+from seller_platform.commands import is_sandbox
 from seller_platform.ingest.connections.key_rotation import sealed_otherwise
 from seller_platform.settings import Settings, read_settings
 from seller_platform.warehouse.connections.accounts import accounts, connections
@@ -82,7 +83,11 @@ def examine_postgresql(health: DatabaseHealth, where: str) -> Iterator[Finding]:
     migrate = "`seller-platform migrate`"
     if not health.may_read:
         step = "name the user that created it in SELLER_PLATFORM_DATABASE_URL, or grant this user the same rights"
-        yield fail("schema", "this user may not read it", step)
+        missing = health.missing_right
+        if missing is not None and missing.grant is not None:
+            step += f": `{missing.grant};`"
+        what = "" if missing is None else f": it lacks {missing.right}"
+        yield fail("schema", f"this user may not read it{what}", step)
     elif health.schema is None:
         if health.may_create:
             yield warn("schema", "there is none yet", migrate)
@@ -133,12 +138,19 @@ def examine_dagster(settings: Settings, database: Database, now: datetime) -> It
     step = "start `dagster-daemon run` beside `dagster-webserver`, or `dagster dev`"
     if heartbeat is None:
         yield ok("Dagster daemon", "none ever ran here; schedules and sensors need one, `sync` does not")
+    elif now - heartbeat > _HEARTBEAT and is_sandbox(settings.home):
+        yield ok("Dagster daemon", "it runs while `dev` runs")
     elif now - heartbeat > _HEARTBEAT:
         yield warn("Dagster daemon", f"its last sign of life was at {heartbeat:%Y-%m-%d %H:%M} UTC", step)
     elif instance_health.silent:
         yield warn("Dagster daemon", f"these parts give no sign of life: {', '.join(instance_health.silent)}", step)
     else:
         yield ok("Dagster daemon", f"alive at {heartbeat:%H:%M:%S} UTC")
+    if instance_health.dead_runs:
+        count = instance_health.dead_runs
+        runs = "1 run is" if count == 1 else f"{count} runs are"
+        message = f"{runs} marked as started by a command that has ended"
+        yield warn("Dagster runs", message, "`seller-platform sync`, which marks them as canceled")
     missing = sorted({account.key for account in accounts(database)} - set(instance_health.partitions))
     if missing:
         step = "let the sensor `discover_accounts` run, or run `seller-platform sync`"

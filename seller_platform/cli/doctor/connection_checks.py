@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from seller_platform.cli.doctor.findings import Finding, FindingLevel, fail, failed, ok, warn
+from seller_platform.cli.doctor.findings import NOT_CONNECTED, Finding, FindingLevel, fail, failed, ok, warn
 from seller_platform.client.endpoints.status import probe
 from seller_platform.client.http.api import SellerApi
 from seller_platform.client.oauth.callback import CallbackServer
 from seller_platform.client.oauth.tokens import TokenAuth
+from seller_platform.commands import is_sandbox
 from seller_platform.contract.tokens import WARN_BEFORE_DEATH, TokenPair
 from seller_platform.contract.wire import USER_ME
 from seller_platform.errors import (
@@ -34,9 +35,10 @@ def examine_settings_to_connect(settings: Settings) -> Iterator[Finding]:
     try:
         upstream = Upstream.of(settings)
     except SettingsError as error:
-        yield warn("connections", f"nothing is connected yet, and {error}", f"then `{connect_command()}`")
+        step = f"correct this setting, then `{connect_command()}`; or `seller-platform demo`, which needs none"
+        yield warn(NOT_CONNECTED, f"nothing is connected yet, and {error.problem_alone}", step)
         return
-    yield warn("connections", "nothing is connected yet", f"`{connect_command()}`")
+    yield warn(NOT_CONNECTED, "nothing is connected yet", f"`{connect_command()}`")
     yield from _upstream("upstream", upstream)
     yield _redirect_port("redirect URI", upstream, is_needed=True)
 
@@ -52,8 +54,11 @@ def examine_connection(
         yield failed(subject, error)
         return
     reached = list(_upstream(subject, upstream))
+    is_reached = reached[0].verdict is not FindingLevel.FAIL
+    if is_sandbox(settings.home) and not is_reached:
+        reached[0] = ok(subject, f"{upstream.base_url} is the sandbox, which runs while `dev` or `demo` runs")
     yield from reached
-    grant = _grant(name, upstream, database, box, now, is_reached=reached[0].verdict is not FindingLevel.FAIL)
+    grant = _grant(name, upstream, database, box, now, is_reached=is_reached)
     yield grant
     yield _redirect_port(subject, upstream, is_needed=grant.verdict is FindingLevel.FAIL)
     count = sum(account.connection == name for account in accounts(database))
@@ -117,7 +122,7 @@ def _trial(name: str, upstream: Upstream, pair: TokenPair) -> Finding:
             return warn(subject, f"{grant}, but its access token is rejected", step)
         return fail(subject, f"{grant}, but the upstream answers {error.status}", f"ask the upstream, or {again}")
     except SellerPlatformError as error:
-        return warn(subject, f"{grant}, but it could not be tried: {error}", "see the message")
+        return warn(subject, f"{grant}, but it could not be tried: {error.problem_alone}", error.next_step)
     return ok(subject, f"{grant} and is accepted")
 
 
@@ -127,4 +132,5 @@ def _redirect_port(subject: str, upstream: Upstream, *, is_needed: bool) -> Find
             return ok(subject, f"{upstream.redirect_uri} can be listened on")
     except SettingsError as error:
         judge = fail if is_needed else warn
-        return judge(subject, f"{upstream.redirect_uri}: {error}", "see the message; only `connect` needs it")
+        step = f"{error.next_step} Only `connect` needs it."
+        return judge(subject, f"{upstream.redirect_uri}: {error.problem_alone}", step)

@@ -6,7 +6,10 @@ from enum import StrEnum
 
 from seller_platform.cli.output import Output
 from seller_platform.cli.output import fail as end_with
-from seller_platform.errors import CheckFailedError, SellerPlatformError
+from seller_platform.errors import CheckFailedError, SellerPlatformError, connect_command
+
+NOT_CONNECTED = "connections"
+"""The subject of the finding that nothing is connected yet."""
 
 
 class FindingLevel(StrEnum):
@@ -47,8 +50,8 @@ def fail(subject: str, message: str, next_step: str) -> Finding:
 
 
 def failed(subject: str, error: SellerPlatformError) -> Finding:
-    """Return the finding of an error, whose message ends with the next step."""
-    return fail(subject, str(error), "see the message")
+    """Return the finding of an error."""
+    return fail(subject, error.problem_alone, error.next_step)
 
 
 def examined(subject: str, examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -80,4 +83,11 @@ def report_findings(findings: Iterable[Finding], output: Output, *, command: str
             f"Take the next step of each, then run `{command}` again"
         )
         end_with(error, as_json=output.as_json, document=document)
-    output.result("All prerequisites are met.", document)
+    warned = [finding.subject for finding in seen if finding.verdict is FindingLevel.WARN]
+    if NOT_CONNECTED in warned:
+        text = f"This machine is ready, but nothing is connected yet. Next: `{connect_command()}`"
+    elif warned:
+        text = f"Nothing is missing. These need a look: {', '.join(dict.fromkeys(warned))}"
+    else:
+        text = "All prerequisites are met."
+    output.result(text, document)

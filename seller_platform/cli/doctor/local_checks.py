@@ -95,19 +95,27 @@ def examine_home(home: Path) -> Iterator[Finding]:
             yield ok(subject, f"{home} is created on first use")
         return
     if not _is_writable(home):
-        yield fail(subject, f"{home} cannot be written", f"`chown` it, or set SELLER_PLATFORM_HOME: {home}")
+        yield fail(
+            subject,
+            f"{home} cannot be written",
+            f"`chown $(id -u) {quote(str(home))}`, or set SELLER_PLATFORM_HOME to another folder",
+        )
         return
     mode = stat.S_IMODE(home.stat().st_mode)
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        yield fail(subject, f"others may write into {home}", f"`chmod go-w {home}`")
+        yield fail(subject, f"others may write into {home}", f"`chmod go-w {quote(str(home))}`")
     elif mode & (stat.S_IRGRP | stat.S_IROTH):
-        yield warn(subject, f"others may list {home}", f"`chmod go-r {home}`")
+        yield warn(subject, f"others may list {home}", f"`chmod go-r {quote(str(home))}`")
     else:
         yield ok(subject, str(home))
     spools = (home / "grants").glob("*") if (home / "grants").is_dir() else ()
     for path in (*spools, *home.glob("secret.key")):
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            yield fail(subject, f"others may read {path}", f"`chmod 600 {path}`, then `seller-platform keys rotate`")
+            yield fail(
+                subject,
+                f"others may read {path}",
+                f"`chmod 600 {quote(str(path))}`, then `seller-platform keys rotate`",
+            )
 
 
 def examine_root_data(server: Path, root_data: Path) -> Iterator[Finding]:
@@ -121,9 +129,10 @@ def examine_root_data(server: Path, root_data: Path) -> Iterator[Finding]:
     if (server / "data").is_symlink():
         data = (server / "data").readlink()
         yield ok(subject, f"{data}, where its user {SERVER_USER} can reach it; it is not part of the home folder")
-    for folder, owner in abandoned_folders(root_data) if root_data.is_dir() else ():
-        step = f"if the home folder was moved, run a command with it; if it was deleted, `rm -r {quote(str(folder))}`"
-        yield warn(subject, f"{folder} belongs to {owner}, which no longer exists", step)
+    # Homes that were deleted leave their data there, which harms nothing here.
+    if folders := [quote(str(folder)) for folder, _ in abandoned_folders(root_data)] if root_data.is_dir() else []:
+        step = f"if those homes were deleted and not moved, `rm -r {' '.join(folders)}` frees their room"
+        yield ok(subject, f"data of {len(folders)} homes that are no longer where they were; {step}")
 
 
 def examine_key(settings: Settings) -> Iterator[Finding]:

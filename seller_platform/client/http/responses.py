@@ -100,7 +100,15 @@ def fault_of(error: httpx.HTTPError) -> PassingFault:
     if isinstance(error, httpx.UnsupportedProtocol):
         raise InvalidSettingError("SELLER_API_BASE_URL", "must begin with http:// or https://") from None
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return PassingFault(f"no answer ({type(error).__name__})", was_untouched=never_sent)
+    return PassingFault(f"no answer{_host_of(error)} ({type(error).__name__})", was_untouched=never_sent)
+
+
+def _host_of(error: httpx.HTTPError) -> str:
+    """Return the host that was asked, as a phrase; nothing where the request is not known."""
+    try:
+        return f" from {error.request.url.netloc.decode()}"
+    except RuntimeError:
+        return ""
 
 
 def check_answer(answer: RawAnswer, request: str, now: Clock) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from seller_platform.orchestration.instance.command_runs import dead_runs
 from seller_platform.orchestration.instance.home import dagster_home, open_instance
 from seller_platform.orchestration.partitions import account_partitions
 
@@ -17,6 +18,7 @@ class DagsterHealth:
     Attributes:
         partitions: The accounts that have a partition.
         last_heartbeat: The last heartbeat of a daemon; None without one.
+        dead_runs: How many runs are unfinished though the process of their command has ended.
         silent: The required parts of the daemon that are not running.
         is_configured: Whether there is a `dagster.yaml`; without one Dagster stores its events in files.
     """
@@ -25,6 +27,7 @@ class DagsterHealth:
     partitions: Sequence[str]
     last_heartbeat: datetime | None
     silent: Sequence[str]
+    dead_runs: int
     is_configured: bool
 
 
@@ -38,6 +41,7 @@ def check_health(home: Path) -> DagsterHealth:
             home=folder,
             partitions=account_partitions(instance),
             last_heartbeat=datetime.fromtimestamp(max(heartbeats), UTC) if heartbeats else None,
+            dead_runs=len(dead_runs(instance)),
             silent=sorted(each.daemon_type.lower() for each in statuses if each.required and not each.healthy),
             is_configured=(folder / "dagster.yaml").exists() or "DAGSTER_HOME" not in os.environ,
         )

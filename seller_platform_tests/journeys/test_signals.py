@@ -1,0 +1,198 @@
+"""Tests that Ctrl-C and SIGTERM end every command in a sentence, and leave neither run nor server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support import independent_upstream
+from seller_platform_tests.support.independent_upstream import IndependentUpstream
+from seller_platform_tests.support.postgres import Databases
+from seller_platform_tests.support.processes import (
+    COMMAND,
+    connect,
+    environment,
+    foreign_environment,
+    free_port,
+    left_behind,
+    run,
+    started,
+)
+from seller_platform_tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.journey
+
+# Far less than a request to a silent upstream takes, and enough for a busy machine.
+SOON_SECONDS = 30
+# Python runs it at its start: a signal comes while a module is imported.
+_SIGNAL_DURING_IMPORT = """
+import os, sys
+
+class Sender:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["SIGNAL_WITH"]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+
+sys.meta_path.insert(0, Sender())
+"""
+
+
+@dataclass
+class Connected:
+    """A connection to an upstream, and the variables of its commands."""
+
+    upstream: IndependentUpstream
+    variables: dict[str, str]
+    url: str
+
+    def runs(self) -> dict[str, int]:
+        """Return how many runs Dagster has of each status."""
+        with psycopg.connect(self.url) as connection:
+            schema = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'runs'").fetchone()
+            if schema is None:
+                return {}
+            table = sql.Identifier(schema[0], "runs")
+            statement = sql.SQL("SELECT status, count(*) FROM {} GROUP BY 1").format(table)
+            return dict(connection.execute(statement).fetchall())
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Let the upstream answer no list until the block ends."""
+        self.upstream.waiting, self.upstream.hangs_until = 0, threading.Event()
+        try:
+            yield
+        finally:
+            self.upstream.hangs_until.set()
+            self.upstream.hangs_until = None
+
+
+@pytest.fixture(scope="module")
+def connected(
+    postgres: EmbeddedServer, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connected]:
+    name = databases.lend()
+    with independent_upstream.open_independent_upstream(f"http://127.0.0.1:{free_port()}/back") as upstream:
+        upstream.issue_lasting_tokens()
+        variables = foreign_environment(upstream, postgres.url(name), tmp_path_factory.mktemp("connected"))
+        connect(variables)
+        yield Connected(upstream, variables, postgres.url(name))
+    databases.take_back(name)
+
+
+def _text(stream: IO[str]) -> str:
+    return os.pread(stream.fileno(), 1 << 20, 0).decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "module", "number"),
+    [
+        (["status"], "click", signal.SIGINT),
+        (["status", "--json"], "pydantic", signal.SIGTERM),
+        (["sync"], "sqlalchemy", signal.SIGINT),
+        (["demo"], "dagster", signal.SIGINT),
+        (["migrate"], "dagster_postgres", signal.SIGTERM),
+        (["dev"], "httpx", signal.SIGINT),
+        (["service", "run"], "uvicorn", signal.SIGTERM),
+    ],
+)
+def test_a_signal_during_imports_ends_in_a_sentence(
+    tmp_path: Path, arguments: list[str], module: str, number: signal.Signals
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_SIGNAL_DURING_IMPORT)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    variables = environment(tmp_path / "home", PYTHONPATH=path, SIGNAL_WITH=module, SIGNAL=str(int(number)))
+
+    ended = subprocess.run([*COMMAND, *arguments], env=variables, capture_output=True, text=True, check=False)
+
+    until_ended = arguments in (["dev"], ["service", "run"])
+    assert ended.returncode == (0 if until_ended else 128 + number), ended.stderr
+    assert "Traceback" not in ended.stderr
+    cause = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+    assert f"ended by {cause}. " in ended.stderr
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_sync_waits_cancels_its_run(connected: Connected, number: signal.Signals) -> None:
+    with (
+        connected.silent(),
+        started(["sync", "--full", "--dataset", "orders"], connected.variables) as (sync, _, errors),
+    ):
+        wait_for(connected.runs, lambda runs: runs.get("STARTED") and connected.upstream.waiting)
+        os.kill(sync.pid, number)
+        code, printed = sync.wait(SOON_SECONDS), _text(errors)
+
+    assert code == 128 + number
+    assert "What was loaded is kept; `seller-platform sync` loads the rest." in printed
+    assert connected.runs().keys() <= {"SUCCESS", "CANCELED"}, connected.runs()
+
+
+def test_the_next_sync_ends_the_run_of_a_killed_one(connected: Connected) -> None:
+    arguments = ["sync", "--full", "--dataset", "orders"]
+    with connected.silent(), started(arguments, connected.variables) as (sync, _, _):
+        wait_for(connected.runs, lambda runs: runs.get("STARTED") and connected.upstream.waiting)
+        sync.kill()
+        sync.wait()
+    left = connected.runs()["STARTED"]
+    doctor = run(["doctor"], connected.variables)
+
+    again = run(arguments, connected.variables)
+
+    assert left == 1
+    assert "1 run is marked as started by a command that has ended" in doctor.stdout
+    assert again.returncode == 0, again.stderr
+    assert "Runs of commands that were killed are marked as canceled: 1" in again.stderr
+    assert "STARTED" not in connected.runs()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ready", "code"),
+    [
+        (["connect", "--no-browser"], "authorize?", 130),
+        (["metrics", "--port", "0"], "Metrics  http", 0),
+        (["service", "run", "--port", "0", "--replica"], "listening on", 0),
+        (["service", "worker", "--replica"], "writing reports", 0),
+    ],
+)
+def test_a_command_that_waits_ends_soon(connected: Connected, arguments: list[str], ready: str, code: int) -> None:
+    with started(arguments, connected.variables) as (command, output, errors):
+        wait_for(lambda: _text(output) + _text(errors), lambda text: ready in text)
+        os.kill(command.pid, signal.SIGINT)
+
+        assert command.wait(SOON_SECONDS) == code
+        assert "Traceback" not in _text(errors)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file", "code"),
+    [
+        (["demo", "--json"], "sandbox/postgres/data/PG_VERSION", 143),
+        (["demo"], "sandbox/service.log", 143),
+        (["dev", "--accounts", "1", "--months", "1"], "sandbox/webserver.log", 0),
+    ],
+)
+def test_an_embedded_server_is_not_left_behind(tmp_path: Path, arguments: list[str], file: str, code: int) -> None:
+    home = tmp_path / "a home"
+    with started(arguments, environment(home), forked=False) as (command, _, errors):
+        wait_for(lambda: (home / file).exists() or command.poll() is not None, explain=lambda _: _text(errors))
+        os.kill(command.pid, signal.SIGTERM)
+
+        ended = command.wait(SOON_SECONDS)
+
+    assert ended == code
+    assert left_behind(home) == []
+    again = run(["sandbox", "load", "--accounts", "1", "--months", "1", "--json"], environment(home / "sandbox"))
+    assert json.loads(again.stdout)["rows"], again.stderr
