@@ -94,18 +94,19 @@ def examine_home(home: Path) -> Iterator[Finding]:
         else:
             yield ok(subject, f"{home} is created on first use")
         return
+    typed = quote(str(home))
     if not _is_writable(home):
         yield fail(
             subject,
             f"{home} cannot be written",
-            f"`chown $(id -u) {quote(str(home))}`, or set SELLER_PLATFORM_HOME to another folder",
+            f"`chown $(id -u) {typed}`, or set SELLER_PLATFORM_HOME to another folder",
         )
         return
     mode = stat.S_IMODE(home.stat().st_mode)
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        yield fail(subject, f"others may write into {home}", f"`chmod go-w {quote(str(home))}`")
+        yield fail(subject, f"others may write into {home}", f"`chmod go-w {typed}`")
     elif mode & (stat.S_IRGRP | stat.S_IROTH):
-        yield warn(subject, f"others may list {home}", f"`chmod go-r {quote(str(home))}`")
+        yield warn(subject, f"others may list {home}", f"`chmod go-r {typed}`")
     else:
         yield ok(subject, str(home))
     spools = (home / "grants").glob("*") if (home / "grants").is_dir() else ()

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from seller_platform.errors import SchemaVersionError, WarehouseError, WarehouseUnavailableError
 from seller_platform.warehouse.postgres.advisory_locks import lock_number
 from seller_platform.warehouse.postgres.refusals import refusal_of
-from seller_platform.warehouse.postgres.urls import parsed_url, place_of
+from seller_platform.warehouse.postgres.urls import parsed_url, place_of, user_of
 
 VERSION_TABLE = "schema_version"
 VERSION_SCHEMA = "platform"
@@ -85,7 +85,7 @@ class Database:
             raise WarehouseUnavailableError(self.where, _first_line(error)) from error
 
     def _refusal(self, error: Exception) -> WarehouseError | None:
-        return refusal_of(error, where=self.where, user=self.engine.url.username or "")
+        return refusal_of(error, where=self.where, user=user_of(self.engine.url))
 
     @property
     def where(self) -> str:

@@ -405,7 +405,7 @@ def test_secrets_that_another_key_sealed(connected: Connected, home: Path) -> No
 
     assert "the grant of connection 'ana'" in finding.message
     assert "the client secret of connection 'ana'" in finding.message
-    assert "SELLER_PLATFORM_SECRET_KEY" in of_connection.message
+    assert "SELLER_PLATFORM_SECRET_KEY" in of_connection.next_step
 
 
 @contextmanager

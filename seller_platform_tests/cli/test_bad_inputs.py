@@ -1,0 +1,250 @@
+"""Tests that bad inputs end with a sentence and the right exit code, and change nothing."""
+
+import io
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from seller_platform.cli import _COMMANDS
+from seller_platform.cli.terminal.root import command_group, run
+from seller_platform.settings import Settings
+from seller_platform.warehouse.connections.secrets import secret_box
+from seller_platform.warehouse.postgres.embedded import EmbeddedServer
+from seller_platform_tests.support.postgres import Databases
+
+pytestmark = pytest.mark.slow
+
+SECRET = "c4nary"
+# Nobody has this address (RFC 5737), and nothing answers on this port.
+FOREIGN, NOWHERE = "203.0.113.7", "http://127.0.0.1:9"
+ROLE = "has_no_right"
+USAGE, FAILED, UPSTREAM, CHECK = 2, 1, 4, 5
+
+DATABASE, HOME = "SELLER_PLATFORM_DATABASE_URL", "SELLER_PLATFORM_HOME"
+SERVICE = "SELLER_PLATFORM_SERVICE_DATABASE_URL"
+API = {
+    "SELLER_API_BASE_URL": NOWHERE,
+    "SELLER_API_AUTH_URL": NOWHERE,
+    "SELLER_API_CLIENT_ID": "id",
+    "SELLER_API_CLIENT_SECRET": SECRET,
+}
+
+
+@dataclass(frozen=True)
+class Bad:
+    """An input, the exit code, and words of the message.
+
+    `{url}` stands for the URL of a database, `{folder}` for a folder, and `{file}` for a file in it.
+    """
+
+    command: str
+    words: str
+    code: int = USAGE
+    variables: Mapping[str, str] = field(default_factory=dict)
+    typed: str = ""
+
+
+SETTINGS = [
+    Bad("status", f"{DATABASE}: is empty", variables={DATABASE: ""}),
+    Bad("status", f"{DATABASE}: is not a URL", variables={DATABASE: SECRET}),
+    Bad("status", "names the database 'mysql'", variables={DATABASE: f"mysql://a:{SECRET}@host/x"}),
+    Bad("status", "must be encoded; write @ as %40", variables={DATABASE: f"postgresql://a:1/{SECRET}@host/x"}),
+    Bad("status", "must be encoded", variables={DATABASE: f"postgresql://a:1@{SECRET}@host/x"}),
+    Bad("sync", "a URL cannot hold there", variables={DATABASE: f"postgresql://a:1#{SECRET}@host/x"}),
+    Bad("migrate", "must be encoded", variables={DATABASE: f"postgresql://a:1?{SECRET}@host/x"}),
+    Bad("backup {folder}/new", "must be encoded", variables={DATABASE: f"postgresql://a:{SECRET}:/x@host/x"}),
+    Bad("status", "has a port that is no number", variables={DATABASE: f"postgresql://a:{SECRET}@host:99999/x"}),
+    Bad("status", "'sslmod', which PostgreSQL does not know; 'sslmode'", variables={DATABASE: "{url}&sslmod=require"}),
+    Bad("status", "bad value for connect_timeout", FAILED, {DATABASE: "postgresql://h/x?connect_timeout=soon"}),
+    Bad("status", "invalid sslmode value", FAILED, {DATABASE: f"postgresql://a:{SECRET}@127.0.0.1:9/x?sslmode=no"}),
+    Bad("status", "Connection refused", FAILED, {DATABASE: f"postgresql://a:{SECRET}@127.0.0.1:9/x"}),
+    Bad("prune", 'database "absent" does not exist', FAILED, {DATABASE: "{server}/absent{socket}"}),
+    Bad("status", 'role "absent" does not exist', FAILED, {DATABASE: "{url}&user=absent"}),
+    Bad("status", "lacks USAGE on the schema platform", FAILED, {DATABASE: f"{{url}}&user={ROLE}"}),
+    Bad("held", f"GRANT USAGE ON SCHEMA platform TO {ROLE}", FAILED, {DATABASE: f"{{url}}&user={ROLE}"}),
+    Bad("doctor", "1 of ", CHECK, {DATABASE: f"{{url}}&user={ROLE}"}),
+    Bad("status", f"{HOME}", variables={HOME: "{file}"}),
+    Bad("held", f"{HOME}", variables={HOME: "{file}/below"}),
+    Bad("status", f"{HOME}", variables={HOME: "/proc/nowhere"}),
+    Bad("status", "a user that this machine does not have", variables={HOME: "~absent-user/x"}),
+    Bad("status", "holds a line break", variables={HOME: "{folder}/a\nb"}),
+    Bad("status", "must be a day such as 2025-01-31", variables={"SELLER_PLATFORM_HISTORY_START": "2024-13"}),
+    Bad("status", "a whole number from 1 to 100,000", variables={"SELLER_PLATFORM_SERVICE_CONNECTIONS": "many"}),
+    Bad("status", "a whole number from 1 to 100,000", variables={"SELLER_PLATFORM_SERVICE_CONNECTIONS": "0"}),
+    Bad("status", "a number above 0 to 720", variables={"SELLER_PLATFORM_SERVICE_SESSION_HOURS": "-1"}),
+    Bad("status", "a whole number from 0 on", variables={"SELLER_PLATFORM_SERVICE_REQUESTS_PER_USER": "1.5"}),
+    Bad("status", "must be adaptive or fixed", variables={"SELLER_PLATFORM_LOOKBACK": "wide"}),
+    Bad("status", "must be text or json", variables={"SELLER_PLATFORM_LOG_FORMAT": "xml"}),
+    Bad("status", "e-mail address or team:NAME", variables={"SELLER_PLATFORM_OWNER": "bob"}),
+    Bad("status", "must be an http or https URL", variables={"SELLER_API_BASE_URL": "ftp://host"}),
+    Bad("status", "must be an http or https URL", variables={"SELLER_API_AUTH_URL": "http://[host"}),
+    Bad("status", "must be an http or https URL", variables={"SELLER_PLATFORM_ALERT_WEBHOOK_URL": SECRET}),
+    Bad("status", "a whole number from 1 to 36,500", variables={"SELLER_PLATFORM_DAGSTER_RETENTION_DAYS": "0"}),
+    Bad("status", "a number from 0 to 3,600", variables={"SELLER_PLATFORM_SECOND_READING_SECONDS": "-1"}),
+    Bad("status", "URL without path", variables={"SELLER_PLATFORM_SERVICE_PUBLIC_URL": "https://host/path"}),
+    Bad("status", "IP addresses or networks", variables={"SELLER_PLATFORM_SERVICE_TRUSTED_PROXIES": "*"}),
+    Bad("status", "SELLER_PLATFORM_SECRET_KEY", variables={"SELLER_PLATFORM_SECRET_KEY": SECRET}),
+    Bad("keys rotate", "SELLER_PLATFORM_SECRET_KEY", variables={"SELLER_PLATFORM_SECRET_KEY": SECRET}),
+]
+
+COMMANDS = [
+    Bad("stauts", "No such command 'stauts'"),
+    Bad("status --jsn", "No such option"),
+    Bad("sync --from 2026-13", "2026-13"),
+    Bad("sync --dataset nope", "there is no dataset 'nope'; choose one of"),
+    Bad("sync", "seller-platform connect"),
+    Bad("connect", "SELLER_API_BASE_URL is not set"),
+    Bad("connect --timeout soon", "'soon' is not a valid integer"),
+    Bad("connect --no-browser", "no answer from 127.0.0.1:9", UPSTREAM, API),
+    Bad("connect --no-browser", "SELLER_API_REDIRECT_URI", variables={**API, "SELLER_API_REDIRECT_URI": "ftp://x"}),
+    Bad("explain nope 1", "nope"),
+    Bad("explain orders absent-order", "no stored row"),
+    Bad("diff nope S1.DE", "nope"),
+    Bad("diff orders S1.DE 2026-13", "2026-13"),
+    Bad("accept 99", "load 99"),
+    Bad("accept first", "'first' is not a valid integer"),
+    Bad("revert 99", "load 99"),
+    Bad("costs plan {folder}/absent.csv", "absent.csv"),
+    Bad("costs apply 99", "99"),
+    Bad("verify", "seller-platform connect"),
+    Bad("backup {folder}/absent/new", "No such file or directory", FAILED),
+    Bad("backup {folder}", "is a directory"),
+    Bad("restore {folder}/absent", "there is no such file", FAILED),
+    Bad("restore {file}", "name one that is empty", FAILED),
+    Bad("prune --snapshot-days 0", "0 is not in the range"),
+    Bad("database reader Bad-Name", "is no name for a reader", typed="a long enough password\n"),
+    Bad("database reader bob --password-file {folder}/absent", "does not exist"),
+    Bad("database reader absent_role --remove", "is no role of this server"),
+    Bad("metrics --port 70000", "70000 is not in the range"),
+    Bad(f"metrics --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
+    Bad("sandbox load --accounts 0", "0 is not in the range"),
+    Bad("sandbox load --database-url mysql://x/y", "--database-url: names the database 'mysql'"),
+    Bad("dev --months 0", "0 is not in the range"),
+    Bad("keys forget", "No such command 'forget'"),
+]
+
+OF_SERVICE = [
+    Bad("service user list --database-url=", "--database-url: is empty"),
+    Bad(f"service user list --database-url postgresql://a:1/{SECRET}@h/x", "--database-url: has a user or a password"),
+    Bad("service user list --database-url {url}&nope=1", "--database-url: has the parameter 'nope'"),
+    Bad("service user list --replica --database-url {url}", "give one of them"),
+    Bad("service user list", f"{SERVICE}: names the database 'mysql'", variables={SERVICE: f"mysql://{SECRET}@x/y"}),
+    Bad("service user add bob", "the user's", typed=f"{SECRET} {SECRET} {SECRET}\n"),
+    Bad("service user add bob@shop.example", "no password was given"),
+    Bad("service user add bob@shop.example", "the user's password", typed=f"{SECRET[:4]}\n"),
+    Bad("service user grant bob@shop.example S1.DE", "there is no user 'bob@shop.example'"),
+    Bad("service user password bob@shop.example", "there is no user", typed=f"{SECRET} {SECRET} {SECRET}\n"),
+    Bad("service user reset-link bob@shop.example --hours 0", "0.0 is not in the range"),
+    Bad("service application add Shop --redirect-uri ftp://x", "redirect"),
+    Bad("service application verify absent", "there is no application 'absent'"),
+    Bad("service group list bob@shop.example", "there is no user"),
+    Bad("service rates load {folder}/absent.csv", "absent.csv"),
+    Bad("service rates load {file}", "was not loaded"),
+    Bad("service products load {file}", "was not loaded"),
+    Bad("service events --since yesterday", "--since is 'yesterday'"),
+    Bad("service events --kind nope", "there is no kind of security event 'nope'"),
+    Bad("service run --port 99999", "99999 is not in the range"),
+    Bad(f"service run --port 0 --host {FOREIGN}", f"cannot listen on {FOREIGN}", FAILED),
+    Bad("service run --workers 0", "0 is not in the range"),
+    Bad("service doctor --url nonsense", "must be an http or https URL"),
+    Bad(f"service doctor --url {NOWHERE}", "prerequisites are not met", CHECK),
+    Bad(
+        "service user add bob@shop.example",
+        "can only be read",
+        FAILED,
+        {SERVICE: "{url}&options=-c%20default_transaction_read_only%3Don"},
+        typed="four random words here\n",
+    ),
+]
+
+ALL = [*SETTINGS, *COMMANDS, *OF_SERVICE]
+
+
+@dataclass
+class Shell:
+    """A database, a home and a folder with a file, and what is in them."""
+
+    url: str
+    folder: Path
+
+    def filled(self, text: str) -> str:
+        """Return a text with the URL, the folder and the file in it."""
+        server, _, rest = self.url.rpartition("/")
+        socket = f"?{rest.partition('?')[2]}"
+        names = {"url": self.url, "folder": self.folder, "file": self.folder / "file.csv"}
+        for name, value in {**names, "server": server, "socket": socket}.items():
+            text = text.replace(f"{{{name}}}", str(value))
+        return text
+
+    def content(self) -> object:
+        """Return every file, and every row of the database."""
+        files = {path: path.read_bytes() if path.is_file() else None for path in self.folder.rglob("*")}
+        return files, _rows(self.url)
+
+
+def _rows(url: str) -> Sequence[object]:
+    statement = "SELECT schemaname, tablename FROM pg_tables WHERE schemaname !~ '^(pg_|information_schema)'"
+    with psycopg.connect(url) as connection:
+        tables = sorted(connection.execute(statement).fetchall())
+        digest = sql.SQL("SELECT {}, md5(array_agg(row::text ORDER BY row::text)::text) FROM {} AS row")
+        parts = [digest.format(f"{schema}.{name}", sql.Identifier(schema, name)) for schema, name in tables]
+        return sorted(connection.execute(sql.SQL(" UNION ALL ").join(parts)).fetchall(), key=str)
+
+
+@pytest.fixture(scope="module")
+def url(postgres: EmbeddedServer, databases: Databases) -> Iterator[str]:
+    name = databases.lend()
+    with psycopg.connect(postgres.url(name), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(ROLE)))
+    yield postgres.url(name)
+    with psycopg.connect(postgres.url(name), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(ROLE)))
+    databases.take_back(name)
+
+
+@pytest.fixture
+def shell(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    for setting in Settings.model_fields.values():
+        monkeypatch.delenv(str(setting.alias), raising=False)
+    (tmp_path / "file.csv").write_text("no,such,columns\n1,2,3\n")
+    secret_box(tmp_path / "home", None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(HOME, str(tmp_path / "home"))
+    monkeypatch.setenv(DATABASE, url)
+    monkeypatch.setenv(SERVICE, url)
+    return Shell(url, tmp_path)
+
+
+def test_there_are_at_least_sixty_bad_inputs() -> None:
+    assert len({(bad.command, *sorted(bad.variables.items()), bad.typed) for bad in ALL}) == len(ALL) >= 60
+
+
+@pytest.mark.parametrize("bad", ALL, ids=lambda bad: f"{bad.command} {bad.words}"[:60])
+def test_a_bad_input_ends_with_a_sentence_and_changes_nothing(
+    shell: Shell, bad: Bad, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in bad.variables.items():
+        monkeypatch.setenv(name, shell.filled(value))
+    monkeypatch.setattr(sys, "argv", ["seller-platform", *map(shell.filled, bad.command.split(" "))])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(bad.typed))
+    before = shell.content()
+
+    with pytest.raises(SystemExit) as ended:
+        run(command_group(_COMMANDS))
+
+    printed = capsys.readouterr()
+    text = printed.out + printed.err
+    assert ended.value.code == bad.code, text
+    assert " ".join(bad.words.split()) in " ".join(text.split())
+    assert "Traceback" not in text
+    assert SECRET not in text
+    assert "pydantic" not in text
+    assert "Input should" not in text
+    assert shell.content() == before
+    assert not os.path.lexists(shell.folder / ".seller_platform")
