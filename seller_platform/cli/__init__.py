@@ -36,7 +36,7 @@ _COMMANDS = {
     "report": ("reports", "Request reports, list them, download them, and load their rows."),
     "marts": ("marts", "Build the tables of schema marts, which are computed from the lists."),
     "costs": ("costs", "Write product costs to the API, as a plan that is reviewed before it is applied."),
-    "status": ("status", "Show what is stored and missing of each dataset, its age, and the state of the grants."),
+    "status": ("status.command", "Show what is stored and missing of each dataset, its age, and the state of the grants."),
     "query": ("inspection.query", "Run a SELECT on the warehouse, and print its rows."),
     "explain": ("inspection.explain", "Show the source of a stored row: request, page, time and run."),
     "held": ("inspection.held", "List the readings that were not published."),

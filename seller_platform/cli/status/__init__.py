@@ -1,0 +1,4 @@
+"""`seller-platform status`: what is stored, and what needs attention.
+
+- `command`: the command
+"""
